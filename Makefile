@@ -1,0 +1,60 @@
+# Keyveil. `make` lists what can be made; a fresh machine needs Python 3.11 or later and make, nothing else.
+
+PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python; do \
+            "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$candidate" && break; done)
+UV     := $(shell command -v uv 2>/dev/null)
+BIN    := .venv/bin
+STAMP  := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format bench soak docs lock
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+install: $(STAMP)  ## set up .venv with the pinned dependencies and the keyveil command
+
+$(STAMP): pyproject.toml requirements.lock
+ifeq ($(strip $(PYTHON)),)
+	$(error Keyveil needs Python 3.11 or later; say where it is with make PYTHON=/path/to/python3)
+endif
+ifneq ($(UV),)
+	test -x $(BIN)/python || "$(UV)" venv --quiet --python "$(PYTHON)" .venv
+	"$(UV)" pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	"$(UV)" pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+else
+	test -x $(BIN)/pip || "$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+endif
+	@touch $@
+
+demo: install  ## simulate a small collection and show the truth against the estimates
+	$(BIN)/keyveil demo
+
+test: install  ## every test, in sizes that fit two cores
+	$(BIN)/python -m pytest -n 2
+
+check: install  ## style, types and the order of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: install  ## let ruff put code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install  ## speed against plain NumPy
+	$(BIN)/python -m benchmarks
+
+soak: install  ## the full sizes of the specification; results go to docs/soak.md
+	$(BIN)/python -m pytest tests -m soak --soak-results=docs/soak.md
+
+docs: install  ## the documentation, into docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+lock:  ## pin the dependencies again (needs uv; UPGRADE=--upgrade moves to newer versions)
+	$(or $(UV),$(wildcard $(BIN)/uv),$(error make lock needs uv)) pip compile pyproject.toml --extra local --extra plots --extra dev \
+		--universal --fork-strategy fewest --python-version 3.11 --generate-hashes --quiet $(UPGRADE) \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --output-file requirements.lock

@@ -1,0 +1,64 @@
+"""Keyveil: key-value data that nobody but its owner ever sees.
+
+    import keyveil as kv
+
+    schema = kv.Schema(keys=["burger", "fries", "pepsi"], low=1, high=5)
+    mechanism = kv.mechanism("kvue", schema, epsilon=1.0)
+    report = mechanism.perturb({"fries": 4, "pepsi": 5}, kv.Coins())
+
+Names are loaded when they are first used, so a device pays only for what it needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keyveil.core.coins import Coins as Coins
+    from keyveil.core.errors import KeyveilError as KeyveilError
+    from keyveil.core.estimates import Estimates as Estimates
+    from keyveil.core.estimates import Interval as Interval
+    from keyveil.core.population import Population as Population
+    from keyveil.core.schema import Schema as Schema
+    from keyveil.core.tally import Tally as Tally
+    from keyveil.lab.simulate import simulate as simulate
+    from keyveil.mechanisms.registry import create as mechanism
+    from keyveil.privacy.certify import certify as certify
+
+_WHERE = {
+    "Coins": "core.coins:Coins",
+    "Estimates": "core.estimates:Estimates",
+    "Interval": "core.estimates:Interval",
+    "KeyveilError": "core.errors:KeyveilError",
+    "Population": "core.population:Population",
+    "Schema": "core.schema:Schema",
+    "Tally": "core.tally:Tally",
+    "certify": "privacy.certify:certify",
+    "mechanism": "mechanisms.registry:create",
+    "simulate": "lab.simulate:simulate",
+}
+
+__all__ = [
+    "Coins",
+    "Estimates",
+    "Interval",
+    "KeyveilError",
+    "Population",
+    "Schema",
+    "Tally",
+    "certify",
+    "mechanism",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'keyveil' has no attribute {name!r}")
+    module, attribute = _WHERE[name].split(":")
+    return getattr(import_module(f"keyveil.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,64 @@
+"""The commands, and what all of them share: one line for an error, status 2 for bad input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import click
+import typer
+
+from keyveil.cli.certify import certify
+from keyveil.cli.demo import demo
+from keyveil.core.errors import KeyveilError
+
+app = typer.Typer(
+    name="keyveil",
+    help="Key-value statistics from people who each send one private report.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(certify)
+app.command()(demo)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"keyveil {version('keyveil')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")] = False,
+) -> None:
+    """Key-value statistics from people who each send one private report."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and give its exit status."""
+    try:
+        status = app(args=list(arguments), prog_name="keyveil", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as help:
+        print(help.format_message(), file=sys.stderr)
+        return 2
+    except click.ClickException as mistake:
+        return _refuse(mistake.format_message())
+    except KeyveilError as mistake:
+        return _refuse(f"{mistake.sentence} [{mistake.code}]")
+    except (click.Abort, KeyboardInterrupt):
+        return _refuse("stopped", 130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def _refuse(sentence: str, status: int = 2) -> int:
+    print(f"keyveil: {' '.join(sentence.split())}", file=sys.stderr)
+    return status

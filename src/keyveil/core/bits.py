@@ -1,0 +1,183 @@
+"""Codecs: how a payload becomes bytes, and arrays when there are many.
+
+A codec fixes three forms of the same answer: the ``Payload`` of one report, its bytes (integers only, as short as the
+alphabet allows, decoded strictly: every payload has exactly one encoding), and a row of an array for bulk work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import ReportError
+from keyveil.core.report import Payload
+
+
+class Codec(Protocol):
+    """What the bytes and the bulk form of a mechanism's payloads look like."""
+
+    @property
+    def bits(self) -> float:
+        """Bits of an encoded payload, on average where the length varies."""
+
+    def encode(self, payload: Payload) -> bytes: ...
+
+    def decode(self, data: bytes) -> Payload: ...
+
+    def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
+        """Payloads of single reports as the array of the bulk form."""
+
+    def unstack(self, rows: NDArray[Any]) -> list[Payload]:
+        """The array of the bulk form as payloads of single reports."""
+
+
+def _malformed(what: str) -> ReportError:
+    return ReportError("report/malformed", f"The payload is not one that a device could have sent: {what}.")
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """One symbol out of ``outputs``; in bulk an array int64[n]."""
+
+    outputs: int
+
+    @property
+    def bits(self) -> float:
+        return (self.outputs - 1).bit_length()
+
+    @property
+    def size(self) -> int:
+        return (int(self.bits) + 7) // 8
+
+    def encode(self, payload: Payload) -> bytes:
+        if not isinstance(payload, int) or not 0 <= payload < self.outputs:
+            raise _malformed(f"{payload!r} is not a symbol below {self.outputs}")
+        return payload.to_bytes(self.size, "little")
+
+    def decode(self, data: bytes) -> Payload:
+        if len(data) != self.size:
+            raise _malformed(f"it has {len(data)} bytes instead of {self.size}")
+        symbol = int.from_bytes(data, "little")
+        if symbol >= self.outputs:
+            raise _malformed(f"symbol {symbol} is not below {self.outputs}")
+        return symbol
+
+    def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
+        return np.array(payloads, dtype=np.int64).reshape(len(payloads))
+
+    def unstack(self, rows: NDArray[Any]) -> list[Payload]:
+        return [int(symbol) for symbol in rows]
+
+
+@dataclass(frozen=True)
+class BitVector:
+    """``length`` bits, the first in the lowest bit of the first byte; in bulk an array uint64[n, words]."""
+
+    length: int
+
+    @property
+    def bits(self) -> float:
+        return self.length
+
+    @property
+    def size(self) -> int:
+        return (self.length + 7) // 8
+
+    @property
+    def words(self) -> int:
+        return (self.length + 63) // 64
+
+    def encode(self, payload: Payload) -> bytes:
+        if not isinstance(payload, bytes):
+            raise _malformed(f"{payload!r} is not a vector of bits")
+        self.decode(payload)
+        return payload
+
+    def decode(self, data: bytes) -> Payload:
+        if len(data) != self.size:
+            raise _malformed(f"it has {len(data)} bytes instead of {self.size}")
+        if self.length % 8 and data[-1] >> (self.length % 8):
+            raise _malformed("bits beyond the last one are set")
+        return bytes(data)
+
+    def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
+        rows = np.zeros((len(payloads), 8 * self.words), dtype=np.uint8)
+        rows[:, : self.size] = np.frombuffer(b"".join(payloads), np.uint8).reshape(-1, self.size)  # type: ignore[arg-type]
+        return rows.view("<u8").astype(np.uint64, copy=False)
+
+    def unstack(self, rows: NDArray[Any]) -> list[Payload]:
+        raw = np.ascontiguousarray(rows, dtype="<u8").view(np.uint8)[:, : self.size]
+        return [row.tobytes() for row in raw]
+
+    @staticmethod
+    def pack(bits: Sequence[int]) -> bytes:
+        """Bits as bytes, in this codec's order."""
+        return sum(bit << place for place, bit in enumerate(bits)).to_bytes((len(bits) + 7) // 8, "little")
+
+
+@dataclass(frozen=True)
+class SortedSubset:
+    """``size`` distinct symbols below ``symbols``, sorted, as Rice-coded gaps; in bulk an array int32[n, size]."""
+
+    symbols: int
+    size: int
+
+    @property
+    def shift(self) -> int:
+        """Low bits of a gap that are written plainly: about log2 of the mean gap."""
+        gap = self.symbols / (self.size + 1)
+        return max(0, math.floor(math.log2(gap * math.log(2)))) if gap > 1 else 0
+
+    @property
+    def bits(self) -> float:
+        """Average length: a gap is at least j with probability C(symbols - j, size) / C(symbols, size)."""
+        everything, step = math.comb(self.symbols, self.size), 1 << self.shift
+        unary = sum(math.comb(self.symbols - low, self.size) for low in range(step, self.symbols, step)) / everything
+        return self.size * (1 + self.shift + unary)
+
+    def encode(self, payload: Payload) -> bytes:
+        self._check(payload)
+        assert isinstance(payload, tuple)
+        stream = length = 0
+        previous = -1
+        for symbol in payload:
+            gap, previous = symbol - previous - 1, symbol
+            unary, low = gap >> self.shift, gap & ((1 << self.shift) - 1)
+            stream |= ((low << (unary + 1)) | ((1 << unary) - 1)) << length
+            length += unary + 1 + self.shift
+        return stream.to_bytes((length + 7) // 8, "little")
+
+    def decode(self, data: bytes) -> Payload:
+        stream, left = int.from_bytes(data, "little"), 8 * len(data)
+        members, symbol = [], -1
+        for _ in range(self.size):
+            unary = ((stream + 1) & ~stream).bit_length() - 1  # ones before the first zero
+            left -= unary + 1 + self.shift
+            if left < 0:
+                raise _malformed("it ends too early")
+            stream >>= unary + 1
+            symbol += 1 + (unary << self.shift) + (stream & ((1 << self.shift) - 1))
+            stream >>= self.shift
+            members.append(symbol)
+        if left >= 8 or stream:
+            raise _malformed("something follows the last symbol")
+        self._check(tuple(members))
+        return tuple(members)
+
+    def _check(self, payload: Payload) -> None:
+        if not isinstance(payload, tuple) or len(payload) != self.size:
+            raise _malformed(f"it is not a set of {self.size} symbols")
+        rising = all(low < high for low, high in zip(payload, payload[1:], strict=False))
+        if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.symbols):
+            raise _malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
+
+    def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
+        return np.array(payloads, dtype=np.int32).reshape(len(payloads), self.size)
+
+    def unstack(self, rows: NDArray[Any]) -> list[Payload]:
+        return [tuple(int(symbol) for symbol in row) for row in rows]

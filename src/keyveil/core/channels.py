@@ -1,0 +1,227 @@
+"""Channels: where probabilities live, as integer weights over a constant total.
+
+Four shapes carry every mechanism. Each knows how to draw an output, how likely it is, and the largest ratio of two
+of its rows, all from the same integers:
+
+* ``Table``: every weight written out, for small alphabets;
+* ``Product``: one small table at each of many coordinates (unary encodings, Bloom filters);
+* ``Subset``: all subsets of one size, heavier if they meet what a person holds;
+* ``TwoLevel``: one weight on the marked outputs, another on the rest.
+
+Whatever an encoder does before — sampling, rounding, padding — only mixes rows, and the ratio of two mixtures never
+exceeds the largest ratio of two rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import RESOLUTION, levels, lie_threshold
+from keyveil.core.errors import PrivacyError
+
+Ratio = Fraction | float  # a float only when infinite
+
+
+@dataclass(frozen=True)
+class Table:
+    """``weights[input][output]``; every row has the same total."""
+
+    weights: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        totals = {sum(row) for row in self.weights}
+        if len(totals) != 1 or min(min(row) for row in self.weights) < 0 or 0 in totals:
+            raise PrivacyError("privacy/weights", "The rows of a table need weights of one positive total.")
+
+    @property
+    def total(self) -> int:
+        return sum(self.weights[0])
+
+    def probability(self, input: int, output: int) -> Fraction:
+        return Fraction(self.weights[input][output], self.total)
+
+    def ratio_between(self, input: int, other: int) -> Ratio:
+        """The most that an output can be likelier under one input than under another."""
+        pairs = zip(self.weights[input], self.weights[other], strict=True)
+        return max((math.inf if low == 0 else Fraction(high, low)) for high, low in pairs if high)
+
+    @cached_property
+    def ratio(self) -> Ratio:
+        inputs = range(len(self.weights))
+        return max(self.ratio_between(input, other) for input in inputs for other in inputs)
+
+    def draw(self, input: int, coins: Coins) -> int:
+        return coins.choose(self.weights[input])
+
+    def draw_many(self, inputs: NDArray[np.int64], coins: Coins) -> NDArray[np.int64]:
+        outputs = np.empty(len(inputs), dtype=np.int64)
+        for input, weights in enumerate(self.weights):
+            places = np.flatnonzero(inputs == input)
+            outputs[places] = coins.choose_many(weights, len(places))
+        return outputs
+
+    def matrix(self) -> NDArray[np.float64]:
+        """P[output | input] as floats, outputs down and inputs across, for EM."""
+        return np.array([[weight / self.total for weight in row] for row in self.weights]).T
+
+
+def binary(truth_of_one: int, truth_of_zero: int, resolution: int = RESOLUTION) -> Table:
+    """A table on {0, 1}: a one stays one, and a zero becomes one, in so many of ``resolution`` draws."""
+    return Table(((resolution - truth_of_zero, truth_of_zero), (resolution - truth_of_one, truth_of_one)))
+
+
+def randomised_response(epsilon: Fraction) -> Table:
+    """Binary randomised response: the truth with probability e^epsilon / (e^epsilon + 1), rounded down."""
+    lie = lie_threshold(epsilon)
+    return binary(RESOLUTION - lie, lie)
+
+
+@dataclass(frozen=True)
+class Product:
+    """The same small table at each of ``length`` coordinates; state 0 is cold, and at most ``hot`` are not."""
+
+    factor: Table
+    length: int
+    hot: int = 1
+
+    @cached_property
+    def ratio(self) -> Ratio:
+        """Two inputs differ most when their hot coordinates are disjoint: a shared one never gives more than two."""
+        states = range(1, len(self.factor.weights))
+        gained = max(self.factor.ratio_between(state, 0) for state in states)
+        lost = max(self.factor.ratio_between(0, state) for state in states)
+        disjoint = min(self.hot, self.length // 2)
+        return math.inf if math.inf in (gained, lost) else Fraction(gained * lost) ** disjoint
+
+    def draw(self, states: Sequence[int], coins: Coins) -> list[int]:
+        return [self.factor.draw(state, coins) for state in states]
+
+
+@dataclass(frozen=True)
+class Subset:
+    """All ``size``-subsets of ``symbols``: weight ``high`` if one meets the ``held`` symbols of a person, else ``low``."""
+
+    symbols: int
+    size: int
+    held: int
+    high: int
+    low: int
+
+    @cached_property
+    def hit_weights(self) -> tuple[int, ...]:
+        """Weight of all subsets with exactly j held symbols, j = 0, 1, … ."""
+        others = self.symbols - self.held
+        return tuple(
+            (self.high if hits else self.low) * math.comb(self.held, hits) * math.comb(others, self.size - hits)
+            for hits in range(min(self.held, self.size) + 1)
+        )
+
+    @cached_property
+    def total(self) -> int:
+        return sum(self.hit_weights)
+
+    @property
+    def ratio(self) -> Ratio:
+        return Fraction(self.high, self.low) if self.hit_weights[0] else Fraction(1)
+
+    def _containing(self, chosen: int, held: int) -> Fraction:
+        """P[a report contains ``chosen`` given symbols, ``held`` of which the person holds]."""
+        symbols, size = self.symbols - chosen, self.size - chosen
+        if size < 0:
+            return Fraction(0)
+        everything = math.comb(symbols, size)
+        if held:
+            return Fraction(self.high * everything, self.total)
+        missing = math.comb(symbols - self.held, size) if symbols >= self.held else 0
+        return Fraction(self.low * missing + self.high * (everything - missing), self.total)
+
+    @cached_property
+    def own(self) -> Fraction:
+        """P[a held symbol is in the report]."""
+        return self._containing(1, 1)
+
+    @cached_property
+    def other(self) -> Fraction:
+        """P[a symbol that is not held is in the report]."""
+        return self._containing(1, 0)
+
+    @cached_property
+    def own_and_other(self) -> Fraction:
+        """P[a held and a foreign symbol are both in the report]."""
+        return self._containing(2, 1)
+
+    @cached_property
+    def two_others(self) -> Fraction:
+        """P[two symbols that are not held are both in the report]."""
+        return self._containing(2, 0)
+
+    def draw(self, held: Sequence[int], coins: Coins) -> tuple[int, ...]:
+        hits = coins.choose(self.hit_weights)
+        mine = [held[place] for place in coins.subset(hits, self.held)]
+        gaps = sorted(held)
+        foreign = []
+        for rank in coins.subset(self.size - hits, self.symbols - self.held):
+            symbol = rank  # the rank-th symbol that is not held
+            for taken in gaps:
+                symbol += taken <= symbol
+            foreign.append(symbol)
+        return tuple(sorted(mine + foreign))
+
+
+@dataclass(frozen=True)
+class TwoLevel:
+    """``outputs`` possible answers, of which an input marks exactly ``marked``: weight ``high`` on those, else ``low``."""
+
+    outputs: int
+    marked: int
+    high: int
+    low: int
+
+    @property
+    def total(self) -> int:
+        return self.marked * self.high + (self.outputs - self.marked) * self.low
+
+    @property
+    def ratio(self) -> Ratio:
+        return Fraction(self.high, self.low) if 0 < self.marked < self.outputs else Fraction(1)
+
+    @property
+    def hit(self) -> Fraction:
+        """Probability of one marked output."""
+        return Fraction(self.high, self.total)
+
+    @property
+    def miss(self) -> Fraction:
+        """Probability of one output that is not marked."""
+        return Fraction(self.low, self.total)
+
+    def draw(self, coins: Coins) -> tuple[bool, int]:
+        """Whether the answer is a marked one, and its rank among the marked or the others."""
+        run, rank = coins.pick((self.marked, self.high), (self.outputs - self.marked, self.low))
+        return run == 0, rank
+
+    def draw_many(self, count: int, coins: Coins) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        hits = coins.chance_many(self.marked * self.high, self.total, count)
+        ranks = np.empty(count, dtype=np.int64)
+        for hit, room in ((True, self.marked), (False, self.outputs - self.marked)):
+            places = np.flatnonzero(hits == hit)
+            ranks[places] = coins.below_many(room, len(places))
+        return hits, ranks
+
+
+def two_level(outputs: int, marked: int, epsilon: Fraction) -> TwoLevel:
+    """The two-level channel that spends at most epsilon."""
+    return TwoLevel(outputs, marked, *levels(epsilon))
+
+
+def subset(symbols: int, size: int, held: int, epsilon: Fraction) -> Subset:
+    """The subset channel that spends at most epsilon."""
+    return Subset(symbols, size, held, *levels(epsilon))

@@ -1,0 +1,71 @@
+"""Everything that can go wrong, in one tree; every error is one sentence with a stable code.
+
+    KeyveilError
+    ├── EpsilonError      a privacy parameter that is not a positive, finite decimal
+    ├── SchemaError       keys, ranges or maps that make no sense
+    ├── RecordError       a record that the mechanism cannot take
+    ├── PopulationError   columns or files that do not hold people with key-value pairs
+    ├── MechanismError    an unknown name or option, or a question the mechanism cannot answer
+    ├── ReportError       bytes that no honest device could have sent
+    ├── TallyError        a tally of another mechanism, or damaged bytes
+    ├── EntropyError      the operating system gave no randomness
+    ├── PrivacyError      a channel that does not keep the epsilon it was asked for
+    └── MissingExtra      a part of Keyveil that is not installed
+
+The code (``schema/empty``, ``tally/foreign``, …) is part of the public contract: it is what the command line prints
+and, prefixed by the server's base address, what the collector uses as a problem type.
+"""
+
+from __future__ import annotations
+
+
+class KeyveilError(Exception):
+    """Base of all errors that a user can cause or must know about."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.sentence = sentence
+
+    def __reduce__(self) -> tuple[type[KeyveilError], tuple[str, str]]:
+        return type(self), (self.code, self.sentence)  # survives worker processes
+
+
+class EpsilonError(KeyveilError):
+    """A privacy parameter that is not a positive, finite decimal."""
+
+
+class SchemaError(KeyveilError):
+    """Keys, ranges or maps that make no sense."""
+
+
+class RecordError(KeyveilError):
+    """A record that the mechanism cannot take."""
+
+
+class PopulationError(KeyveilError):
+    """Columns or files that do not hold people with key-value pairs."""
+
+
+class MechanismError(KeyveilError):
+    """An unknown name or option, or a question the mechanism cannot answer."""
+
+
+class ReportError(KeyveilError):
+    """Bytes that no honest device could have sent."""
+
+
+class TallyError(KeyveilError):
+    """A tally of another mechanism, or damaged bytes."""
+
+
+class EntropyError(KeyveilError):
+    """The operating system gave no randomness."""
+
+
+class PrivacyError(KeyveilError):
+    """A channel that does not keep the epsilon it was asked for."""
+
+
+class MissingExtra(KeyveilError):
+    """A part of Keyveil that is not installed."""

@@ -1,0 +1,276 @@
+"""What an analyst gets: for every key a frequency and a mean, each with its standard error, interval and flag.
+
+Numbers are kept as they were estimated: frequencies unclipped, means on the scale [-1, 1] on which mechanisms work.
+Whatever a person reads (an ``Interval``, a row, a frame, JSON) shows means in the schema's units, unless
+``unit=True`` asks for [-1, 1]. ``display()`` is the only place that clips, and it says so by a flag.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.errors import MechanismError, MissingExtra, SchemaError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from keyveil.core.schema import Schema
+    from keyveil.core.truth import Truth
+
+FLAGS = ("ok", "shrunk", "clipped", "truncated", "insufficient", "suppressed")  # in increasing severity
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int8]
+Backend = Literal["pandas", "polars", "pyarrow"]
+
+
+def worst(*flags: str) -> str:
+    """The most severe of some flags; "ok" when there is none."""
+    return max(flags, key=FLAGS.index, default="ok")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One estimate: its value, confidence limits and standard error. Unknown numbers are NaN."""
+
+    value: float
+    low: float
+    high: float
+    se: float
+    flag: str = "ok"
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        """As many digits as the width of the interval makes meaningful: three of the width itself."""
+        width = self.high - self.low
+        known = math.isfinite(width) and width > 0
+        places = min(max(2 - math.floor(math.log10(width)), 0), 12) if known else 4
+        value = "unknown" if math.isnan(self.value) else f"{self.value:.{places}f}"
+        remark = "" if self.flag == "ok" else f" ({self.flag})"
+        return f"{value} [{self.low:.{places}f}, {self.high:.{places}f}]{remark}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Column:
+    """One kind of estimate for all keys: arrays to compute with, and ``column["fries"]`` to read.
+
+    The arrays are on the scale of estimation; ``in_units`` has the same column as people read it.
+    """
+
+    schema: Schema
+    values: Floats
+    se: Floats
+    low: Floats
+    high: Floats
+    flag: Codes = field(default_factory=lambda: np.zeros((), dtype=np.int8))  # indices into FLAGS
+    scaled: bool = False  # on [-1, 1] inside, in the schema's units outside
+    absent: str = ""  # why the mechanism does not estimate this at all
+
+    def __post_init__(self) -> None:
+        for name in ("values", "se", "low", "high"):
+            object.__setattr__(self, name, _per_key(self.schema, getattr(self, name), np.float64))
+        object.__setattr__(self, "flag", _per_key(self.schema, self.flag, np.int8))
+
+    @classmethod
+    def unknown(cls, schema: Schema, why: str, *, scaled: bool = False) -> Column:
+        """A column that the mechanism cannot fill; reading it raises ``why``, a sentence that says what could."""
+        nothing = np.full(schema.d, np.nan)
+        return cls(schema, nothing, nothing, nothing, nothing, scaled=scaled, absent=why)
+
+    def __getitem__(self, key: str) -> Interval:
+        return self.interval(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.schema.keys)
+
+    def __len__(self) -> int:
+        return self.schema.d
+
+    def keys(self) -> Sequence[str]:
+        """The names of the keys; with it ``dict(column)`` works."""
+        return self.schema.keys
+
+    def __repr__(self) -> str:
+        return f"Column({len(self)} keys{', on [-1, 1]' if self.scaled else ''})"
+
+    def interval(self, key: str, *, unit: bool = False) -> Interval:
+        """The estimate of one key, in the schema's units or (``unit=True``) on [-1, 1]."""
+        at = self.schema.index(key)
+        if at is None:
+            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
+        if self.absent:
+            raise MechanismError("estimate/no-mean" if self.scaled else "estimate/no-frequency", self.absent)
+        shown = self if unit else self.in_units
+        value, low, high, se = (float(array[at]) for array in (shown.values, shown.low, shown.high, shown.se))
+        return Interval(value, low, high, se, FLAGS[self.flag[at]])
+
+    @cached_property
+    def in_units(self) -> Column:
+        """This column as people read it: means from [-1, 1] mapped to the schema's ranges."""
+        if not self.scaled:
+            return self
+        with np.errstate(over="ignore", invalid="ignore"):  # a wild mean on a logarithmic scale is simply unknown
+            return dataclasses.replace(
+                self,
+                values=self.schema.from_unit(self.values),
+                se=self.se * self.schema.slope(self.values),
+                low=self.schema.from_unit(self.low),
+                high=self.schema.from_unit(self.high),
+                scaled=False,
+            )
+
+    def clipped(self, least: float, most: float) -> Column:
+        """The column cut to what is possible, with the flag "clipped" wherever that changed a number."""
+        cut = {name: np.clip(getattr(self, name), least, most) for name in ("values", "low", "high")}
+        changed = np.any([(cut[name] != getattr(self, name)) & ~np.isnan(cut[name]) for name in cut], axis=0)
+        flag = np.maximum(self.flag, np.where(changed, FLAGS.index("clipped"), 0).astype(np.int8))
+        return dataclasses.replace(self, values=cut["values"], low=cut["low"], high=cut["high"], flag=flag)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Estimates:
+    """Frequencies and means of all keys, with everything that is needed to judge them."""
+
+    schema: Schema
+    mechanism: str
+    epsilon: Fraction
+    n: int  # reports
+    confidence: float
+    population: bool  # intervals for the population that the people are a sample of, not for these people alone
+    asked: NDArray[np.int64]  # per key, how many reports could speak about it
+    frequency: Column
+    mean: Column
+    product: Floats | None = None  # unbiased estimate of frequency times mean, on [-1, 1]
+    product_se: Floats | None = None
+    covariance: Floats | None = None  # of the estimates of frequency and product
+    truth: Truth | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "asked", _per_key(self.schema, self.asked, np.int64))
+        for name in ("product", "product_se", "covariance"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _per_key(self.schema, getattr(self, name), np.float64))
+
+    @property
+    def flag(self) -> tuple[str, ...]:
+        """Per key, the more severe of the flags of its frequency and its mean."""
+        return tuple(FLAGS[code] for code in np.maximum(self.frequency.flag, self.mean.flag))
+
+    def with_truth(self, truth: Truth) -> Estimates:
+        """The same estimates with the truth beside them, as simulations know it."""
+        return dataclasses.replace(self, truth=truth)
+
+    def display(self) -> Estimates:
+        """A copy for the eye: frequencies cut to [0, 1] and means to [-1, 1]. Never compute with it: it is biased."""
+        return dataclasses.replace(self, frequency=self.frequency.clipped(0, 1), mean=self.mean.clipped(-1, 1))
+
+    def rows(self, *, unit: bool = False) -> list[dict[str, str | float | None]]:
+        """One dictionary per key; unknown numbers are ``None``."""
+        columns = self._columns(unit)
+        lists = [[_or_none(cell) for cell in column] for column in columns.values()]
+        return [dict(zip(columns, cells, strict=True)) for cells in zip(*lists, strict=True)]
+
+    def to_json(self, *, unit: bool = False) -> str:
+        """One JSON object: how it was estimated, and the rows under ``estimates``."""
+        document = {
+            "mechanism": self.mechanism,
+            "epsilon": decimal_text(self.epsilon),
+            "n": self.n,
+            "confidence": self.confidence,
+            "population": self.population,
+            "estimates": self.rows(unit=unit),
+        }
+        return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+    def to_frame(self, backend: Backend = "pandas", *, unit: bool = False) -> Any:
+        """The rows as a frame of pandas, polars or pyarrow; unknown numbers are missing values."""
+        columns = self._columns(unit)
+        try:
+            if backend == "pandas":
+                import pandas
+
+                return pandas.DataFrame(columns)
+            if backend == "polars":
+                import polars
+
+                return polars.DataFrame(columns, nan_to_null=True)
+            if backend == "pyarrow":
+                import pyarrow
+
+                return pyarrow.table({name: pyarrow.array(cells, from_pandas=True) for name, cells in columns.items()})
+        except ImportError as reason:
+            raise MissingExtra(
+                "install/local", f"Frames of {backend} need it installed: pip install 'keyveil[local]' {backend}."
+            ) from reason
+        raise MechanismError("estimate/backend", f"Frames come from pandas, polars or pyarrow, not {backend!r}.")
+
+    def plot(self, ax: Axes | Sequence[Axes] | None = None, top: int = 20, truth: Truth | None = None) -> Figure:
+        """Intervals of the most frequent keys, frequencies beside means, on axes of your own or a new figure."""
+        from keyveil.core.display import forest
+
+        return forest(self, ax, top, self.truth if truth is None else truth)
+
+    def _repr_html_(self) -> str:
+        from keyveil.core.display import table
+
+        return table(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Estimates({self.mechanism}, ε={decimal_text(self.epsilon)}, n={self.n:,}, d={self.schema.d}, "
+            f"confidence={self.confidence:g})"
+        )
+
+    def _columns(self, unit: bool) -> dict[str, Any]:
+        frequency, mean = self.frequency, self.mean if unit else self.mean.in_units
+        known_truth = (np.nan, np.nan) if self.truth is None else (self.truth.frequency, self.truth.mean)
+        true_frequency, true_mean = (_per_key(self.schema, numbers, np.float64) for numbers in known_truth)
+        numbers = {
+            "frequency": frequency.values,
+            "frequency_se": frequency.se,
+            "frequency_low": frequency.low,
+            "frequency_high": frequency.high,
+            "mean": mean.values,
+            "mean_se": mean.se,
+            "mean_low": mean.low,
+            "mean_high": mean.high,
+            "true_frequency": true_frequency,
+            "true_mean": true_mean if unit else self.schema.from_unit(true_mean),
+        }
+        known = {name: np.where(np.isfinite(array), array, np.nan) for name, array in numbers.items()}
+        return {"key": list(self.schema.keys), **known, "flag": list(self.flag)}
+
+
+def _per_key(schema: Schema, numbers: Any, dtype: type[np.generic]) -> NDArray[Any]:
+    """A read-only copy with one number per key; a single number stands for all keys."""
+    array = np.array(numbers, dtype=dtype)
+    if array.shape not in ((), (schema.d,)):
+        raise MechanismError(
+            "estimate/shape", f"There are {schema.d} keys, but the estimates have the shape {array.shape}."
+        )
+    own = array if array.shape else np.full(schema.d, array)
+    own.setflags(write=False)
+    return own
+
+
+def _or_none(cell: Any) -> str | float | None:
+    if isinstance(cell, str):
+        return cell
+    return float(cell) if math.isfinite(cell) else None

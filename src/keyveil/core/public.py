@@ -1,0 +1,61 @@
+"""What follows from a report's public bytes: a keyed hash of them, and indices taken from its words.
+
+The hash is SipHash-2-4 (Aumasson and Bernstein, 2012). The collector computes the same words in bulk with
+``keyveil.kernels.siphash``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MASK = (1 << 64) - 1
+
+
+def public_word(public: bytes, key: bytes) -> int:
+    """The 64-bit SipHash-2-4 of a report's public bytes under a key of sixteen bytes."""
+    low, high = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:16], "little")
+    state = (
+        low ^ 0x736F6D6570736575,
+        high ^ 0x646F72616E646F6D,
+        low ^ 0x6C7967656E657261,
+        high ^ 0x7465646279746573,
+    )
+    whole = len(public) // 8 * 8
+    last = len(public) % 256 << 56 | int.from_bytes(public[whole:], "little")
+    for word in [int.from_bytes(public[at : at + 8], "little") for at in range(0, whole, 8)] + [last]:
+        a, b, c, d = state
+        a, b, c, d = _round(*_round(a, b, c, d ^ word))
+        state = a ^ word, b, c, d
+    a, b, c, d = state
+    a, b, c, d = _round(*_round(*_round(*_round(a, b, c ^ 0xFF, d))))
+    return a ^ b ^ c ^ d
+
+
+def public_index(word: int, bound: int) -> int:
+    """The index below ``bound`` (at most 2**32) that a public word stands for."""
+    return (word >> 32) * bound >> 32
+
+
+def public_indices(words: NDArray[np.uint64], bound: int) -> NDArray[np.int64]:
+    """The same for an array of words."""
+    high = np.asarray(words, dtype=np.uint64) >> np.uint64(32)
+    return (high * np.uint64(bound) >> np.uint64(32)).astype(np.int64)
+
+
+def public_words_covering(bound: int) -> list[int]:
+    """For every index below ``bound`` one word that maps to it: enumeration visits each index once."""
+    return [-(-(index << 32) // bound) << 32 for index in range(bound)]
+
+
+def _round(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
+    a, c = a + b & _MASK, c + d & _MASK
+    b, d = _turn(b, 13) ^ a, _turn(d, 16) ^ c
+    a = _turn(a, 32)
+    a, c = a + d & _MASK, c + b & _MASK
+    d, b = _turn(d, 21) ^ a, _turn(b, 17) ^ c
+    return a, b, _turn(c, 32), d
+
+
+def _turn(word: int, places: int) -> int:
+    return (word << places | word >> 64 - places) & _MASK

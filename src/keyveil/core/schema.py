@@ -1,0 +1,333 @@
+"""The public agreement about what a record may hold: which keys there are, and the range of their values.
+
+Every value is brought to the scale [-1, 1] by constants that everybody knows, and there to the grid z / 2^16: a
+device works on the whole numbers z only. What a schema does to a record it does before any randomness, so it costs
+no privacy and hides nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keyveil.core.canonical import canonical, decimal, exact
+from keyveil.core.errors import RecordError, SchemaError
+
+GRID = 1 << 16
+"""Values live on z / GRID with z from -GRID to GRID."""
+
+MOST_KEYS = 1 << 24
+
+Number = int | float | str | Decimal | Fraction
+Bound = Number | Mapping[str, Number] | Sequence[Number] | NDArray[Any]
+Maps = str | Mapping[str, str] | Sequence[str]
+
+T = TypeVar("T")
+
+_MAPS = ("linear", "log")
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Schema:
+    """Keys and value ranges; equal schemas have equal hashes.
+
+    ``keys`` are names, or a count for keys named "0", "1", …; a whole number always stands for the name with its
+    digits. ``low`` and ``high`` hold for all keys, or per key as a mapping or a sequence; values outside are clamped.
+    ``map="log"`` takes values on a logarithmic scale, so that means are geometric means (keys that a mapping leaves
+    out stay linear). ``other`` names the key that receives every unknown key; it is added if it is not there.
+    """
+
+    names: tuple[str, ...] | int
+    low: Fraction | tuple[Fraction, ...]
+    high: Fraction | tuple[Fraction, ...]
+    map: str | tuple[str, ...]
+    other: str | None
+
+    def __init__(
+        self,
+        keys: Iterable[str] | int,
+        low: Bound = -1,
+        high: Bound = 1,
+        map: Maps = "linear",
+        other: str | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "other", None if other is None else _name(other))
+        put(self, "names", _names(keys, self.other))
+        if not 0 < self.d <= MOST_KEYS:
+            code = "schema/too-many" if self.d else "schema/empty"
+            raise SchemaError(code, f"A schema has between 1 and {MOST_KEYS} keys, not {self.d}.")
+        put(self, "low", _each(self, low, _bound))
+        put(self, "high", _each(self, high, _bound))
+        put(self, "map", _each(self, map, _known_map, missing="linear"))
+        _ = self._scales  # refuses impossible ranges now, not at the first record
+
+    @cached_property
+    def d(self) -> int:
+        """How many keys there are, ``other`` included."""
+        if isinstance(self.names, tuple):
+            return len(self.names)
+        return self.names + (self.other is not None and _number(self.other, self.names) is None)
+
+    def __len__(self) -> int:
+        return self.d
+
+    def __repr__(self) -> str:
+        keys = self.names if isinstance(self.names, int) or self.d <= 8 else f"<{self.d} names>"
+        low, high = ("<per key>" if isinstance(bound, tuple) else decimal(bound) for bound in (self.low, self.high))
+        scale = self.map if isinstance(self.map, str) else "<per key>"
+        return f"Schema(keys={keys}, low={low}, high={high}, map={scale}, other={self.other!r})"
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The names of all keys, in order."""
+        if isinstance(self.names, tuple):
+            return self.names
+        numbered = tuple(str(number) for number in range(self.names))
+        return numbered if self.d == self.names else (*numbered, str(self.other))
+
+    def index(self, name: str | int) -> int | None:
+        """The position of a key, or None if the schema does not know it."""
+        if isinstance(self.names, tuple):
+            return self._positions.get(name if isinstance(name, str) else str(name))
+        if isinstance(name, str):
+            number = _number(name, self.names)
+            return self.d - 1 if number is None and name == self.other else number
+        return name if 0 <= name < self.names else None
+
+    def read(self, record: Mapping[Any, Any]) -> list[tuple[int, int]]:
+        """The record as a mechanism sees it: pairs (key index, z on the grid), sorted, one per key.
+
+        NaN and infinite values are dropped; unknown keys are dropped or fall on ``other``, where the last one wins.
+        """
+        if not isinstance(record, Mapping):
+            raise RecordError("record/type", f"A record maps keys to values; this is a {type(record).__name__}.")
+        scales, one = self._scales, len(self._scales) == 1
+        pairs: dict[int, int] = {}
+        for key, given in record.items():
+            value = given if type(given) is float else _real(given)
+            if not math.isfinite(value):
+                continue
+            index = self.index(key if type(key) is str else _key(key))
+            if index is None:
+                index = self._other
+                if index is None:
+                    continue
+            middle, half, logarithmic = scales[0 if one else index]
+            if logarithmic:
+                value = math.log(value) if value > 0 else -math.inf
+            unit = (value - middle) / half
+            pairs[index] = -GRID if unit <= -1 else GRID if unit >= 1 else round(unit * GRID)
+        return sorted(pairs.items())
+
+    def to_unit(self, keys: NDArray[Any], values: ArrayLike) -> NDArray[np.float64]:
+        """Values of the given keys on the scale [-1, 1], clamped; NaN stays NaN."""
+        middle, half, logarithmic = self._at(keys)
+        unit = np.asarray(values, dtype=np.float64)
+        if logarithmic.any():
+            logs = np.broadcast_to(logarithmic, unit.shape)
+            unit = unit.copy()
+            unit[logs] = _log(unit[logs])
+        with np.errstate(over="ignore"):
+            unit = (unit - middle) / half
+        return np.clip(unit, -1.0, 1.0)
+
+    def to_grid(self, keys: NDArray[Any], values: ArrayLike) -> NDArray[np.int32]:
+        """Values of the given keys as z on the grid, exactly as ``read`` takes them."""
+        unit = self.to_unit(keys, values)
+        if np.isnan(unit).any():
+            raise RecordError("record/not-a-number", "A value that is not a number has no place on the grid.")
+        return np.rint(unit * GRID).astype(np.int32)
+
+    def from_unit(self, unit: ArrayLike, keys: NDArray[Any] | None = None) -> NDArray[np.float64]:
+        """From [-1, 1] to the schema's units, without clamping; the last axis runs over ``keys`` (default: all)."""
+        middle, half, logarithmic = self._at(keys)
+        plain = np.asarray(middle + half * np.asarray(unit, dtype=np.float64))
+        return np.where(logarithmic, np.exp(np.where(logarithmic, plain, 0.0)), plain)
+
+    def slope(self, unit: ArrayLike, keys: NDArray[Any] | None = None) -> NDArray[np.float64]:
+        """The derivative of ``from_unit``: what a small error on [-1, 1] becomes in the schema's units."""
+        _, half, logarithmic = self._at(keys)
+        return np.where(logarithmic, half * self.from_unit(unit, keys), half + np.zeros(np.shape(unit)))
+
+    def document(self) -> dict[str, Any]:
+        """The schema as JSON without floats; defaults (linear, no ``other``) are left out."""
+
+        def spelled(bound: Fraction | tuple[Fraction, ...]) -> int | str | list[int | str]:
+            return [decimal(each) for each in bound] if isinstance(bound, tuple) else decimal(bound)
+
+        document: dict[str, Any] = {
+            "keys": list(self.names) if isinstance(self.names, tuple) else self.names,
+            "low": spelled(self.low),
+            "high": spelled(self.high),
+        }
+        if self.map != "linear":
+            document["map"] = list(self.map) if isinstance(self.map, tuple) else self.map
+        if self.other is not None:
+            document["other"] = self.other
+        return document
+
+    @classmethod
+    def from_document(cls, document: Any) -> Schema:
+        """The schema that a document describes; ``document`` reverses it."""
+        if not isinstance(document, dict) or not {"keys"} <= set(document) <= {"keys", "low", "high", "map", "other"}:
+            raise SchemaError("schema/document", "A schema document has keys, and may have low, high, map and other.")
+        canonical(document)  # no floats, so every reader sees the same numbers
+        return cls(**document)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical document, in hex."""
+        return hashlib.sha256(canonical(self.document())).hexdigest()
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.keys)}
+
+    @cached_property
+    def _other(self) -> int | None:
+        return None if self.other is None else self.index(self.other)
+
+    @cached_property
+    def _scales(self) -> list[tuple[float, float, bool]]:
+        """Middle, half width and whether logarithms are taken: one row for all keys, or one for each."""
+        rows = max(len(entry) if isinstance(entry, tuple) else 1 for entry in (self.low, self.high, self.map))
+        low, high, scale = _column(self.low, rows), _column(self.high, rows), _column(self.map, rows)
+        return [_scale(*each) for each in zip(low, high, scale, strict=True)]
+
+    @cached_property
+    def _columns(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+        middle, half, logarithmic = zip(*self._scales, strict=True)
+        return np.array(middle), np.array(half), np.array(logarithmic)
+
+    def _at(self, keys: NDArray[Any] | None) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+        middle, half, logarithmic = self._columns
+        if keys is None or len(middle) == 1:
+            return middle, half, logarithmic
+        return middle[keys], half[keys], logarithmic[keys]
+
+
+def _names(keys: Iterable[str] | int, other: str | None) -> tuple[str, ...] | int:
+    if isinstance(keys, Integral) and not isinstance(keys, bool):
+        if keys < 0:
+            raise SchemaError("schema/count", f"The number of keys cannot be negative ({keys}).")
+        return int(keys)
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise SchemaError("schema/keys", f"Keys are a list of names or a count, not a {type(keys).__name__}.")
+    names = tuple(_name(name) for name in keys)
+    if other is not None and names and other not in names:
+        names = (*names, other)
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise SchemaError("schema/duplicate", f"The key {twice!r} is listed more than once.")
+    return names
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise SchemaError("schema/name", f"Key names are strings; {name!r} is a {type(name).__name__}.")
+    if not name.isascii():
+        try:
+            name.encode()
+        except UnicodeEncodeError as reason:
+            raise SchemaError("schema/name", f"The key name {name!r} is not valid Unicode.") from reason
+    return str(name)
+
+
+def _number(name: str, count: int) -> int | None:
+    """The number below ``count`` that a name spells without needless zeros."""
+    if len(name) > 10 or not (name.isascii() and name.isdigit()) or (name[0] == "0" and name != "0"):
+        return None
+    number = int(name)
+    return number if number < count else None
+
+
+def _each(schema: Schema, given: Any, take: Any, missing: str | None = None) -> Any:
+    """One entry for all keys, or a tuple with one per key; a tuple of equal entries is one entry."""
+    if isinstance(given, Mapping):
+        places = {schema.index(name): entry for name, entry in given.items()}
+        if None in places:
+            raise SchemaError("schema/unknown-key", "A range or map is given for a key that the schema does not have.")
+        if missing is None and len(places) < schema.d:
+            lacking = next(name for position, name in enumerate(schema.keys) if position not in places)
+            raise SchemaError("schema/range", f"The key {lacking!r} has no bound; give one for every key.")
+        given = [places.get(position, missing) for position in range(schema.d)]
+    elif isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        return take(given)
+    if len(given) != schema.d:
+        raise SchemaError("schema/length", f"{len(given)} ranges or maps are given for {schema.d} keys.")
+    entries = tuple(take(entry) for entry in given)
+    return entries[0] if entries.count(entries[0]) == len(entries) else entries
+
+
+def _column(entry: T | tuple[T, ...], rows: int) -> tuple[T, ...]:
+    return entry if isinstance(entry, tuple) else (entry,) * rows
+
+
+def _bound(given: object) -> Fraction:
+    try:
+        return exact(given)
+    except ValueError as reason:
+        raise SchemaError("schema/range", f"A bound of the value range must be a decimal number: {reason}.") from reason
+
+
+def _known_map(given: object) -> str:
+    if given not in _MAPS:
+        raise SchemaError("schema/map", f"The map {given!r} is unknown; there are {' and '.join(_MAPS)}.")
+    return str(given)
+
+
+def _scale(low: Fraction, high: Fraction, scale: str) -> tuple[float, float, bool]:
+    if low >= high:
+        raise SchemaError("schema/range", f"Low ({decimal(low)}) must be below high ({decimal(high)}).")
+    if scale == "log" and low <= 0:
+        raise SchemaError("schema/log", f"A logarithmic range must begin above 0, not at {decimal(low)}.")
+    try:
+        if scale == "log":
+            start, end = math.log(low), math.log(high)
+            middle, half = (start + end) / 2, (end - start) / 2
+        else:
+            middle, half = float((low + high) / 2), float((high - low) / 2)
+    except (OverflowError, ValueError):
+        middle = half = 0.0
+    if not half > abs(middle) * 2**-50:
+        raise SchemaError("schema/range", f"Doubles cannot resolve the range from {decimal(low)} to {decimal(high)}.")
+    return middle, half, scale == "log"
+
+
+def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logarithm of the C library, value by value: NumPy's may differ in the last place, and ``read`` uses this."""
+    logs = np.full(values.shape, -np.inf)
+    logs[np.isnan(values)] = np.nan
+    positive = values > 0
+    logs[positive] = np.fromiter((math.log(value) for value in values[positive]), np.float64)
+    return logs
+
+
+def _real(value: object) -> float:
+    # Types only: what a person's record holds does not belong in a message.
+    if not isinstance(value, Real | Decimal):
+        raise RecordError("record/value", f"The values of a record are numbers; one is a {type(value).__name__}.")
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return math.nan
+
+
+def _key(key: object) -> str | int:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, Integral) and not isinstance(key, bool):
+        return int(key)
+    raise RecordError("record/key", f"The keys of a record are names or whole numbers; one is a {type(key).__name__}.")

@@ -1,0 +1,127 @@
+"""A fast seeded hash of 32-bit values into [0, g), and counting what hashed reports support.
+
+Values go through two rounds of xor-shift and multiplication (the constants of Wellons' ``lowbias32``), one half of the
+spread seed entering before each multiplication. For a fixed value and first half the map from the second half to the
+hash is a bijection, so over uniform seeds every hash is exactly uniform on 32 bits. The reduction to [0, g) is
+``(x * g) >> 32``: symbol r stands for one interval of the 32-bit hashes, and counting compares with that interval.
+Only the leading bits decide, and those a multiplication mixes best, so no third xor-shift follows.
+
+Privacy never rests on this hash, only accuracy; ``collision`` gives the realised rate for the estimator.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.kernels.backend import kernel
+
+_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B
+_SPREAD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: neighbouring seeds fall far apart
+_WORD = (1 << 32) - 1
+_VALUES, _REPORTS = 2048, 1 << 16  # sizes of a counting block: its accumulators stay in the first cache
+
+
+def hash_one(seed: int, value: int, g: int) -> int:
+    """The hash of one value, in plain integers for devices."""
+    low, high = _halves(seed)
+    x = value ^ (value >> 16) ^ low
+    x = x * _FIRST & _WORD
+    x ^= (x >> 15) ^ high
+    return (x * _SECOND & _WORD) * g >> 32
+
+
+def hash_many(seeds: NDArray[np.uint64], values: NDArray[np.integer], g: int) -> NDArray[np.uint32]:
+    """Elementwise hashes of seeds and values, which broadcast."""
+    lows, highs = _halves_many(seeds)
+    x = _mix(_prepared(values), lows, highs)
+    return (x.astype(np.uint64) * np.uint64(g) >> np.uint64(32)).astype(np.uint32)
+
+
+def count_support(seeds: NDArray[np.uint64], symbols: NDArray[np.integer], g: int, d: int) -> NDArray[np.int64]:
+    """For every value v < d the number of reports i with hash(seed_i, v) == symbol_i."""
+    lows, highs = _halves_many(seeds)
+    cells = np.asarray(symbols).astype(np.uint64)
+    starts, stops = ((((cells + np.uint64(k)) << np.uint64(32)) + np.uint64(g - 1)) // np.uint64(g) for k in (0, 1))
+    values = _prepared(np.arange(d, dtype=np.uint32))
+    return _count_cells(lows, highs, starts.astype(np.uint32), (stops - starts).astype(np.uint32), values)
+
+
+def collision(g: int) -> Fraction:
+    """The exact probability that two independent uniform 32-bit hashes are reduced to the same symbol."""
+    small, larger = divmod(1 << 32, g)  # ``larger`` of the g intervals are longer by one
+    return Fraction((g - larger) * small**2 + larger * (small + 1) ** 2, 1 << 64)
+
+
+def _halves(seed: int) -> tuple[int, int]:
+    spread = seed * _SPREAD & ((1 << 64) - 1)
+    spread ^= spread >> 32
+    return spread & _WORD, spread >> 32
+
+
+def _halves_many(seeds: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    spread = np.asarray(seeds, dtype=np.uint64) * np.uint64(_SPREAD)
+    spread ^= spread >> np.uint64(32)
+    return (spread & np.uint64(_WORD)).astype(np.uint32), (spread >> np.uint64(32)).astype(np.uint32)
+
+
+def _prepared(values: NDArray[np.integer]) -> NDArray[np.uint32]:
+    """The first xor-shift of the values; it is linear, so it need not be repeated for every seed."""
+    words = np.asarray(values).astype(np.uint32)
+    return words ^ (words >> np.uint32(16))
+
+
+def _mix(prepared: NDArray[np.uint32], lows: NDArray[np.uint32], highs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    x = np.atleast_1d(prepared ^ lows)
+    x *= np.uint32(_FIRST)
+    x ^= x >> np.uint32(15)
+    x = x ^ highs
+    x *= np.uint32(_SECOND)
+    return x
+
+
+def _count_cells_numpy(
+    lows: NDArray[np.uint32],
+    highs: NDArray[np.uint32],
+    starts: NDArray[np.uint32],
+    lengths: NDArray[np.uint32],
+    values: NDArray[np.uint32],
+) -> NDArray[np.int64]:
+    counts = np.zeros(len(values), dtype=np.int64)
+    for first in range(0, len(values), 1024):
+        chunk = values[first : first + 1024]
+        for i in range(0, len(lows), 64):
+            x = _mix(chunk, lows[i : i + 64, None], highs[i : i + 64, None])
+            x -= starts[i : i + 64, None]
+            counts[first : first + 1024] += (x < lengths[i : i + 64, None]).sum(axis=0, dtype=np.uint8)
+    return counts
+
+
+@kernel(twin=_count_cells_numpy)
+def _count_cells(
+    lows: NDArray[np.uint32],
+    highs: NDArray[np.uint32],
+    starts: NDArray[np.uint32],
+    lengths: NDArray[np.uint32],
+    values: NDArray[np.uint32],
+) -> NDArray[np.int64]:
+    # Everything is cast back to 32 bits at each step: one wider intermediate would halve the lanes or worse.
+    n, d = len(lows), len(values)
+    counts = np.zeros(d, dtype=np.int64)
+    votes = np.zeros(_VALUES, dtype=np.uint32)
+    for first in range(0, d, _VALUES):
+        chunk = values[first : first + _VALUES]
+        for start in range(0, n, _REPORTS):
+            votes[:] = np.uint32(0)
+            for i in range(start, min(n, start + _REPORTS)):
+                low, high, begin, length = lows[i], highs[i], starts[i], lengths[i]
+                for v in range(len(chunk)):
+                    x = np.uint32(np.uint32(chunk[v] ^ low) * np.uint32(_FIRST))
+                    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) ^ high)
+                    x = np.uint32(x * np.uint32(_SECOND))
+                    votes[v] += np.uint32(np.uint32(x - begin) < length)
+            for v in range(len(chunk)):
+                counts[first + v] += np.int64(votes[v])
+    return counts

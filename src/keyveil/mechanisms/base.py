@@ -1,0 +1,204 @@
+"""What every one-round mechanism is: an encoder, a channel and a response, and the verbs that follow from them.
+
+A mechanism draws only through ``Coins`` and looks at public randomness only through one 64-bit ``word``. Its
+``respond`` is therefore a program over whole numbers that ``privacy.certify`` can run over all outcomes: the
+certificate is about the code that devices run, not about a description of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.bits import Codec
+from keyveil.core.canonical import canonical
+from keyveil.core.channels import Ratio
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import decimal_text, parse_epsilon
+from keyveil.core.errors import RecordError, ReportError
+from keyveil.core.estimates import Estimates
+from keyveil.core.public import public_word
+from keyveil.core.records import Records
+from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.kernels.siphash import siphash_many
+from keyveil.privacy.certify import Certificate, certify
+
+Pairs = Sequence[tuple[int, int]]
+"""A cleaned record: (key index, value on the grid of ``core.schema``), sorted by key."""
+
+BLOCK = 1 << 16  # people handled at once in bulk: bounded memory, long enough for the kernels
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """A one-round mechanism for one schema and one epsilon."""
+
+    schema: Schema
+    epsilon: Fraction
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        self.validate()
+
+    def validate(self) -> None:
+        """Refuse options that make no sense together; nothing to refuse by default."""
+
+    # -- what a mechanism must say ------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def codec(self) -> Codec:
+        """The form of a payload."""
+
+    @property
+    @abstractmethod
+    def ratio(self) -> Ratio:
+        """Closed form: the largest ratio of the probabilities of one report under two records."""
+
+    @abstractmethod
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        """Draw the payload for one record. Devices run this; the certificate enumerates it."""
+
+    @abstractmethod
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        """The same law for a block of people, as arrays."""
+
+    @property
+    @abstractmethod
+    def tally_shape(self) -> tuple[int, ...]:
+        """Shape of the counts that reports are folded into."""
+
+    @abstractmethod
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Counts of a block of reports."""
+
+    @abstractmethod
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        """Frequencies and means with intervals; ``population`` adds the error of sampling people."""
+
+    @abstractmethod
+    def check(self, pairs: Pairs) -> Pairs:
+        """The cleaned record, refused if this mechanism cannot take it."""
+
+    # -- what is enumerated -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def reduced(self) -> Self:
+        """The same mechanism at sizes small enough to write every outcome down."""
+
+    @abstractmethod
+    def every_record(self) -> Iterable[Pairs]:
+        """Every record, or enough of them that all others are mixtures."""
+
+    def every_word(self) -> Iterable[int]:
+        """Public words that cover what the mechanism derives from them; one if it derives nothing."""
+        return (0,)
+
+    # -- device -------------------------------------------------------------------------------------------------
+
+    def read(self, record: Any) -> Pairs:
+        """A person's record in the schema's terms, cleaned."""
+        return self.check(self.schema.read(record))
+
+    def perturb(self, record: Any, coins: Coins, public: bytes | None = None) -> Report:
+        """The report of one person: epsilon-locally private whatever the record, given its public bytes."""
+        pairs = self.read(record)
+        if public is None:
+            public = coins.bytes(PUBLIC_BYTES)
+        elif len(public) != PUBLIC_BYTES:
+            raise ReportError("report/public", f"A report has {PUBLIC_BYTES} public bytes, not {len(public)}.")
+        return Report(public, self.respond(pairs, public_word(public, self.fingerprint[:16]), coins))
+
+    def encode(self, report: Report) -> bytes:
+        """The payload as bytes; the public bytes travel beside it as the report's id."""
+        return self.codec.encode(report.payload)
+
+    def decode(self, data: bytes, public: bytes) -> Report:
+        return Report(public, self.codec.decode(data))
+
+    # -- bulk and server ----------------------------------------------------------------------------------------
+
+    def words(self, publics: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        return siphash_many(self.fingerprint[:16], publics)
+
+    def perturb_many(self, records: Records, coins: Coins) -> Reports:
+        """Reports of a block of people, in the law of ``perturb``."""
+        publics = coins.words(2 * records.n).view(np.uint8).reshape(records.n, PUBLIC_BYTES)
+        return Reports(publics, self.respond_many(records, self.words(publics), coins))
+
+    def reports(self, records: Records, coins: Coins, people: int = BLOCK) -> Iterator[Reports]:
+        """``perturb_many`` block by block, in bounded memory."""
+        for start in range(0, records.n, people):
+            yield self.perturb_many(records.slice(start, min(start + people, records.n)), coins)
+
+    def tally(self, reports: Iterable[Report] | Reports) -> Tally:
+        """Count reports; tallies of parts add up to the tally of the whole."""
+        if not isinstance(reports, Reports):
+            reports = self.gather(reports)
+        tally = Tally.empty(self.fingerprint, self.tally_shape)
+        for block in reports.blocks(BLOCK):
+            tally = tally + Tally(self.fingerprint, len(block), self.fold(block.payloads, self.words(block.publics)))
+        return tally
+
+    def gather(self, reports: Iterable[Report]) -> Reports:
+        """Single reports as columns; each must be one that a device could have sent."""
+        listed = list(reports)
+        for report in listed:
+            self.codec.encode(report.payload)
+        publics = np.frombuffer(b"".join(report.public for report in listed), np.uint8).reshape(-1, PUBLIC_BYTES)
+        return Reports(publics, self.codec.stack([report.payload for report in listed]))
+
+    def certificate(self) -> Certificate:
+        """The exact epsilon, and the pair of records and the report that attain it."""
+        return certify(self)
+
+    @property
+    def bits_per_report(self) -> float:
+        """Bits of a payload, on average; the public bytes are the report's id and are counted with the envelope."""
+        return float(self.codec.bits)
+
+    # -- identity -----------------------------------------------------------------------------------------------
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Parameters besides schema and epsilon, as they stand in documents."""
+        named = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in Mechanism._OWN}
+        return {name: decimal_text(value) if isinstance(value, Fraction) else value for name, value in named.items()}
+
+    _OWN: ClassVar[frozenset[str]] = frozenset({"schema", "epsilon"})
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """SHA-256 of mechanism, parameters and schema: what a tally or report belongs to."""
+        document = {
+            "mechanism": self.name,
+            "epsilon": decimal_text(self.epsilon),
+            "options": self.options,
+            "schema": self.schema.hash,
+        }
+        return hashlib.sha256(canonical(document)).digest()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The public sizes that a certificate speaks about."""
+        return {"keys": self.schema.d}
+
+    def _own(self, tally: Tally) -> NDArray[np.int64]:
+        """The counts of a tally that is certainly ours."""
+        return (tally + Tally.empty(self.fingerprint, self.tally_shape)).counts
+
+
+def record_refused(code: str, sentence: str) -> RecordError:
+    return RecordError(f"record/{code}", sentence)

@@ -1,0 +1,91 @@
+"""What the categorical mechanisms share: everybody holds exactly one key, and reports support keys."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
+from keyveil.mechanisms.responses import Response
+
+REDUCED_KEYS = 4
+
+
+@dataclass(frozen=True)
+class Categorical(Mechanism):
+    """A frequency oracle: a report supports the true key with probability p and any other with probability q."""
+
+    def validate(self) -> None:
+        if self.schema.d < 2:
+            raise MechanismError("mechanism/too-few-keys", f"{self.name} needs at least two keys to choose from.")
+
+    @property
+    @abstractmethod
+    def response(self) -> Response:
+        """Support of the true key and of any other, from the channel."""
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def read(self, record: Any) -> Pairs:
+        """A key by name or number, or a mapping with exactly one known key (its value is not collected)."""
+        if isinstance(record, str | int):
+            key = self.schema.index(record)
+            if key is None:
+                raise record_refused("unknown-key", f"The schema has no key {record!r}.")
+            return [(key, 0)]
+        return self.check(self.schema.read(record))
+
+    def check(self, pairs: Pairs) -> Pairs:
+        if len(pairs) != 1:
+            raise record_refused(
+                "not-one-key", f"{self.name} takes exactly one key a person, not {len(pairs)}; for sets use a key-value mechanism."
+            )
+        return [(pairs[0][0], 0)]
+
+    def keys_of(self, records: Records) -> NDArray[np.int64]:
+        """The one key of everybody."""
+        odd = np.flatnonzero(records.sizes != 1)
+        if len(odd):
+            self.check(records.pairs(int(odd[0])))
+        return records.keys.astype(np.int64)
+
+    def every_record(self) -> Iterable[Pairs]:
+        return ([(key, 0)] for key in range(self.schema.d))
+
+    def reduced(self) -> Self:
+        return self if self.schema.d <= REDUCED_KEYS else replace(self, schema=Schema(keys=REDUCED_KEYS))
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (self.schema.d,)
+
+    def supports(self, counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+        """How many reports support each key; the tally itself unless a mechanism counts something else."""
+        return counts
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        counts = self._own(tally)
+        return self.response.estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            asked=np.full(self.schema.d, tally.reports, dtype=np.int64),
+            supports=self.supports(counts, tally.reports),
+            signed=None,
+            confidence=confidence,
+            population=population,
+            no_mean=f"{self.name} collects keys without values; kvue, pckv-ue or ssr give means.",
+        )

@@ -1,0 +1,56 @@
+"""Generalised randomised response: the true key, or any other one.
+
+Best for few keys: its variance grows with their number (d < 3·e^ε + 2 is the rule; Wang et al. 2017).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.bits import Symbol
+from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.coins import Coins
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.categorical.base import Categorical
+from keyveil.mechanisms.responses import Response, support_counts
+
+
+@dataclass(frozen=True)
+class GRR(Categorical):
+    """Weight e^ε on the true key, 1 on every other."""
+
+    name: ClassVar[str] = "grr"
+
+    @cached_property
+    def channel(self) -> TwoLevel:
+        return two_level(outputs=self.schema.d, marked=1, epsilon=self.epsilon)
+
+    @property
+    def ratio(self) -> Ratio:
+        return self.channel.ratio
+
+    @property
+    def codec(self) -> Symbol:
+        return Symbol(self.schema.d)
+
+    @property
+    def response(self) -> Response:
+        return support_counts(self.channel.hit, self.channel.miss)
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        true, (hit, rank) = pairs[0][0], self.channel.draw(coins)
+        return true if hit else rank + (rank >= true)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        true, (hits, ranks) = self.keys_of(records), self.channel.draw_many(records.n, coins)
+        return np.where(hits, true, ranks + (ranks >= true))
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return np.bincount(payloads, minlength=self.schema.d)

@@ -1,0 +1,126 @@
+"""Encoders: how a record becomes the effective input of a channel. Each step once for a device, once for arrays.
+
+Nothing here needs protecting by itself: an encoder only decides which rows of the channel are mixed, so rounding and
+ties are free, and utility alone asks for exactness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.coins import Coins
+from keyveil.core.public import public_index, public_indices, public_words_covering
+from keyveil.core.records import Records
+from keyveil.core.schema import GRID
+
+Pairs = Sequence[tuple[int, int]]
+
+
+def is_positive(value: int, coins: Coins) -> bool:
+    """Round a value on the grid to plus with probability (1 + v) / 2, else to minus: unbiased."""
+    return coins.chance(GRID + value, 2 * GRID)
+
+
+def are_positive(values: NDArray[np.int32], coins: Coins) -> NDArray[np.bool_]:
+    """``is_positive`` for many values."""
+    positive: NDArray[np.bool_] = coins.below_many(2 * GRID, len(values)) < GRID + values.astype(np.int64)
+    return positive
+
+
+def round_to(value: int, top: int, coins: Coins) -> int:
+    """Round a value on the grid to one of 0…top, low to high end of the range, unbiased."""
+    floor, rest = divmod((GRID + value) * top, 2 * GRID)
+    return floor + coins.chance(rest, 2 * GRID) if rest else floor
+
+
+def round_many(values: NDArray[np.int32], top: int, coins: Coins) -> NDArray[np.int64]:
+    """``round_to`` for many values."""
+    floors, rests = np.divmod((GRID + values.astype(np.int64)) * top, 2 * GRID)
+    rounded: NDArray[np.int64] = floors + (coins.below_many(2 * GRID, len(values)) < rests)
+    return rounded
+
+
+def value_of(pairs: Pairs, key: int) -> int | None:
+    """The value that a record holds for a key."""
+    return next((value for held, value in pairs if held == key), None)
+
+
+def values_of(records: Records, keys: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+    """For every person whether they hold the given key, and the value (0 where they do not)."""
+    if not len(records.keys):
+        return np.zeros(records.n, dtype=bool), np.zeros(records.n, dtype=np.int32)
+    people = np.repeat(np.arange(records.n, dtype=np.int64), records.sizes)
+    places = people * records.d + records.keys  # sorted, because keys are sorted within a person
+    wanted = np.arange(records.n, dtype=np.int64) * records.d + keys
+    found = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
+    held = places[found] == wanted
+    return held, np.where(held, records.values[found], 0).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class UniformKey:
+    """Every report speaks about one key, drawn from its public bytes: independent of the record, and not sent."""
+
+    d: int
+
+    def key(self, word: int) -> int:
+        return public_index(word, self.d)
+
+    def keys(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return public_indices(words, self.d)
+
+    def every_word(self) -> list[int]:
+        return public_words_covering(self.d)
+
+
+@dataclass(frozen=True)
+class PadAndSample:
+    """One pair out of max(|S|, cap) places; an empty place gives ``None`` (mechanisms.md 1.5)."""
+
+    cap: int
+
+    def draw(self, pairs: Pairs, coins: Coins) -> tuple[int, int] | None:
+        place = coins.below(max(len(pairs), self.cap))
+        return pairs[place] if place < len(pairs) else None
+
+    def draw_many(self, records: Records, coins: Coins) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Key (-1 for none) and value of everybody's sampled pair."""
+        sizes = records.sizes
+        places = np.empty(records.n, dtype=np.int64)
+        rooms = np.maximum(sizes, self.cap)
+        for room in np.unique(rooms):
+            people = np.flatnonzero(rooms == room)
+            places[people] = coins.below_many(int(room), len(people))
+        real = places < sizes
+        at = np.where(real, records.offsets[:-1] + places, 0)
+        if not len(records.keys):
+            return np.full(records.n, -1, dtype=np.int64), np.zeros(records.n, dtype=np.int32)
+        return np.where(real, records.keys[at], -1).astype(np.int64), np.where(real, records.values[at], 0).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Cap:
+    """At most ``cap`` pairs of a record, a uniform choice where there are more."""
+
+    cap: int
+
+    def draw(self, pairs: Pairs, coins: Coins) -> Pairs:
+        if len(pairs) <= self.cap:
+            return pairs
+        return [pairs[place] for place in coins.subset(self.cap, len(pairs))]
+
+    def draw_many(self, records: Records, coins: Coins) -> Records:
+        sizes = records.sizes
+        if not len(sizes) or sizes.max() <= self.cap:
+            return records
+        people = np.repeat(np.arange(records.n), sizes)
+        lottery = coins.words(len(people))
+        order = np.lexsort((lottery, people))  # the order within a person is uniform
+        ranks = np.arange(len(people)) - np.repeat(records.offsets[:-1], sizes)
+        kept = np.sort(order[ranks < self.cap])
+        offsets = np.concatenate(([0], np.cumsum(np.minimum(sizes, self.cap)))).astype(np.int64)
+        return Records(offsets, records.keys[kept], records.values[kept], records.d)

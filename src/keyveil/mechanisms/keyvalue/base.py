@@ -1,0 +1,30 @@
+"""What the key-value mechanisms share: a record is any set of pairs, the empty one included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Self
+
+from keyveil.core.schema import GRID, Schema
+from keyveil.mechanisms.base import Mechanism, Pairs
+
+REDUCED_KEYS = 3
+
+
+@dataclass(frozen=True)
+class KeyValue(Mechanism):
+    """A mechanism for sets of key-value pairs."""
+
+    def check(self, pairs: Pairs) -> Pairs:
+        return pairs
+
+    def every_record(self) -> Iterable[Pairs]:
+        """Every set of keys with every choice of extreme values, and one value between: others are mixtures."""
+        for values in product((None, -GRID, GRID), repeat=self.schema.d):
+            yield [(key, value) for key, value in enumerate(values) if value is not None]
+        yield [(0, GRID // 3)]
+
+    def reduced(self) -> Self:
+        return self if self.schema.d <= REDUCED_KEYS else replace(self, schema=Schema(keys=REDUCED_KEYS))

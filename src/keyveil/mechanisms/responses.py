@@ -1,0 +1,223 @@
+"""Responses: what the counts of a tally say about frequencies and means.
+
+For one key, a report gives a *support* Q (does it speak for the key?) and, where values are collected, a *signed
+support* T (plus for high values, minus for low ones). A ``Response`` holds the first two moments of (Q, T) for a
+person who holds the key and for one who does not, as exact fractions taken from the channel. Both are affine in
+(f, f·m), so everything else follows here, once: unbiased estimates, standard errors, intervals, predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import FLAGS, Column, Estimates
+from keyveil.core.schema import Schema
+
+Floats = NDArray[np.float64]
+
+INSUFFICIENT = FLAGS.index("insufficient")
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of one person's (Q, T). For a holder, those with an odd power of T are per unit of value."""
+
+    support: Fraction  # E[Q]
+    square: Fraction  # E[Q²]
+    signed: Fraction = Fraction(0)  # E[T]
+    signed_square: Fraction = Fraction(0)  # E[T²]
+    product: Fraction = Fraction(0)  # E[Q·T]
+
+    def mixed(self, share: Fraction, other: Moments) -> Moments:
+        """The moments of someone who is like this with probability ``share`` and like ``other`` otherwise."""
+        mine, theirs = vars(self).values(), vars(other).values()
+        return Moments(*(share * a + (1 - share) * b for a, b in zip(mine, theirs, strict=True)))
+
+
+class Spread(NamedTuple):
+    """Variances and covariance of the estimates of f and U = f·m, per key."""
+
+    frequency: Floats
+    product: Floats
+    covariance: Floats
+
+
+@dataclass(frozen=True)
+class Response:
+    """How a key's counts answer to the people who hold it."""
+
+    holder: Moments
+    stranger: Moments
+
+    @property
+    def gain(self) -> float:
+        """By how much a holder supports the key more often than a stranger."""
+        return float(self.holder.support - self.stranger.support)
+
+    def spread(self, frequency: Floats, mean: Floats, asked: Floats, known: Floats | float) -> Spread:
+        """Variances at true (f, m) when ``asked`` reports speak about the key.
+
+        Total variance = within people + between people. ``known`` is the share of the target that was asked: what
+        lies between people is no error for that share (1 if all were asked and they are the target, 0 for a sample
+        of a larger population). Between people, values are taken as constant: their spread would only reduce it.
+        """
+        holder, stranger = (
+            {name: float(value) for name, value in vars(one).items()} for one in (self.holder, self.stranger)
+        )
+        share, unknown = frequency * (1 - frequency), 1 - known
+
+        def combined(of_holder: Floats, of_stranger: float, between: Floats) -> Floats:
+            within = frequency * of_holder + (1 - frequency) * of_stranger
+            result: Floats = (within + unknown * share * between) / np.maximum(asked, 1)
+            return result
+
+        signed = holder["signed"] * mean
+        steps = self.gain, signed - stranger["signed"]
+        supports = combined(
+            np.full_like(mean, holder["square"] - holder["support"] ** 2),
+            stranger["square"] - stranger["support"] ** 2,
+            np.full_like(mean, steps[0] ** 2),
+        )
+        var_f = supports / self.gain**2
+        if not holder["signed"]:
+            return Spread(var_f, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
+        signs = combined(
+            holder["signed_square"] - signed**2,
+            stranger["signed_square"] - stranger["signed"] ** 2,
+            steps[1] ** 2,
+        )
+        crossed = combined(
+            holder["product"] * mean - holder["support"] * signed,
+            stranger["product"] - stranger["support"] * stranger["signed"],
+            steps[0] * steps[1],
+        )
+        cov_tf, fake = crossed / self.gain, stranger["signed"]
+        var_u = (signs + 2 * fake * cov_tf + fake**2 * var_f) / holder["signed"] ** 2
+        return Spread(var_f, var_u, (cov_tf + fake * var_f) / holder["signed"])
+
+    def estimates(
+        self,
+        *,
+        schema: Schema,
+        mechanism: str,
+        epsilon: Fraction,
+        n: int,
+        asked: NDArray[np.int64],
+        supports: NDArray[np.int64],
+        signed: NDArray[np.int64] | None,
+        confidence: float,
+        population: bool,
+        no_mean: str = "",
+    ) -> Estimates:
+        """Unbiased estimates with intervals from a key's counts; ``no_mean`` says who could give means instead."""
+        z = normal_quantile(confidence)
+        people = asked.astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            frequency = (supports / people - float(self.stranger.support)) / self.gain
+            known = 0.0 if population else people / max(n, 1)
+            if signed is None:
+                product = np.full(schema.d, np.nan)
+            else:
+                fake = float(self.stranger.signed)
+                product = (signed / people - (1 - frequency) * fake) / float(self.holder.signed)
+            likely_f = np.clip(np.nan_to_num(frequency), 1 / np.maximum(people, 1), 1)
+            likely_m = np.clip(np.nan_to_num(product / likely_f), -1, 1)
+            spread = self.spread(likely_f, likely_m, people, known)
+        se = np.where(people > 0, np.sqrt(spread.frequency), np.nan)
+        flag = np.where(people > 0, 0, INSUFFICIENT).astype(np.int8)
+        nothing = people == 0
+        shown = Column(
+            schema,
+            frequency,
+            se,
+            np.where(nothing, 0, frequency - z * se),
+            np.where(nothing, 1, frequency + z * se),
+            flag,
+        )
+        if signed is None:
+            mean = Column.unknown(schema, no_mean, scaled=True)
+        else:
+            mean = fieller(schema, frequency, product, spread, z)
+        return Estimates(
+            schema=schema,
+            mechanism=mechanism,
+            epsilon=epsilon,
+            n=n,
+            confidence=confidence,
+            population=population,
+            asked=asked,
+            frequency=shown,
+            mean=mean,
+            product=None if signed is None else product,
+            product_se=None if signed is None else np.sqrt(spread.product),
+            covariance=None if signed is None else spread.covariance,
+        )
+
+
+def three_state(
+    seen: Fraction, fake: Fraction, truth: Fraction, *, inclusion: Fraction = Fraction(1), fake_mean: Fraction = Fraction(0)
+) -> Response:
+    """Reports that are plus, minus or nothing for a key (mechanisms.md 1.4).
+
+    A holder's pair that was included speaks with probability ``seen`` and tells its sign with probability ``truth``;
+    anybody else's silence is broken with probability ``fake``, by signs of mean ``fake_mean``.
+    """
+    if fake_mean and inclusion != 1:
+        raise MechanismError("mechanism/fake-mean", "A fake mean needs holders who are always included.")
+    keep = 2 * truth - 1
+    included = Moments(seen, seen, seen * keep, seen, seen * keep)
+    stranger = Moments(fake, fake, fake * keep * fake_mean, fake, fake * keep * fake_mean)
+    return Response(included.mixed(inclusion, stranger), stranger)
+
+
+def support_counts(own: Fraction, other: Fraction) -> Response:
+    """Reports that support one or several keys, without values: probability ``own`` for the true key, else ``other``."""
+    return Response(Moments(own, own), Moments(other, other))
+
+
+def signed_supports(own: Fraction, other: Fraction, own_and_other: Fraction, two_others: Fraction) -> Response:
+    """Reports that support signed keys (best-mechanism.md 2.5): of a holder's two signs one is held, one is foreign."""
+    holder = Moments(
+        support=own + other,
+        square=own + other + 2 * own_and_other,
+        signed=own - other,
+        signed_square=own + other - 2 * own_and_other,
+        product=own - other,
+    )
+    stranger = Moments(
+        support=2 * other,
+        square=2 * other + 2 * two_others,
+        signed_square=2 * other - 2 * two_others,
+    )
+    return Response(holder, stranger)
+
+
+def normal_quantile(confidence: float) -> float:
+    """The half-width of a two-sided normal interval, in standard errors."""
+    if not 0 < confidence < 1:
+        raise MechanismError("estimate/confidence", f"Confidence must lie between 0 and 1, not {confidence}.")
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def fieller(schema: Schema, frequency: Floats, product: Floats, spread: Spread, z: float) -> Column:
+    """Means as ratios, with Fieller's interval; a key that cannot be told from an absent one is insufficient."""
+    squares = (z * z * part for part in spread)
+    var_f, var_u, cov = squares
+    with np.errstate(divide="ignore", invalid="ignore"):
+        leading = frequency**2 - var_f
+        middle = product * frequency - cov
+        root = np.sqrt(np.maximum(middle**2 - leading * (product**2 - var_u), 0))
+        mean = np.where(frequency > 0, product / frequency, np.nan)
+        se = np.sqrt(np.maximum(var_u + mean**2 * var_f - 2 * mean * cov, 0)) / (z * frequency)
+        enough = (frequency > 0) & (leading > 0)
+        low = np.where(enough, (middle - root) / leading, -1.0)
+        high = np.where(enough, (middle + root) / leading, 1.0)
+    flag = np.where(enough, 0, INSUFFICIENT).astype(np.int8)
+    return Column(schema, mean, np.where(frequency > 0, se, np.nan), low, high, flag, scaled=True)

@@ -1,0 +1,153 @@
+"""What every mechanism must keep. Each check is a function that raises AssertionError, so mutants can be put to it.
+
+Statistical checks run on seeded coins; at a fresh seed each would raise a false alarm with probability below 1e-6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.contract.cases import copies, people, population_truth
+
+from keyveil.core.epsilon import keeps, log_ceiling
+from keyveil.core.errors import ReportError, TallyError
+from keyveil.core.report import Reports
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.base import Mechanism
+from keyveil.privacy.certify import enumerate_worst
+from keyveil.privacy.enumerate import law
+
+ALARM = 1e-7
+Law = dict[Any, Fraction]
+
+
+def privacy_by_enumeration(mechanism: Mechanism) -> None:
+    """No report tells any two records apart by more than e^ε, and the closed form knows it."""
+    worst = enumerate_worst(mechanism)
+    assert keeps(worst.ratio, mechanism.epsilon), f"spends {log_ceiling(worst.ratio)}"
+    assert worst.ratio <= mechanism.ratio, "the closed form is below what the sampler spends"
+    assert keeps(mechanism.ratio, mechanism.epsilon)
+
+
+def tightness(mechanism: Mechanism) -> None:
+    """The budget is used: the sampler spends what was asked, up to the rounding of its integers."""
+    spent = Fraction(log_ceiling(enumerate_worst(mechanism).ratio))
+    assert spent > mechanism.epsilon - Fraction(1, 10**6), f"spends only {float(spent):.9f}"
+
+
+def single_draws_have_the_law(mechanism: Mechanism, draws: int = 4000) -> None:
+    """Real coins give what the enumeration says: the same program, other coins."""
+    for number, (word, pairs, expected) in enumerate(_laws(mechanism)):
+        coins = SeededCoins(11, number)
+        _fits(Counter(mechanism.respond(pairs, word, coins) for _ in range(draws)), expected, draws)
+
+
+def bulk_draws_have_the_law(mechanism: Mechanism, draws: int = 40_000) -> None:
+    """Arrays give what single devices give."""
+    for number, (word, pairs, expected) in enumerate(_laws(mechanism)):
+        words = np.full(draws, word, dtype=np.uint64)
+        rows = mechanism.respond_many(copies(pairs, draws, mechanism.schema.d), words, SeededCoins(12, number))
+        _fits(Counter(mechanism.codec.unstack(rows)), expected, draws)
+
+
+def reports_travel(mechanism: Mechanism) -> None:
+    """Every possible report has one encoding, which is decoded strictly, and bulk rows keep it."""
+    for word, pairs, expected in _laws(mechanism):
+        for payload in expected:
+            data = mechanism.codec.encode(payload)
+            assert mechanism.codec.decode(data) == payload
+            assert mechanism.codec.unstack(mechanism.codec.stack([payload])) == [payload]
+            for wrong in (data + b"\0", data[:-1], b"\xff" * (len(data) + 9)):
+                with pytest.raises(ReportError):
+                    if mechanism.codec.decode(wrong) != payload:  # a shorter code of another report is no fault
+                        raise ReportError("report/malformed", "another report")
+        assert sum(expected.values()) == 1, f"the law for {pairs} at word {word:x} does not add up"
+
+
+def parts_add_up(mechanism: Mechanism) -> None:
+    """Counting is a sum: any split, any order, and bytes in between; strangers are refused."""
+    records = people(mechanism, 3000, 5).records(mechanism.schema)
+    reports = mechanism.perturb_many(records, SeededCoins(13))
+    whole = mechanism.tally(reports)
+    thirds = [mechanism.tally(Reports(reports.publics[i::3], reports.payloads[i::3])) for i in range(3)]
+    assert sum(thirds[1:], thirds[0]) == whole == thirds[2] + thirds[0] + thirds[1]
+    assert Tally.from_bytes(whole.to_bytes()) == whole
+    singles = [mechanism.decode(mechanism.codec.encode(payload), public.tobytes())
+               for public, payload in zip(reports.publics[:200], mechanism.codec.unstack(reports.payloads[:200]), strict=True)]
+    assert mechanism.tally(singles) == mechanism.tally(Reports(reports.publics[:200], reports.payloads[:200]))
+    stranger = replace(mechanism, epsilon=mechanism.epsilon / 2)
+    with pytest.raises(TallyError):
+        whole + stranger.tally(stranger.perturb_many(records, SeededCoins(14)))
+    with pytest.raises(TallyError):
+        stranger.estimate(whole)
+    renamed = replace(mechanism, schema=Schema(keys=[f"k{key}" for key in range(mechanism.schema.d)]))
+    with pytest.raises(TallyError):
+        renamed.estimate(whole)
+
+
+def errors_are_as_stated(mechanism: Mechanism, *, population: bool, repeats: int = 400, n: int = 3000) -> None:
+    """Standardised errors have mean 0 and variance 1, and 95 % intervals cover: two-sided, so wrong noise is seen.
+
+    With ``population`` every repeat asks new people; otherwise the same people are asked again and again.
+    """
+    scores: dict[str, list[np.ndarray]] = {"frequency": [], "mean": []}  # type: ignore[type-arg]
+    covered: dict[str, list[np.ndarray]] = {"frequency": [], "mean": []}  # type: ignore[type-arg]
+    same = people(mechanism, n, 21)
+    for repeat in range(repeats):
+        asked = people(mechanism, n, 1000 + repeat) if population else same
+        tally = mechanism.tally(mechanism.perturb_many(asked.records(mechanism.schema), SeededCoins(15, repeat)))
+        estimates = mechanism.estimate(tally, population=population)
+        truth = asked.truth(mechanism.schema)
+        targets = population_truth(mechanism) if population else (truth.frequency, truth.mean)
+        for what, target in zip(scores, targets, strict=True):
+            column = getattr(estimates, what)
+            if column.absent:
+                continue
+            scores[what].append((column.values - target) / column.se)
+            covered[what].append((column.low <= target) & (target <= column.high))
+    for what, rows in scores.items():
+        if not rows:
+            continue
+        z, inside = np.array(rows), float(np.mean(covered[what]))
+        assert np.isfinite(z).all(), f"{what}: an estimate without a standard error"
+        bias = z.mean(axis=0) * math.sqrt(len(z))
+        spread = (z**2).mean()
+        assert np.abs(bias).max() < stats.norm.isf(ALARM), f"{what} is biased: {bias}"
+        assert 0.88 < spread < 1.12, f"{what}: standard errors are off, variance of z is {spread:.3f}"
+        assert 0.93 <= inside <= 0.97, f"{what}: 95 % intervals cover {inside:.3f}"
+
+
+def _laws(mechanism: Mechanism) -> list[tuple[int, Any, Law]]:
+    """Exact laws of the first, the middle and the last record, at the first and the last public word."""
+    records, words = list(mechanism.every_record()), list(mechanism.every_word())
+    chosen = {0, len(records) // 2, len(records) - 1}
+    return [
+        (word, records[at], law(lambda coins, at=at, word=word: mechanism.respond(records[at], word, coins)))  # type: ignore[misc]
+        for word in {words[0], words[-1]}
+        for at in sorted(chosen)
+    ]
+
+
+def _fits(seen: Counter[Hashable], expected: Law, draws: int) -> None:
+    assert set(seen) <= set(expected), "a report that the law does not know"
+    outcomes = sorted(expected, key=lambda outcome: expected[outcome], reverse=True)
+    common = [outcome for outcome in outcomes if draws * expected[outcome] >= 5]
+    observed = [seen[outcome] for outcome in common]
+    shares = [float(draws * expected[outcome]) for outcome in common]
+    rest = draws - sum(observed), draws - sum(shares)
+    if rest[1] > 1e-6:
+        observed.append(rest[0])
+        shares.append(rest[1])
+    if len(shares) > 1:
+        scale = sum(observed) / sum(shares)
+        assert stats.chisquare(observed, [share * scale for share in shares]).pvalue > ALARM, "another law"

@@ -1,0 +1,45 @@
+"""Every mechanism of the registry under the whole contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.contract import checks
+from tests.contract.cases import IDS, VARIANTS, tiny, usual
+
+every_mechanism = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=IDS)
+
+
+@every_mechanism
+@pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "2", "5"])
+def test_privacy_is_exact(name: str, options: dict[str, Any], epsilon: str) -> None:
+    mechanism = tiny(name, epsilon, **options)
+    checks.privacy_by_enumeration(mechanism)
+    checks.tightness(mechanism)
+
+
+@every_mechanism
+def test_single_draws_have_the_law(name: str, options: dict[str, Any]) -> None:
+    checks.single_draws_have_the_law(tiny(name, **options))
+
+
+@every_mechanism
+def test_bulk_draws_have_the_law(name: str, options: dict[str, Any]) -> None:
+    checks.bulk_draws_have_the_law(tiny(name, **options))
+
+
+@every_mechanism
+def test_reports_travel(name: str, options: dict[str, Any]) -> None:
+    checks.reports_travel(tiny(name, **options))
+
+
+@every_mechanism
+def test_parts_add_up(name: str, options: dict[str, Any]) -> None:
+    checks.parts_add_up(usual(name, **options))
+
+
+@every_mechanism
+@pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
+def test_errors_are_as_stated(name: str, options: dict[str, Any], population: bool) -> None:
+    checks.errors_are_as_stated(usual(name, **options), population=population)
