@@ -17,7 +17,11 @@ from keyveil.mechanisms.numeric.base import Numeric
 from keyveil.mechanisms.registry import create, names
 
 NAMES = names()
-VARIANTS: list[tuple[str, dict[str, Any]]] = [*((name, {}) for name in NAMES), ("hr", {"form": "bit"})]
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in NAMES),
+    ("hr", {"form": "bit"}),
+    ("kvue", {"bins": 4}),
+]
 IDS = [name + "".join(f"-{value}" for value in options.values()) for name, options in VARIANTS]
 
 KEYS = {"mean-est": 5}  # one report speaks about all keys, so there are few

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.contract import checks
 from tests.contract.cases import IDS, VARIANTS, tiny, usual
 

@@ -41,7 +41,7 @@ def test_below_is_uniform_single_and_bulk(bound: int) -> None:
 def test_bulk_draws_above_32_bits_use_the_whole_range() -> None:
     bound = (1 << 45) + 12345
     drawn = SeededCoins(3).below_many(bound, 50_000)
-    assert 0 <= drawn.min() and drawn.max() < bound
+    assert drawn.min() >= 0 and drawn.max() < bound
     assert fits(np.bincount(drawn * 16 // bound, minlength=16).tolist(), [50_000 / 16] * 16)
 
 
@@ -65,7 +65,9 @@ def test_undecided_bits_are_decided_by_more_of_them() -> None:
             return np.full(count, ((1 << 64) // 3), dtype=np.uint64)
 
     assert set(Scripted(5).choose_many((1, 2), 64)) == {0, 1}  # 1/3 = 0.0101…: what follows decides
-    assert set(Scripted(5).choose_many((2**64 // 3, 2**64 - 2**64 // 3), 64)) == {1}  # exactly on the boundary: above it
+    assert set(Scripted(5).choose_many((2**64 // 3, 2**64 - 2**64 // 3), 64)) == {
+        1
+    }  # exactly on the boundary: above it
 
 
 def test_runs_are_picked_by_weight() -> None:

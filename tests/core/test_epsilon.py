@@ -17,6 +17,7 @@ from keyveil.core.epsilon import (
     lie_threshold,
     log_ceiling,
     parse_epsilon,
+    tightest,
 )
 from keyveil.core.errors import EpsilonError, PrivacyError
 
@@ -85,3 +86,14 @@ def test_floats_are_rounded_up_too() -> None:
 
 def test_fractions_are_written_as_decimals_where_they_are() -> None:
     assert [decimal_text(Fraction(x)) for x in ("1/10", "3", "-5/4", "1/3")] == ["0.1", "3", "-1.25", "1/3"]
+
+
+@given(epsilons)
+def test_a_threshold_can_be_searched_for(epsilon: Fraction) -> None:
+    whole = 2**32
+    assert tightest(lambda lie: Fraction(whole - lie, lie), epsilon, 1, whole // 2) == lie_threshold(epsilon)
+
+
+def test_a_search_that_finds_nothing_says_so() -> None:
+    with pytest.raises(PrivacyError):
+        tightest(lambda lie: Fraction(100), Fraction(1), 1, 8)

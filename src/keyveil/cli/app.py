@@ -6,17 +6,18 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated
 
-import click
 import typer
 
 from keyveil.cli.certify import certify
 from keyveil.cli.demo import demo
 from keyveil.core.errors import KeyveilError
 
+# Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
+CommandError = typer.BadParameter.__mro__[2]
+
 app = typer.Typer(
     name="keyveil",
     help="Key-value statistics from people who each send one private report.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -35,7 +36,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
 ) -> None:
     """Key-value statistics from people who each send one private report."""
 
@@ -43,15 +46,12 @@ def _options(
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and give its exit status."""
     try:
-        status = app(args=list(arguments), prog_name="keyveil", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as help:
-        print(help.format_message(), file=sys.stderr)
-        return 2
-    except click.ClickException as mistake:
-        return _refuse(mistake.format_message())
+        status = app(args=list(arguments) or ["--help"], prog_name="keyveil", standalone_mode=False)
+    except CommandError as mistake:
+        return _refuse(getattr(mistake, "format_message", mistake.__str__)())
     except KeyveilError as mistake:
         return _refuse(f"{mistake.sentence} [{mistake.code}]")
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return _refuse("stopped", 130)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; there is nobody to tell

@@ -45,12 +45,12 @@ def demo(
     console.print(f"One person holds {record}. Their device sends {mechanism.bits_per_report:g} bits:")
     console.print(f"  id {report.public.hex()}  payload {mechanism.encode(report).hex()}")
     console.print(
-        f"Whatever they hold, that report is at most e^{certificate.exact_epsilon:.9f} times likelier "
-        f"than for anybody else ({certificate.method} over all records at sizes {certificate.worst_sizes}).\n"
+        f"Whatever they hold, that report is at most e^{certificate.exact_epsilon:.12f} times likelier than for "
+        "anybody else.\n"
     )
     result = _run(people, schema, epsilon, seed)
     console.print(_table(result.estimates.display()))
-    console.print(f"{people:,} people, epsilon {epsilon}, {result.seconds:.1f} s; 95 % intervals.")
+    console.print(f"{people:,} people, epsilon {epsilon}, {result.seconds:.1f} s; ✓ the interval holds the truth.")
     for path in _write(result.estimates, out):
         console.print(f"Written: {path}")
     return 0
@@ -58,7 +58,11 @@ def demo(
 
 def _run(people: int, schema: Schema, epsilon: str, seed: int | None) -> Simulation:
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=Console(stderr=True), transient=True
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=Console(stderr=True),
+        transient=True,
     ) as progress:
         task = progress.add_task("Reporting", total=people)
         population = _snackers(people, 7 if seed is None else seed)
@@ -76,20 +80,17 @@ def _snackers(people: int, seed: int) -> Population:
 
 
 def _table(estimates: Estimates) -> Table:
-    table = Table(title="Truth against estimates", title_justify="left")
-    table.add_column("key")
-    for column in ("true share", "estimated share", "true mean", "estimated mean"):
-        table.add_column(column, justify="right")
-    table.add_column("covered")
+    table = Table(title="Truth against estimates with 95 % intervals", title_justify="left", pad_edge=False)
+    for column in ("key", "share", "estimated share", "mean", "estimated mean", "in"):
+        table.add_column(column, justify="left" if column in ("key", "in") else "right", no_wrap=True)
     truth = estimates.truth
     assert truth is not None
     means = estimates.schema.from_unit(truth.mean)
     for at, key in enumerate(estimates.schema.keys):
         share, mean = estimates.frequency[key], estimates.mean[key]
-        covered = ("yes" if truth.frequency[at] in share else "no", "yes" if means[at] in mean else "no")
-        table.add_row(
-            key, f"{truth.frequency[at]:.4f}", str(share), f"{means[at]:.3f}", str(mean), " / ".join(covered)
-        )
+        inside = "".join("✓" if hit else "✗" for hit in (truth.frequency[at] in share, means[at] in mean))
+        shown = (f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in (share, mean))
+        table.add_row(key, f"{truth.frequency[at]:.3f}", next(shown), f"{means[at]:.3f}", next(shown), inside)
     return table
 
 

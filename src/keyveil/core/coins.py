@@ -127,7 +127,7 @@ class Coins:
     def fill(self, words: NDArray[np.uint64]) -> None:
         """Overwrite an array with uniform words; a buffer used again spares the system the work of new pages."""
         stream = self._stream()
-        room = memoryview(words.reshape(-1)).cast("B")
+        room = words.reshape(-1).view(np.uint8).data
         for start in range(0, len(room), _SLAB):
             part = room[start : start + _SLAB]
             stream.update_into(_ZEROS[: len(part)], part)

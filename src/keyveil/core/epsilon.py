@@ -7,6 +7,7 @@ it, ``log_ceiling`` rounds a realised ratio's epsilon up before anybody is told.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -34,7 +35,9 @@ def parse_epsilon(value: Number) -> Fraction:
     if epsilon > LARGEST:
         raise EpsilonError("epsilon/too-large", f"Epsilon {value} protects nobody; the largest accepted is {LARGEST}.")
     if epsilon < Fraction(1, 1000):
-        raise EpsilonError("epsilon/too-small", f"Epsilon {value} leaves nothing to learn; the least accepted is 0.001.")
+        raise EpsilonError(
+            "epsilon/too-small", f"Epsilon {value} leaves nothing to learn; the least accepted is 0.001."
+        )
     return epsilon
 
 
@@ -92,3 +95,16 @@ def levels(epsilon: Fraction, low: int = RESOLUTION) -> tuple[int, int]:
 def lie_threshold(epsilon: Fraction, resolution: int = RESOLUTION) -> int:
     """How many of ``resolution`` draws of a binary randomised response must lie: 1/(e^epsilon + 1), rounded up."""
     return math.ceil(resolution / (exp_floor(epsilon) + 1))
+
+
+def tightest(spends: Callable[[int], Fraction | float], epsilon: Fraction, low: int, high: int) -> int:
+    """The smallest whole number in [low, high] at which a channel keeps epsilon, where larger ones spend less.
+
+    For channels whose threshold has no closed form: whatever float arithmetic suggested it, integers decide.
+    """
+    if not keeps(spends(high), epsilon):
+        raise PrivacyError("privacy/no-threshold", f"No threshold up to {high} keeps epsilon {decimal_text(epsilon)}.")
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if keeps(spends(middle), epsilon) else (middle + 1, high)
+    return low

@@ -6,6 +6,7 @@ columns are read. CSV has no types, so users are text there, and keys are number
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.errors import MissingExtra, PopulationError
-from keyveil.core.rows import NO_KEY, Names, Rows, numbered, plain_numbers, rising, wrong_type
+from keyveil.core.rows import NO_KEY, Names, Rows, nobody, numbered, plain_numbers, rising, wrong_type
 
 _BATCH = 1 << 18  # rows read at a time from a stream
 
@@ -35,6 +36,8 @@ class Columns:
         return [self.user, self.key, self.value]
 
     def check(self, present: list[str], where: str) -> None:
+        if len(set(self.names)) < 3:
+            raise PopulationError("population/columns", "User, key and value must be three different columns.")
         for name in self.names:
             if name not in present:
                 raise PopulationError(
@@ -60,10 +63,9 @@ def rows_of_frame(frame: Any, columns: Columns) -> Rows:
 def rows_of_parquet(path: str | Path, columns: Columns) -> Rows:
     """Rows of a Parquet file."""
     parquet = _load("pyarrow.parquet")
-    with _opened(path):
-        with parquet.ParquetFile(path, read_dictionary=[columns.key]) as file:
-            columns.check(file.schema_arrow.names, f"The file {Path(path).name}")
-            table = file.read(columns=columns.names)
+    with _opened(path), parquet.ParquetFile(path, read_dictionary=[columns.key]) as file:
+        columns.check(file.schema_arrow.names, f"The file {Path(path).name}")
+        table = file.read(columns=columns.names)
     return _rows(table, columns, text=False)
 
 
@@ -82,12 +84,12 @@ def row_blocks(path: str | Path, columns: Columns, people: int) -> Iterator[Rows
     A person who comes back within the same block or the next one is an error; one who comes back later is not
     noticed and counts as another person.
     """
-    text = Path(path).suffix.lower() == ".csv"
+    text = ".csv" in (suffix.lower() for suffix in Path(path).suffixes)
     compute = _load("pyarrow.compute")
     before: Any = None
     for table, no_user in _cut(_batches(path, columns, text), columns.user, people):
         rows = replace(_rows(table, columns, text), notes={"no_user": no_user})
-        users = table.column(columns.user).unique()
+        users = _plain(table.column(columns.user)).unique()
         returned = before is not None and compute.any(compute.is_in(users, value_set=before)).as_py()
         if returned or np.count_nonzero(np.diff(rows.users)) >= rows.people:
             raise PopulationError(
@@ -96,6 +98,8 @@ def row_blocks(path: str | Path, columns: Columns, people: int) -> Iterator[Rows
             )
         before = users
         yield rows
+    if before is None:
+        raise nobody()
 
 
 def _rows(table: Any, columns: Columns, text: bool) -> Rows:
@@ -255,7 +259,9 @@ def _opened(path: str | Path) -> Iterator[None]:
         raise PopulationError("population/file", f"The file {name} cannot be read: {_first_line(reason)}.") from reason
 
 
-def _first_line(reason: BaseException) -> str:
+def _first_line(reason: Exception) -> str:
+    if isinstance(reason, OSError) and reason.errno:
+        return os.strerror(reason.errno)
     return str(reason).partition("\n")[0].rstrip(".")
 
 

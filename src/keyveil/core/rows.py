@@ -8,6 +8,7 @@ dropped is counted in the notes: ``no_user``, ``not_finite``, ``duplicates``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -40,13 +41,13 @@ class Rows:
         """Offsets per person, keys, values and notes, after the rule above; pairs of a person keep their order."""
         users, keys, values = self.users, self.keys, self.values
         notes = dict(self.notes)
-        if not self.people:
-            raise PopulationError("population/empty", "There are no people: no row names a user.")
+        if self.people < 1:
+            raise nobody()
         known, finite = users != NO_USER, np.isfinite(values)
         held = known & (keys != NO_KEY)
         kept = held & finite
         if not kept.all():
-            notes["no_user"] = int(np.count_nonzero(~known))
+            notes["no_user"] = notes.get("no_user", 0) + int(np.count_nonzero(~known))
             notes["not_finite"] = int(np.count_nonzero(held & ~finite))
             users, keys, values = users[kept], keys[kept], values[kept]
         if (users[1:] < users[:-1]).any():
@@ -62,8 +63,7 @@ class Rows:
 def last_of_each(users: NDArray[np.int64], keys: NDArray[np.int32]) -> NDArray[np.bool_] | None:
     """Which rows are the last of their person and key, or None if no row is repeated."""
     code = (users << 32) | keys
-    rising = code[1:] > code[:-1]
-    if rising.all():
+    if (code[1:] > code[:-1]).all():
         return None
     ranked = np.sort(code)  # far cheaper than the order itself, which is seldom needed
     if (ranked[1:] != ranked[:-1]).all():
@@ -87,9 +87,9 @@ def rows_of_columns(users: Any, keys: Any, values: Any, people: int | None = Non
     users, keys, values = np.asarray(users), np.asarray(keys), np.asarray(values)
     if not users.shape == keys.shape == values.shape == (users.size,):
         raise PopulationError("population/lengths", "Users, keys and values must be columns of the same length.")
-    if values.dtype == object and not all(value is None or isinstance(value, Real | Decimal) for value in values):
-        raise wrong_type("value", "numbers")
-    if values.dtype.kind not in "fiubO":
+    if values.dtype == object:
+        values = np.array([_double(value) for value in values], dtype=np.float64)
+    if values.dtype.kind not in "fiub":
         raise wrong_type("value", "numbers")
     codes, count = _people(users) if people is None else (_below(users, people), people)
     places, names = _places(keys)
@@ -110,7 +110,7 @@ def rows_of_records(records: Iterable[Mapping[Any, Any]]) -> Rows:
         keys.extend(record.keys())
         values.extend(record.values())
     users = np.repeat(np.arange(len(sizes)), sizes)
-    return rows_of_columns(users, np.array(keys, dtype=object), np.array(values, dtype=object), len(sizes))
+    return rows_of_columns(users, np.fromiter(keys, dtype=object), np.fromiter(values, dtype=object), len(sizes))
 
 
 def numbered(keys: NDArray[Any], held: NDArray[np.bool_]) -> tuple[NDArray[np.int32], Names]:
@@ -142,8 +142,23 @@ def rising(users: NDArray[Any]) -> tuple[NDArray[np.int64], int] | None:
     return codes, int(codes[-1]) + 1
 
 
+def nobody() -> PopulationError:
+    return PopulationError("population/empty", "There are no people: no row names a user.")
+
+
 def wrong_type(column: str, wanted: str) -> PopulationError:
     return PopulationError("population/type", f"The column {column!r} must hold {wanted}.")
+
+
+def _double(value: object) -> float:
+    if value is None:
+        return math.nan
+    if not isinstance(value, Real | Decimal):
+        raise wrong_type("value", "numbers")
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return math.nan
 
 
 def _people(users: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
@@ -183,7 +198,7 @@ def _places(keys: NDArray[Any]) -> tuple[NDArray[np.int32], Names]:
         raise wrong_type("key", "names or whole numbers")
     if not any(issubclass(kind, str) for kind in kinds):
         held = np.array([key is not None for key in given], dtype=np.bool_)
-        return numbered(np.array([key or 0 for key in given]), held)
+        return numbered(np.array([key or 0 for key in given], dtype=object), held)  # of any size
     seen: dict[str, int] = {}
     places = [NO_KEY if key is None else seen.setdefault(str(key), len(seen)) for key in given]
     return np.array(places, dtype=np.int32), tuple(seen)

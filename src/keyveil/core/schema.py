@@ -29,7 +29,7 @@ GRID = 1 << 16
 
 MOST_KEYS = 1 << 24
 
-Number = int | float | str | Decimal | Fraction
+Number = int | float | str | Decimal | Fraction | np.number[Any]
 Bound = Number | Mapping[str, Number] | Sequence[Number] | NDArray[Any]
 Maps = str | Mapping[str, str] | Sequence[str]
 
@@ -65,9 +65,10 @@ class Schema:
         put = object.__setattr__
         put(self, "other", None if other is None else _name(other))
         put(self, "names", _names(keys, self.other))
-        if not 0 < self.d <= MOST_KEYS:
-            code = "schema/too-many" if self.d else "schema/empty"
-            raise SchemaError(code, f"A schema has between 1 and {MOST_KEYS} keys, not {self.d}.")
+        if not self.names:
+            raise SchemaError("schema/empty", "A schema needs at least one key.")
+        if self.d > MOST_KEYS:
+            raise SchemaError("schema/too-many", f"A schema has at most {MOST_KEYS} keys, not {self.d}.")
         put(self, "low", _each(self, low, _bound))
         put(self, "high", _each(self, high, _bound))
         put(self, "map", _each(self, map, _known_map, missing="linear"))

@@ -1,9 +1,14 @@
 """Exact biased bits, 64 to a word: every bit is one with probability threshold / 2**32, and nothing is rounded.
 
-A bit is one when a uniform 32-bit number lies below the threshold. The numbers are never written out: their leading
-eight bits come as eight planes of random words, and the comparison runs from the lowest plane to the highest on 64
-lanes of a word at once. A lane whose eight bits all equal the threshold's is undecided, one in 256; it is settled by a
-24-bit number of its own. Planes below the lowest one-bit of the threshold decide nothing and are not drawn.
+A bit is one when a uniform 32-bit number lies below the threshold. The numbers are never written out; their bits come
+as planes of random words, so that one comparison serves the 64 lanes of a word, and only as many as are needed:
+
+1. Five planes of its own for every word. They leave one lane in 32 undecided, where all five bits are the threshold's.
+2. Three planes shared by four words. A random bit may serve any lane, but only once: the first of the four words that
+   is undecided in a lane claims it, and a word that comes too late waits.
+3. One number for each lane that is still undecided: of 24 bits after eight planes, of 27 for those that waited.
+
+Planes below the lowest one-bit of the threshold decide nothing and are not drawn: one half takes a single plane.
 """
 
 from __future__ import annotations
@@ -16,9 +21,13 @@ from numpy.typing import NDArray
 from keyveil.core.coins import Coins
 from keyveil.kernels.backend import kernel
 
-_PLANES = 8
-_LOW_BITS = 32 - _PLANES
-_BLOCK = 1 << 14  # words at a time: eight planes of them are a mebibyte of keystream
+_OWN, _SHARED, _SHARERS = 5, 3, 4
+_GROUP = 128  # words that claim side by side; four groups and their planes are a unit, which fits the first cache
+_UNIT = _SHARERS * _GROUP
+_DRAWN = _OWN * _UNIT + _SHARED * _GROUP  # random words for a unit: five planes of a unit, three of a group
+_BLOCK = 32 * _UNIT  # words at a time: most of a mebibyte of keystream, in buffers that are used again
+_WAITING_BITS, _LAST_BITS = 32 - _OWN, 32 - _OWN - _SHARED
+_WAITING_SHIFT, _LAST_SHIFT = np.uint32(_OWN), np.uint32(_OWN + _SHARED)
 _FULL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
@@ -62,111 +71,171 @@ def _cut(words: NDArray[np.uint64], d: int) -> NDArray[np.uint64]:
 
 
 def _fill(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
-    if threshold in (0, 1 << 32):
-        words.fill(_FULL if threshold else 0)
-        return
-    top, low = threshold >> _LOW_BITS, threshold & ((1 << _LOW_BITS) - 1)
-    drawn = _PLANES if low else _PLANES - ((top & -top).bit_length() - 1)
-    size = min(len(words), _BLOCK)
-    # The buffers are used again for every block. Planes that are not drawn stay zero, which leaves the comparison alone.
-    keystream = np.zeros(_PLANES * size, dtype=np.uint64)
-    equal = np.empty(size, dtype=np.uint64)
+    needed = 33 - (threshold & -threshold).bit_length()
+    if threshold == 0:
+        words.fill(0)
+    elif needed <= _OWN:  # also the threshold 2**32, which needs no plane
+        for first, last in _blocks(len(words)):
+            planes = coins.words(needed * (last - first)).reshape(needed, last - first)
+            words[first:last] = _lanes(planes, threshold >> 32 - needed)[0]
+    else:
+        _fill_in_steps(words, threshold, coins)
+
+
+def _fill_in_steps(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
+    waiting_below, last_below = (np.uint32(threshold % (1 << bits)) for bits in (_WAITING_BITS, _LAST_BITS))
+    units = -(-min(len(words), _BLOCK) // _UNIT)
+    keystream = np.empty(units * _DRAWN, dtype=np.uint64)
+    below, equal, waiting = np.empty((3, units * _UNIT), dtype=np.uint64)
     for first, last in _blocks(len(words)):
-        planes = keystream[: _PLANES * (last - first)]
-        coins.fill(planes[: drawn * (last - first)])
-        block, undecided = words[first:last], equal[: last - first]
-        lanes = _compare(planes.reshape(_PLANES, -1), top, block, undecided)
-        if low:
-            draws = coins.words((lanes + 1) // 2).view(np.uint32)
-            _settle(block, undecided, np.uint32(low), draws)
+        whole = -(-(last - first) // _UNIT) * _UNIT
+        coins.fill(keystream[: whole // _UNIT * _DRAWN])
+        undecided = _compare(keystream, threshold >> _LAST_BITS, below[:whole], equal, waiting)
+        draws = coins.words(-(-undecided // 2)).view(np.uint32)
+        _settle(below[:whole], equal, waiting, last_below, waiting_below, draws)
+        words[first:last] = below[: last - first]
+
+
+def _lanes(planes: NDArray[np.uint64], top: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """The lanes of numbers below ``top`` and equal to it; the planes, along axis -2, hold the highest bits first."""
+    below = np.zeros(planes.shape[:-2] + planes.shape[-1:], dtype=np.uint64)
+    equal = np.full_like(below, _FULL)
+    for rank in range(planes.shape[-2]):
+        plane = planes[..., planes.shape[-2] - 1 - rank, :]
+        below = below | ~plane if top >> rank & 1 else below & ~plane
+        equal &= plane if top >> rank & 1 else ~plane
+    return below, equal
 
 
 def _compare_numpy(
-    planes: NDArray[np.uint64], top: int, below: NDArray[np.uint64], equal: NDArray[np.uint64]
+    keystream: NDArray[np.uint64],
+    top: int,
+    below: NDArray[np.uint64],
+    equal: NDArray[np.uint64],
+    waiting: NDArray[np.uint64],
 ) -> int:
-    below.fill(0)
-    equal.fill(_FULL)
-    for rank, plane in enumerate(planes[::-1]):
-        if top >> rank & 1:
-            below |= ~plane
-            equal &= plane
-        else:
-            below &= ~plane
-            equal &= ~plane
-    return int(np.bitwise_count(equal).sum(dtype=np.int64))
+    count = len(below)
+    drawn = keystream[: count // _UNIT * _DRAWN].reshape(-1, _DRAWN)
+    less, same = _lanes(drawn[:, : _OWN * _UNIT].reshape(-1, _OWN, _UNIT), top >> _SHARED)
+    won, tied = _lanes(drawn[:, _OWN * _UNIT :].reshape(-1, _SHARED, _GROUP), top % (1 << _SHARED))
+    same = same.reshape(-1, _SHARERS, _GROUP)
+    claimed = same.copy()
+    for sharer in range(1, _SHARERS):
+        claimed[:, sharer] &= ~np.bitwise_or.reduce(same[:, :sharer], axis=1)
+    below[:] = less.reshape(-1) | (claimed & won[:, None]).reshape(-1)
+    equal[:count] = (claimed & tied[:, None]).reshape(-1)
+    waiting[:count] = (same ^ claimed).reshape(-1)
+    return int(np.bitwise_count(equal[:count] | waiting[:count]).sum(dtype=np.int64))
 
 
 @kernel(twin=_compare_numpy)
-def _compare(planes: NDArray[np.uint64], top: int, below: NDArray[np.uint64], equal: NDArray[np.uint64]) -> int:
-    """Compare eight-bit numbers, the highest bit in the first plane, with ``top``; how many are equal."""
-    full = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-    masks = np.zeros(8, dtype=np.uint64)  # a bit of the threshold, in all lanes
-    for rank in range(8):
-        if (top >> rank) & 1:
-            masks[7 - rank] = full
-    # Written out plane by plane, so that a word passes through registers only.
-    p0, p1, p2, p3, p4, p5, p6, p7 = (
-        planes[0], planes[1], planes[2], planes[3], planes[4], planes[5], planes[6], planes[7],
-    )  # fmt: skip
-    m0, m1, m2, m3, m4, m5, m6, m7 = (
-        masks[0], masks[1], masks[2], masks[3], masks[4], masks[5], masks[6], masks[7],
-    )  # fmt: skip
-    lanes = 0
-    for k in range(len(below)):
-        u = ~p7[k]
-        less, same = u & m7, u ^ m7
-        u = ~p6[k]
-        less, same = (u & (less | m6)) | (less & m6), same & (u ^ m6)
-        u = ~p5[k]
-        less, same = (u & (less | m5)) | (less & m5), same & (u ^ m5)
-        u = ~p4[k]
-        less, same = (u & (less | m4)) | (less & m4), same & (u ^ m4)
-        u = ~p3[k]
-        less, same = (u & (less | m3)) | (less & m3), same & (u ^ m3)
-        u = ~p2[k]
-        less, same = (u & (less | m2)) | (less & m2), same & (u ^ m2)
-        u = ~p1[k]
-        less, same = (u & (less | m1)) | (less & m1), same & (u ^ m1)
-        u = ~p0[k]
-        less, same = (u & (less | m0)) | (less & m0), same & (u ^ m0)
-        below[k] = less
-        equal[k] = same
-    for k in range(len(below)):  # the number of one-bits in a word, in three steps
-        x = equal[k]
-        x = x - ((x >> np.uint64(1)) & np.uint64(0x5555_5555_5555_5555))
-        x = (x & np.uint64(0x3333_3333_3333_3333)) + ((x >> np.uint64(2)) & np.uint64(0x3333_3333_3333_3333))
-        x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
-        lanes += np.int64((x * np.uint64(0x0101_0101_0101_0101)) >> np.uint64(56))
-    return lanes
+def _compare(
+    keystream: NDArray[np.uint64],
+    top: int,
+    below: NDArray[np.uint64],
+    equal: NDArray[np.uint64],
+    waiting: NDArray[np.uint64],
+) -> int:
+    """Steps 1 and 2 for whole units, with the leading eight bits of the threshold; how many lanes stay undecided.
+
+    Sets the lanes that lie below, those that equal all eight bits, and those that equal five and wait. With b a bit of
+    the threshold in all lanes and u the opposite of a random bit, "below" spreads from the lowest plane upwards as the
+    majority of (u, b, below), and "equal" as u ^ b.
+    """
+    zero, full = np.uint64(0), np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+    b0, b1, b2 = full if top & 128 else zero, full if top & 64 else zero, full if top & 32 else zero
+    b3, b4, b5 = full if top & 16 else zero, full if top & 8 else zero, full if top & 4 else zero
+    b6, b7 = full if top & 2 else zero, full if top & 1 else zero
+    free, won, tied = np.empty((3, _GROUP), dtype=np.uint64)
+    undecided = 0
+    for unit in range(len(below) // _UNIT):
+        drawn = keystream[unit * _DRAWN : (unit + 1) * _DRAWN]
+        common = drawn[_OWN * _UNIT :]
+        for k in range(_GROUP):
+            u = ~common[k + 2 * _GROUP]
+            less, same = u & b7, u ^ b7
+            u = ~common[k + _GROUP]
+            less, same = (u & (less | b6)) | (less & b6), same & (u ^ b6)
+            u = ~common[k]
+            won[k], tied[k] = (u & (less | b5)) | (less & b5), same & (u ^ b5)
+            free[k] = full
+        out, same_5, late = (
+            below[unit * _UNIT : (unit + 1) * _UNIT],
+            equal[unit * _UNIT : (unit + 1) * _UNIT],
+            waiting[unit * _UNIT : (unit + 1) * _UNIT],
+        )
+        for k in range(_UNIT):
+            u = ~drawn[k + 4 * _UNIT]
+            less, same = u & b4, u ^ b4
+            u = ~drawn[k + 3 * _UNIT]
+            less, same = (u & (less | b3)) | (less & b3), same & (u ^ b3)
+            u = ~drawn[k + 2 * _UNIT]
+            less, same = (u & (less | b2)) | (less & b2), same & (u ^ b2)
+            u = ~drawn[k + _UNIT]
+            less, same = (u & (less | b1)) | (less & b1), same & (u ^ b1)
+            u = ~drawn[k]
+            out[k], same_5[k] = (u & (less | b0)) | (less & b0), same & (u ^ b0)
+        for sharer in range(_SHARERS):
+            for k in range(_GROUP):
+                claimed = same_5[sharer * _GROUP + k] & free[k]
+                free[k] ^= claimed
+                out[sharer * _GROUP + k] |= claimed & won[k]
+                late[sharer * _GROUP + k] = same_5[sharer * _GROUP + k] ^ claimed
+                same_5[sharer * _GROUP + k] = claimed & tied[k]
+        for k in range(_UNIT):  # the number of one-bits
+            x = same_5[k] | late[k]
+            x = x - ((x >> np.uint64(1)) & np.uint64(0x5555_5555_5555_5555))
+            x = (x & np.uint64(0x3333_3333_3333_3333)) + ((x >> np.uint64(2)) & np.uint64(0x3333_3333_3333_3333))
+            x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
+            undecided += np.int64((x * np.uint64(0x0101_0101_0101_0101)) >> np.uint64(56))
+    return undecided
 
 
 def _settle_numpy(
-    below: NDArray[np.uint64], equal: NDArray[np.uint64], low: np.uint32, draws: NDArray[np.uint32]
+    below: NDArray[np.uint64],
+    equal: NDArray[np.uint64],
+    waiting: NDArray[np.uint64],
+    last_below: np.uint32,
+    waiting_below: np.uint32,
+    draws: NDArray[np.uint32],
 ) -> None:
-    lanes = np.flatnonzero(np.unpackbits(equal.view(np.uint8), bitorder="little"))
-    won = lanes[draws[: len(lanes)] >> np.uint32(32 - _LOW_BITS) < low]
-    np.bitwise_or.at(below, won >> 6, np.uint64(1) << (won & 63).astype(np.uint64))
+    undecided = equal[: len(below)] | waiting[: len(below)]
+    lanes = np.flatnonzero(np.unpackbits(undecided.view(np.uint8), bitorder="little"))
+    places, shifts = lanes >> 6, (lanes & 63).astype(np.uint64)
+    drawn, waited = draws[: len(lanes)], (waiting[places] >> shifts & np.uint64(1)).astype(np.bool_)
+    won = np.where(waited, drawn >> _WAITING_SHIFT < waiting_below, drawn >> _LAST_SHIFT < last_below)
+    np.bitwise_or.at(below, places[won], np.uint64(1) << shifts[won])
 
 
 @kernel(twin=_settle_numpy)
-def _settle(below: NDArray[np.uint64], equal: NDArray[np.uint64], low: np.uint32, draws: NDArray[np.uint32]) -> None:
-    """Decide the lanes in ``equal`` by the leading 24 bits of one draw each, in the order of the lanes."""
-    places = np.empty(len(equal) + 1, dtype=np.int64)  # of the words with such lanes; found without a branch
+def _settle(
+    below: NDArray[np.uint64],
+    equal: NDArray[np.uint64],
+    waiting: NDArray[np.uint64],
+    last_below: np.uint32,
+    waiting_below: np.uint32,
+    draws: NDArray[np.uint32],
+) -> None:
+    """Decide the lanes in ``equal`` and ``waiting`` by the leading bits of one draw each, in the order of the lanes."""
+    places = np.empty(len(below) + 1, dtype=np.int64)  # of the words with such lanes; found without a branch
     found = 0
-    for k in range(len(equal)):
+    for k in range(len(below)):
         places[found] = k
-        found += np.int64(equal[k] != np.uint64(0))
+        found += np.int64((equal[k] | waiting[k]) != np.uint64(0))
     used = 0
     for i in range(found):
         k = places[i]
-        rest, word = equal[k], below[k]
+        rest, won = equal[k] | waiting[k], below[k]
         while rest != np.uint64(0):
             lane = rest & (~rest + np.uint64(1))
-            if draws[used] >> np.uint32(8) < low:
-                word |= lane
+            if waiting[k] & lane != np.uint64(0):
+                happened = draws[used] >> _WAITING_SHIFT < waiting_below
+            else:
+                happened = draws[used] >> _LAST_SHIFT < last_below
+            won |= lane & (~np.uint64(happened) + np.uint64(1))
             rest ^= lane
             used += 1
-        below[k] = word
+        below[k] = won
 
 
 def _place_numpy(words: NDArray[np.uint64], hot: NDArray[np.int64], heads: NDArray[np.uint64]) -> None:

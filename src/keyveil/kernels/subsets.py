@@ -15,8 +15,10 @@ _ROWS = 1 << 10  # people that the twin serves at once
 def draw_subsets(
     held: NDArray[np.int64], hits: NDArray[np.int64], symbols: int, size: int, coins: Coins
 ) -> NDArray[np.int32]:
-    """For each person a uniform subset of [0, symbols) of ``size`` members, ``hits[i]`` of them among the distinct ones
-    in ``held[i]``; sorted."""
+    """For each person a uniform subset of [0, symbols) with ``size`` members, sorted.
+
+    Exactly ``hits[i]`` of them are among the distinct symbols that row i of ``held`` lists.
+    """
     rows = np.empty((len(held), size), dtype=np.int32)
     (_draw_native if native() else _draw_numpy)(rows, held, hits, symbols, coins)
     return rows
@@ -33,13 +35,13 @@ def _draw_native(
         done += finished
         if done == len(rows):
             return
-        # A person whose draws ran out starts again with the very same words and more behind them: nothing is
-        # thrown away, so that running out cannot favour any subset.
-        rest = keystream[-(-used // 2) :] if finished else keystream
-        fresh = np.empty(len(keystream) if finished else 2 * len(keystream), dtype=np.uint64)
-        fresh[: len(rest)] = rest
-        coins.fill(fresh[len(rest) :])
-        keystream = fresh
+        # A person whose draws ran out starts again with the very same words and more behind them: nothing is thrown
+        # away, so that running out cannot favour any subset.
+        rest = len(keystream) - used
+        if not finished:
+            keystream = np.concatenate([keystream, np.empty_like(keystream)])
+        keystream[:rest] = keystream[used : used + rest]
+        coins.fill(keystream[rest:])
 
 
 def _draw_numpy(
@@ -66,7 +68,7 @@ def _draw_numpy(
         rows[first : first + _ROWS] = np.nonzero(chosen)[1].reshape(-1, size)
 
 
-@kernel(twin=lambda *_: (0, 0))
+@kernel()
 def _draw_rows(
     rows: NDArray[np.int32],
     held: NDArray[np.int64],
@@ -74,4 +76,85 @@ def _draw_rows(
     symbols: int,
     draws: NDArray[np.uint32],
 ) -> tuple[int, int]:
-    return 0, 0
+    """Serve people until the draws run out: how many were served, and how many pairs of draws they used.
+
+    Bounded integers come from the leading bits of ``draw * bound``, and a draw whose trailing bits fall into the
+    uneven rest is rejected (Lemire). When most of the other symbols are wanted, those to leave out are drawn instead.
+    """
+    size, own = rows.shape[1], held.shape[1]
+    others = symbols - own
+    uneven = np.uint64((1 << 32) % symbols)
+    low32, one = np.uint64(0xFFFF_FFFF), np.uint64(1)
+    width = (symbols + 63) // 64
+    closed = np.empty(width, dtype=np.uint64)  # symbols that are held, or drawn already
+    chosen = np.empty(width, dtype=np.uint64)
+    pool = np.empty(own, dtype=np.int64)
+    used = 0
+    for i in range(len(rows)):
+        start = used
+        closed[:] = np.uint64(0)
+        chosen[:] = np.uint64(0)
+        for j in range(own):
+            pool[j] = held[i, j]
+            closed[pool[j] >> 6] |= one << np.uint64(pool[j] & 63)
+
+        step = 0
+        while step < hits[i]:  # the first steps of a shuffle
+            if used == len(draws):
+                return i, start // 2
+            product = np.uint64(draws[used]) * np.uint64(own - step)
+            used += 1
+            if product & low32 >= np.uint64((1 << 32) % (own - step)):
+                at = step + np.int64(product >> np.uint64(32))
+                pool[step], pool[at] = pool[at], pool[step]
+                chosen[pool[step] >> 6] |= one << np.uint64(pool[step] & 63)
+                step += 1
+
+        wanted = size - hits[i]
+        leave_out = 2 * wanted > others
+        step = others - wanted if leave_out else wanted
+        while step > 0:
+            if used == len(draws):
+                return i, start // 2
+            product = np.uint64(draws[used]) * np.uint64(symbols)
+            used += 1
+            symbol = np.int64(product >> np.uint64(32))
+            lane = one << np.uint64(symbol & 63)
+            if product & low32 >= uneven and closed[symbol >> 6] & lane == np.uint64(0):
+                closed[symbol >> 6] |= lane
+                if not leave_out:
+                    chosen[symbol >> 6] |= lane
+                step -= 1
+        used += used & 1
+
+        if leave_out:
+            for k in range(width):
+                chosen[k] |= ~closed[k]
+            if symbols & 63:
+                chosen[width - 1] &= (one << np.uint64(symbols & 63)) - one
+        filled = 0
+        for k in range(width):
+            rest = chosen[k]
+            while rest != np.uint64(0):
+                x = (rest & (~rest + one)) - one  # as many one-bits as the lowest member has places below it
+                x = x - ((x >> one) & np.uint64(0x5555_5555_5555_5555))
+                x = (x & np.uint64(0x3333_3333_3333_3333)) + ((x >> np.uint64(2)) & np.uint64(0x3333_3333_3333_3333))
+                x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
+                rows[i, filled] = 64 * k + np.int64((x * np.uint64(0x0101_0101_0101_0101)) >> np.uint64(56))
+                rest &= rest - one
+                filled += 1
+    return len(rows), used // 2
+
+
+def _count_symbols_numpy(rows: NDArray[np.int32], symbols: int) -> NDArray[np.int64]:
+    return np.bincount(rows.reshape(-1), minlength=symbols).astype(np.int64)
+
+
+@kernel(twin=_count_symbols_numpy)
+def count_symbols(rows: NDArray[np.int32], symbols: int) -> NDArray[np.int64]:
+    """How many of the subsets contain each symbol."""
+    counts = np.zeros(symbols, dtype=np.int64)
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            counts[rows[i, j]] += 1
+    return counts

@@ -147,10 +147,10 @@ class Mechanism(ABC):
         """Count reports; tallies of parts add up to the tally of the whole."""
         if not isinstance(reports, Reports):
             reports = self.gather(reports)
-        tally = Tally.empty(self.fingerprint, self.tally_shape)
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
         for block in reports.blocks(BLOCK):
-            tally = tally + Tally(self.fingerprint, len(block), self.fold(block.payloads, self.words(block.publics)))
-        return tally
+            counts += self.fold(block.payloads, self.words(block.publics))
+        return Tally(self.fingerprint, len(reports), counts)
 
     def gather(self, reports: Iterable[Report]) -> Reports:
         """Single reports as columns; each must be one that a device could have sent."""

@@ -62,6 +62,31 @@ def values_of(records: Records, keys: NDArray[np.int64]) -> tuple[NDArray[np.boo
 
 
 @dataclass(frozen=True)
+class Labels:
+    """What a report may say of a value: its sign (0 minus, 1 plus, drawn without bias), or one of ``bins`` cells."""
+
+    bins: int | None = None
+
+    @property
+    def count(self) -> int:
+        return 2 if self.bins is None else self.bins
+
+    @property
+    def signed(self) -> bool:
+        return self.bins is None
+
+    def draw(self, value: int, coins: Coins) -> int:
+        if self.bins is None:
+            return int(is_positive(value, coins))
+        return min((GRID + value) * self.bins // (2 * GRID), self.bins - 1)
+
+    def draw_many(self, values: NDArray[np.int32], coins: Coins) -> NDArray[np.int64]:
+        if self.bins is None:
+            return are_positive(values, coins).astype(np.int64)
+        return np.minimum((GRID + values.astype(np.int64)) * self.bins // (2 * GRID), self.bins - 1)
+
+
+@dataclass(frozen=True)
 class UniformKey:
     """Every report speaks about one key, drawn from its public bytes: independent of the record, and not sent."""
 
@@ -99,7 +124,8 @@ class PadAndSample:
         at = np.where(real, records.offsets[:-1] + places, 0)
         if not len(records.keys):
             return np.full(records.n, -1, dtype=np.int64), np.zeros(records.n, dtype=np.int32)
-        return np.where(real, records.keys[at], -1).astype(np.int64), np.where(real, records.values[at], 0).astype(np.int32)
+        keys, values = np.where(real, records.keys[at], -1), np.where(real, records.values[at], 0)
+        return keys.astype(np.int64), values.astype(np.int32)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,18 @@ from keyveil.mechanisms.base import Mechanism
 
 _WHERE = {
     "grr": "categorical.grr:GRR",
+    "sue": "categorical.unary:SUE",
+    "oue": "categorical.unary:OUE",
+    "olh": "categorical.olh:OLH",
+    "ss": "categorical.ss:SS",
+    "hr": "categorical.hr:HR",
+    "shist": "categorical.shist:SHist",
+    "rappor": "categorical.rappor:RAPPOR",
+    "duchi": "numeric.duchi:Duchi",
+    "mean-est": "numeric.mean_est:MeanEst",
+    "piecewise": "numeric.piecewise:Piecewise",
+    "hybrid": "numeric.hybrid:Hybrid",
+    "square-wave": "numeric.square_wave:SquareWave",
     "kvue": "keyvalue.kvue:KVUE",
 }
 

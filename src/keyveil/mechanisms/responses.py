@@ -8,6 +8,9 @@ person who holds the key and for one who does not, as exact fractions taken from
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -16,8 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.channels import Table
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates
+from keyveil.core.histogram import Histogram
 from keyveil.core.schema import Schema
 
 Floats = NDArray[np.float64]
@@ -102,6 +107,18 @@ class Response:
         var_u = (signs + 2 * fake * cov_tf + fake**2 * var_f) / holder["signed"] ** 2
         return Spread(var_f, var_u, (cov_tf + fake * var_f) / holder["signed"])
 
+    def histogram(
+        self, schema: Schema, n: int, asked: NDArray[np.int64], counts: NDArray[np.int64], population: bool
+    ) -> Histogram:
+        """Masses of cells from their supports [d, cells]; every cell of a key answers like a key of its own."""
+        people = asked[:, None].astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mass = (counts / people - float(self.stranger.support)) / self.gain
+        likely = np.clip(np.nan_to_num(mass), 1 / np.maximum(people, 1), 1)
+        known = 0.0 if population else people / max(n, 1)
+        spread = self.spread(likely, np.zeros_like(likely), people, known)
+        return Histogram(schema, mass, np.where(people > 0, np.sqrt(spread.frequency), np.nan), n)
+
     def estimates(
         self,
         *,
@@ -162,7 +179,12 @@ class Response:
 
 
 def three_state(
-    seen: Fraction, fake: Fraction, truth: Fraction, *, inclusion: Fraction = Fraction(1), fake_mean: Fraction = Fraction(0)
+    seen: Fraction,
+    fake: Fraction,
+    truth: Fraction,
+    *,
+    inclusion: Fraction = Fraction(1),
+    fake_mean: Fraction = Fraction(0),
 ) -> Response:
     """Reports that are plus, minus or nothing for a key (mechanisms.md 1.4).
 
@@ -178,25 +200,55 @@ def three_state(
 
 
 def support_counts(own: Fraction, other: Fraction) -> Response:
-    """Reports that support one or several keys, without values: probability ``own`` for the true key, else ``other``."""
+    """Reports that support keys without values: probability ``own`` for the true key, ``other`` for any other."""
     return Response(Moments(own, own), Moments(other, other))
 
 
-def signed_supports(own: Fraction, other: Fraction, own_and_other: Fraction, two_others: Fraction) -> Response:
-    """Reports that support signed keys (best-mechanism.md 2.5): of a holder's two signs one is held, one is foreign."""
-    holder = Moments(
-        support=own + other,
-        square=own + other + 2 * own_and_other,
-        signed=own - other,
-        signed_square=own + other - 2 * own_and_other,
-        product=own - other,
-    )
-    stranger = Moments(
-        support=2 * other,
-        square=2 * other + 2 * two_others,
-        signed_square=2 * other - 2 * two_others,
-    )
-    return Response(holder, stranger)
+def label_supports(
+    own: Fraction, other: Fraction, own_and_other: Fraction, two_others: Fraction, labels: int = 2
+) -> Response:
+    """Reports that support (key, label) symbols (best-mechanism.md 2.5): a holder holds one label, the rest are foreign.
+
+    With two labels they are the signs of a value; with more they are cells, and there is no sign to learn from.
+    """
+    foreign = labels - 1
+    pairs = foreign * own_and_other + Fraction(foreign * (foreign - 1), 2) * two_others
+    support = own + foreign * other
+    signed = own - other if labels == 2 else Fraction(0)
+    holder = Moments(support, support + 2 * pairs, signed, support - 2 * pairs, signed)
+    nobody = labels * other
+    either = labels * foreign * two_others
+    return Response(holder, Moments(nobody, nobody + either, signed_square=nobody - either))
+
+
+def table_response(table: Table, supports: Sequence[int], signs: Sequence[int] | None) -> Response:
+    """The response of a table with rows absent, minus, plus (or absent and cells, without signs).
+
+    ``supports`` and ``signs`` say what each output counts for the key; any whole numbers will do, and the unbiased
+    estimate follows.
+    """
+
+    def mean(row: int, *statistics: Sequence[int]) -> Fraction:
+        products = [math.prod(values) for values in zip(*statistics, strict=True)]
+        return Fraction(sum(map(operator.mul, table.weights[row], products)), table.total)
+
+    def even(*statistics: Sequence[int]) -> tuple[Fraction, Fraction]:
+        holders = [mean(row, *statistics) for row in range(1, len(table.weights))]
+        if any(one != holders[0] for one in holders):
+            raise MechanismError("mechanism/asymmetric", "Holders of a key must be alike whatever their value.")
+        return holders[0], mean(0, *statistics)
+
+    def odd(*statistics: Sequence[int]) -> tuple[Fraction, Fraction]:
+        low, high = mean(1, *statistics), mean(2, *statistics)
+        if low != -high:
+            raise MechanismError("mechanism/asymmetric", "Plus and minus must mirror each other.")
+        return high, mean(0, *statistics)
+
+    moments = [even(supports), even(supports, supports)]
+    if signs is not None:
+        moments += [odd(signs), even(signs, signs), odd(supports, signs)]
+    holder, stranger = zip(*moments, strict=True)
+    return Response(Moments(*holder), Moments(*stranger))
 
 
 def normal_quantile(confidence: float) -> float:

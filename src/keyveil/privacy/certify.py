@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol
 
 from keyveil.core.channels import Ratio
@@ -101,7 +102,7 @@ def enumerate_worst(mechanism: Certifiable, limit: int = LIMIT) -> Worst:
     entries = 0
     for word in mechanism.every_word():
         records = [list(record) for record in mechanism.every_record()]
-        laws = [law(lambda coins, pairs=pairs: mechanism.respond(pairs, word, coins), limit) for pairs in records]  # type: ignore[misc]
+        laws = [law(partial(mechanism.respond, pairs, word), limit) for pairs in records]
         entries += sum(map(len, laws))
         if entries > limit:
             raise PrivacyError("privacy/too-large", f"The table of probabilities has more than {limit} entries.")

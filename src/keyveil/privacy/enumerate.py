@@ -66,7 +66,9 @@ class PathCoins(Coins):
         return list(next(islice(combinations(range(bound), size), rank, None)))
 
     def bytes(self, count: int) -> NoReturn:
-        raise PrivacyError("privacy/raw-bytes", "A mechanism may draw whole numbers only; raw bytes cannot be enumerated.")
+        raise PrivacyError(
+            "privacy/raw-bytes", "A mechanism may draw whole numbers only; raw bytes cannot be enumerated."
+        )
 
     words = fill = below_many = choose_many = chance_many = bytes  # type: ignore[assignment]
 

@@ -1,10 +1,11 @@
-"""What the categorical mechanisms share: everybody holds exactly one key, and reports support keys."""
+"""What the categorical mechanisms share: everybody holds exactly one key, and the reports give frequencies."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -18,37 +19,43 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.responses import Response
 
+Floats = NDArray[np.float64]
+
 REDUCED_KEYS = 4
 
 
 @dataclass(frozen=True)
 class Categorical(Mechanism):
-    """A frequency oracle: a report supports the true key with probability p and any other with probability q."""
+    """A mechanism for one key a person."""
 
     def validate(self) -> None:
         if self.schema.d < 2:
             raise MechanismError("mechanism/too-few-keys", f"{self.name} needs at least two keys to choose from.")
 
-    @property
     @abstractmethod
-    def response(self) -> Response:
-        """Support of the true key and of any other, from the channel."""
+    def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
+        """Variance of the estimates of n people's true frequencies, known before anybody reports."""
+
+    @property
+    def no_mean(self) -> str:
+        return f"{self.name} collects keys without values; kvue, pckv-ue or ssr give means."
 
     # -- records ------------------------------------------------------------------------------------------------
 
     def read(self, record: Any) -> Pairs:
         """A key by name or number, or a mapping with exactly one known key (its value is not collected)."""
-        if isinstance(record, str | int):
-            key = self.schema.index(record)
-            if key is None:
+        if isinstance(record, str | Integral):
+            pairs = self.schema.read({record: 0})
+            if not pairs:
                 raise record_refused("unknown-key", f"The schema has no key {record!r}.")
-            return [(key, 0)]
+            return self.check(pairs)
         return self.check(self.schema.read(record))
 
     def check(self, pairs: Pairs) -> Pairs:
         if len(pairs) != 1:
             raise record_refused(
-                "not-one-key", f"{self.name} takes exactly one key a person, not {len(pairs)}; for sets use a key-value mechanism."
+                "not-one-key",
+                f"{self.name} takes exactly one key a person, not {len(pairs)}; for sets use a key-value mechanism.",
             )
         return [(pairs[0][0], 0)]
 
@@ -63,9 +70,22 @@ class Categorical(Mechanism):
         return ([(key, 0)] for key in range(self.schema.d))
 
     def reduced(self) -> Self:
-        return self if self.schema.d <= REDUCED_KEYS else replace(self, schema=Schema(keys=REDUCED_KEYS))
+        return self if self.schema.d <= REDUCED_KEYS else replace(self, schema=self.few_keys)
 
-    # -- counts -------------------------------------------------------------------------------------------------
+    @property
+    def few_keys(self) -> Schema:
+        """A schema small enough to enumerate."""
+        return Schema(keys=min(self.schema.d, REDUCED_KEYS))
+
+
+@dataclass(frozen=True)
+class FrequencyOracle(Categorical):
+    """A report supports the true key with probability p and any other with probability q."""
+
+    @property
+    @abstractmethod
+    def response(self) -> Response:
+        """Support of the true key and of any other, from the channel."""
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
@@ -74,6 +94,10 @@ class Categorical(Mechanism):
     def supports(self, counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         """How many reports support each key; the tally itself unless a mechanism counts something else."""
         return counts
+
+    def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
+        asked = np.full_like(frequency, n)
+        return self.response.spread(frequency, np.zeros_like(frequency), asked, 0.0 if population else 1.0).frequency
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts = self._own(tally)
@@ -87,5 +111,9 @@ class Categorical(Mechanism):
             signed=None,
             confidence=confidence,
             population=population,
-            no_mean=f"{self.name} collects keys without values; kvue, pckv-ue or ssr give means.",
+            no_mean=self.no_mean,
         )
+
+
+def option_refused(sentence: str) -> MechanismError:
+    return MechanismError("mechanism/option", sentence)

@@ -18,12 +18,12 @@ from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import Categorical
+from keyveil.mechanisms.categorical.base import FrequencyOracle
 from keyveil.mechanisms.responses import Response, support_counts
 
 
 @dataclass(frozen=True)
-class GRR(Categorical):
+class GRR(FrequencyOracle):
     """Weight e^ε on the true key, 1 on every other."""
 
     name: ClassVar[str] = "grr"

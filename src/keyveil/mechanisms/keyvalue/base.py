@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Self
 
+from keyveil.core.errors import MechanismError
+from keyveil.core.histogram import Histogram
 from keyveil.core.schema import GRID, Schema
+from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs
 
 REDUCED_KEYS = 3
@@ -19,6 +22,13 @@ class KeyValue(Mechanism):
 
     def check(self, pairs: Pairs) -> Pairs:
         return pairs
+
+    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
+        """The distribution of values per key, where the mechanism reports cells."""
+        raise MechanismError(
+            "estimate/no-histogram",
+            f"{self.name} reports no cells of values; kv-sw does, and kvue, wsr and ssr with bins.",
+        )
 
     def every_record(self) -> Iterable[Pairs]:
         """Every set of keys with every choice of extreme values, and one value between: others are mixtures."""

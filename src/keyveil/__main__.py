@@ -1,0 +1,7 @@
+"""``python -m keyveil``."""
+
+from __future__ import annotations
+
+from keyveil.cli import main
+
+main()

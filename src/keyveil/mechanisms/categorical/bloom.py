@@ -1,0 +1,106 @@
+"""Bloom filters of a dictionary, one for every cohort, and what noisy counts of their bits say about its keys.
+
+In cohort j the person with key x has the bits X_j[:, x]. A report gives an unbiased, noisy copy s of them, and its
+cohort is uniform, so (1/n)·Σ X_jᵀ s has mean M·f with M the average of X_jᵀ X_j. Where M can be inverted, least
+squares is therefore unbiased for the people who reported; where it cannot, no unbiased estimate exists, and the
+closest frequencies that are not negative are all that can be given. Derivation: docs/mechanisms/rappor.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import MissingExtra
+from keyveil.kernels.hashing import hash_many, hash_one
+
+Floats = NDArray[np.float64]
+
+_SINGULAR = 1e-9  # a smallest eigenvalue below this share of the largest one is rounding, not information
+
+
+@dataclass(frozen=True)
+class Bloom:
+    """``hashes`` bits out of ``bits`` for each of ``keys`` keys; two hashes may meet, and then one bit fewer is set."""
+
+    keys: int
+    bits: int
+    hashes: int
+    cohorts: int
+
+    def of(self, cohort: int, key: int) -> set[int]:
+        """The bits of one key, on a device."""
+        return {hash_one(cohort * self.hashes + index, key, self.bits) for index in range(self.hashes)}
+
+    @cached_property
+    def indicator(self) -> NDArray[np.bool_]:
+        """Which bits every key sets: [cohort, bit, key]."""
+        seeds = np.arange(self.cohorts * self.hashes, dtype=np.uint64)[:, None]
+        keys = np.arange(self.keys)[None, :]
+        places = hash_many(seeds, keys, self.bits).reshape(self.cohorts, self.hashes, self.keys)
+        indicator = np.zeros((self.cohorts, self.bits, self.keys), dtype=bool)
+        cohorts = np.arange(self.cohorts)[:, None, None]
+        indicator[cohorts, places, keys[None]] = True
+        return indicator
+
+    @cached_property
+    def packed(self) -> NDArray[np.uint64]:
+        """The filters as words: [cohort, key, word]."""
+        words = -(-self.bits // 64)
+        padded = np.zeros((self.cohorts, self.keys, 64 * words), dtype=bool)
+        padded[:, :, : self.bits] = self.indicator.transpose(0, 2, 1)
+        return np.packbits(padded, axis=2, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+    @cached_property
+    def stacked(self) -> Floats:
+        """The bits of all cohorts under one another: what the counts would be made of without noise."""
+        return self.indicator.reshape(-1, self.keys).astype(np.float64)
+
+    @cached_property
+    def inverse(self) -> Floats | None:
+        """The inverse of M, or None if some frequencies cannot be told apart."""
+        if self.keys > self.cohorts * self.bits:
+            return None
+        values, vectors = np.linalg.eigh(self.stacked.T @ self.stacked / self.cohorts)
+        if values[0] <= _SINGULAR * values[-1]:
+            return None
+        inverted: Floats = (vectors / values) @ vectors.T
+        return inverted
+
+    @cached_property
+    def crosstalk(self) -> Floats:
+        """[v, x]: variance that one noiseless report of a person with key x gives to the estimate of key v.
+
+        It is the luck of the cohort: E_j[(M⁻¹ X_jᵀ X_j)²] minus the square of the mean, which is the unit matrix.
+        """
+        assert self.inverse is not None
+        squares = np.zeros((self.keys, self.keys))
+        for own in self.indicator.astype(np.float64):
+            squares += (self.inverse @ own.T @ own) ** 2
+        return squares / self.cohorts - np.eye(self.keys)
+
+    def least_squares(self, sums: Floats, n: int) -> Floats:
+        """Unbiased frequencies from sums[cohort, bit] of n unbiased copies."""
+        assert self.inverse is not None
+        frequency: Floats = self.inverse @ (self.stacked.T @ sums.reshape(-1)) / n
+        return frequency
+
+    def variance(self, frequency: Floats, n: int, noise: float) -> Floats:
+        """Variance of ``least_squares`` for fixed people, when a copied bit has variance ``noise``."""
+        assert self.inverse is not None
+        variance: Floats = (noise * np.diag(self.inverse) + self.crosstalk @ frequency) / n
+        return variance
+
+    def nonnegative(self, sums: Floats, n: int) -> Floats:
+        """The closest frequencies that are not negative."""
+        try:
+            from scipy.optimize import nnls
+        except ImportError as reason:
+            raise MissingExtra(
+                "install/local", "Decoding with nnls needs SciPy: pip install 'keyveil[local]'."
+            ) from reason
+        frequency: Floats = nnls(self.stacked, sums.reshape(-1) * self.cohorts / n)[0]
+        return frequency

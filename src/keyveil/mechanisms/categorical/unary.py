@@ -1,0 +1,89 @@
+"""Unary encodings: one bit for every key, each randomised on its own.
+
+Symmetric (SUE, the one-shot form of Erlingsson et al. 2014) treats ones and zeros alike; optimised (OUE, Wang et al.
+2017) keeps the single one with probability 1/2 and spends all of ε on the many zeros, which is what most keys are.
+Derivation: docs/mechanisms/categorical.md.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.bits import BitVector
+from keyveil.core.channels import Product, Ratio, Table, binary, randomised_response
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import RESOLUTION, lie_threshold
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.kernels.bernoulli import perturb_unary
+from keyveil.kernels.bits import count_bits
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.categorical.base import FrequencyOracle
+from keyveil.mechanisms.responses import Response, support_counts
+
+COLD, HOT = 0, 1
+
+
+@dataclass(frozen=True)
+class Unary(FrequencyOracle):
+    """One hot bit among d; two keys differ in two bits, so their ratio is p(1 - q) / (q(1 - p))."""
+
+    @property
+    @abstractmethod
+    def factor(self) -> Table:
+        """What happens to one bit."""
+
+    @cached_property
+    def channel(self) -> Product:
+        return Product(self.factor, self.schema.d)
+
+    @property
+    def ratio(self) -> Ratio:
+        return self.channel.ratio
+
+    @property
+    def codec(self) -> BitVector:
+        return BitVector(self.schema.d)
+
+    @property
+    def response(self) -> Response:
+        return support_counts(self.factor.probability(HOT, 1), self.factor.probability(COLD, 1))
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        true = pairs[0][0]
+        return BitVector.pack(self.channel.draw([HOT if key == true else COLD for key in range(self.schema.d)], coins))
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        hot, cold = (self.factor.weights[state][1] for state in (HOT, COLD))
+        return perturb_unary(self.keys_of(records), self.schema.d, hot, cold, coins)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return count_bits(payloads)[: self.schema.d]
+
+
+@dataclass(frozen=True)
+class SUE(Unary):
+    """Every bit through randomised response with ε/2."""
+
+    name: ClassVar[str] = "sue"
+
+    @cached_property
+    def factor(self) -> Table:
+        return randomised_response(self.epsilon / 2)
+
+
+@dataclass(frozen=True)
+class OUE(Unary):
+    """A one stays with probability 1/2; a zero becomes one with probability 1/(e^ε + 1), rounded up."""
+
+    name: ClassVar[str] = "oue"
+
+    @cached_property
+    def factor(self) -> Table:
+        return binary(RESOLUTION // 2, lie_threshold(self.epsilon))

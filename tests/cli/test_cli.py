@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keyveil.cli.app import run
+from keyveil.mechanisms.registry import names
+
+Output = pytest.CaptureFixture[str]
+
+
+def certified(output: Output, *arguments: str) -> dict[str, object]:
+    assert run(["certify", *arguments, "--json"]) == 0
+    document: dict[str, object] = json.loads(output.readouterr().out)
+    return document
+
+
+@pytest.mark.parametrize("name", names())
+def test_everything_in_the_registry_is_certified(name: str, capsys: Output) -> None:
+    document = certified(capsys, "--mechanism", name, "--epsilon", "0.5", "--keys", "12")
+    assert set(document) == {
+        "mechanism", "requested_epsilon", "exact_epsilon", "certified", "method", "sizes", "worst"
+    }  # fmt: skip
+    assert document["certified"] is True
+    assert 0.5 - 1e-6 < float(str(document["exact_epsilon"])) <= 0.5
+
+
+def test_small_domains_are_enumerated_as_they_are(capsys: Output) -> None:
+    small = certified(capsys, "--mechanism", "kvue", "--epsilon", "1", "--keys", "2")
+    large = certified(capsys, "--mechanism", "kvue", "--epsilon", "1", "--keys", "1000")
+    assert (small["method"], large["method"]) == ("enumeration", "closed-form")
+
+
+def test_all_at_once_as_a_table_and_as_json(capsys: Output) -> None:
+    assert run(["certify", "--mechanism", "all", "--epsilon", "1", "--keys", "4"]) == 0
+    table = capsys.readouterr().out
+    assert all(name in table for name in names())
+    documents = certified(capsys, "--mechanism", "all", "--epsilon", "1", "--keys", "4")["certificates"]
+    assert isinstance(documents, list)
+    assert [document["mechanism"] for document in documents] == list(names())
+
+
+def test_options_reach_the_mechanism(capsys: Output) -> None:
+    document = certified(capsys, "--mechanism", "olh", "--epsilon", "1", "--set", "buckets=3")
+    assert document["certified"] is True
+    assert run(["certify", "--mechanism", "grr", "--epsilon", "1", "--set", "buckets=3"]) == 2
+
+
+def test_what_is_not_certified_ends_with_status_one(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    from tests.contract.test_mutants import LooseRounding
+
+    monkeypatch.setattr("keyveil.cli.certify.create", lambda name, schema, epsilon: LooseRounding(schema, epsilon))
+    assert run(["certify", "--mechanism", "grr", "--epsilon", "1", "--keys", "3", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["certified"] is False
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["certify", "--mechanism", "grr", "--epsilon", "0"],
+        ["certify", "--mechanism", "grr", "--epsilon", "-1"],
+        ["certify", "--mechanism", "grr", "--epsilon", "nan"],
+        ["certify", "--mechanism", "grr", "--epsilon", "inf"],
+        ["certify", "--mechanism", "grr", "--epsilon", "1", "--keys", "0"],
+        ["certify", "--mechanism", "grr", "--epsilon", "1", "--keys", "1"],
+        ["certify", "--mechanism", "grr", "--epsilon", "1", "--keys", "many"],
+        ["certify", "--mechanism", "unknown", "--epsilon", "1"],
+        ["certify", "--mechanism", "grr", "--epsilon", "1", "--set", "nonsense"],
+        ["certify", "--mechanism", "grr", "--epsilon", "1", "--max-pairs", "3"],
+        ["certify", "--mechanism", "grr"],
+        ["certify", "--nonsense"],
+        ["nonsense"],
+        ["demo", "--people", "3"],
+    ],
+    ids=" ".join,
+)
+def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], capsys: Output) -> None:
+    assert run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("keyveil: ") and err.count("\n") == 1
+
+
+def test_help_and_version_are_there(capsys: Output) -> None:
+    assert run([]) == run(["--help"]) == run(["certify", "--help"]) == run(["--version"]) == 0
+    assert "certify" in capsys.readouterr().out
+
+
+def test_the_demo_shows_and_writes(tmp_path: Path, capsys: Output) -> None:
+    assert run(["demo", "--people", "20000", "--seed", "1", "--out", str(tmp_path / "demo")]) == 0
+    shown = capsys.readouterr().out
+    assert "coffee" in shown and "Written" in shown
+    assert (tmp_path / "demo" / "estimates.png").read_bytes().startswith(b"\x89PNG")
+    assert "coffee" in (tmp_path / "demo" / "report.html").read_text()
+
+
+def test_the_command_is_installed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "keyveil", "certify", "--mechanism", "grr", "--epsilon", "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr

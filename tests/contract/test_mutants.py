@@ -1,0 +1,190 @@
+"""A test must be able to fail: mechanisms that are wrong on purpose, and the check that must reject each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyveil.core.channels import Product, Ratio, TwoLevel, binary
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import RESOLUTION, exp_floor, lie_threshold
+from keyveil.core.errors import PrivacyError
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.core.schema import GRID, Schema
+from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.categorical.grr import GRR
+from keyveil.mechanisms.categorical.unary import OUE
+from keyveil.mechanisms.encoders import value_of
+from keyveil.mechanisms.keyvalue.kvue import KVUE
+from keyveil.mechanisms.keyvalue.one_key import ABSENT
+from keyveil.mechanisms.numeric.duchi import Duchi
+from keyveil.mechanisms.responses import Response, support_counts
+from keyveil.privacy.certify import certify
+from tests.contract import checks
+
+
+def sharper(channel: TwoLevel, factor: Fraction) -> TwoLevel:
+    return TwoLevel(channel.outputs, channel.marked, int(channel.high * factor), channel.low)
+
+
+@dataclass(frozen=True)
+class WrongProbability(GRR):
+    """Tells the truth ten per cent too often."""
+
+    @cached_property
+    def channel(self) -> TwoLevel:
+        return sharper(super().channel, Fraction(11, 10))
+
+
+@dataclass(frozen=True)
+class LooseRounding(GRR):
+    """Rounds e^ε up instead of down: too much by less than a billionth."""
+
+    @cached_property
+    def channel(self) -> TwoLevel:
+        return TwoLevel(self.schema.d, 1, math.ceil(exp_floor(self.epsilon) * RESOLUTION), RESOLUTION)
+
+
+@dataclass(frozen=True)
+class LooseBit(OUE):
+    """Rounds the chance of a false bit down instead of up."""
+
+    @cached_property
+    def channel(self) -> Product:
+        return Product(binary(RESOLUTION // 2, lie_threshold(self.epsilon) - 1), self.schema.d)
+
+
+@dataclass(frozen=True)
+class ClearCoordinate(OUE):
+    """Forgets to perturb the last bit."""
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        report, last = super().respond(pairs, word, coins), self.schema.d - 1
+        assert isinstance(report, bytes)
+        cleared = int.from_bytes(report, "little") & ~(1 << last)
+        return (cleared | (pairs[0][0] == last) << last).to_bytes(len(report), "little")
+
+
+@dataclass(frozen=True)
+class SkippedAbsence(KVUE):
+    """Says nothing for a person who does not hold the key: silence that nobody else can produce as surely."""
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        if value_of(pairs, self.encoder.key(word)) is None:
+            return ABSENT
+        return super().respond(pairs, word, coins)
+
+
+@dataclass(frozen=True)
+class CleverClosedForm(GRR):
+    """Claims less than its sampler spends."""
+
+    @property
+    def ratio(self) -> Ratio:
+        return Fraction(3, 2)
+
+
+@dataclass(frozen=True)
+class NoisyBulk(GRR):
+    """Bulk draws from a noisier or a sharper channel than devices do."""
+
+    factor: Fraction = Fraction(1)
+
+    def respond_many(self, records: Records, words: Any, coins: Coins) -> Any:
+        true, (hits, ranks) = self.keys_of(records), sharper(self.channel, self.factor).draw_many(records.n, coins)
+        return np.where(hits, true, ranks + (ranks >= true))
+
+
+@dataclass(frozen=True)
+class WrongEstimator(GRR):
+    """Estimates with the p of another formula (the printed p of a published table)."""
+
+    @property
+    def response(self) -> Response:
+        high, total = self.channel.high - self.channel.low, self.channel.total
+        return support_counts(Fraction(high, total), self.channel.miss)
+
+
+@dataclass(frozen=True)
+class WrongErrors(GRR):
+    """States standard errors that are off by a factor."""
+
+    factor: Fraction = Fraction(1)
+
+    def estimate(self, *args: Any, **kwargs: Any) -> Any:
+        estimates = super().estimate(*args, **kwargs)
+        column, factor = estimates.frequency, float(self.factor)
+        centre = column.values
+        wrong = type(column)(
+            column.schema,
+            centre,
+            column.se * factor,
+            centre + factor * (column.low - centre),
+            centre + factor * (column.high - centre),
+            column.flag,
+        )
+        from dataclasses import replace
+
+        return replace(estimates, frequency=wrong)
+
+
+@dataclass(frozen=True)
+class RoundedValues(Duchi):
+    """Rounds values to signs deterministically: private, but biased."""
+
+    def respond_many(self, records: Records, words: Any, coins: Coins) -> Any:
+        signs = np.where(records.values >= 0, GRID, -GRID).astype(np.int32)
+        return super().respond_many(Records(records.offsets, records.keys, signs, records.d), words, coins)
+
+
+Check = Callable[[Mechanism], None]
+
+
+def fixed_people(mechanism: Mechanism) -> None:
+    checks.errors_are_as_stated(mechanism, population=False)
+
+
+SCHEMA = Schema(keys=4)
+MUTANTS: list[tuple[Mechanism, Check]] = [
+    (WrongProbability(SCHEMA, Fraction(1)), checks.privacy_by_enumeration),
+    (LooseRounding(SCHEMA, Fraction(1)), checks.privacy_by_enumeration),
+    (LooseBit(SCHEMA, Fraction(1)), checks.privacy_by_enumeration),
+    (ClearCoordinate(SCHEMA, Fraction(1)), checks.privacy_by_enumeration),
+    (SkippedAbsence(Schema(keys=2), Fraction(1)), checks.privacy_by_enumeration),
+    (CleverClosedForm(SCHEMA, Fraction(1)), checks.privacy_by_enumeration),
+    (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(13, 10)), checks.bulk_draws_have_the_law),
+    (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(7, 10)), checks.bulk_draws_have_the_law),
+    (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(13, 10)), fixed_people),
+    (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(7, 10)), fixed_people),
+    (WrongEstimator(SCHEMA, Fraction(1)), fixed_people),
+    (WrongErrors(SCHEMA, Fraction(1), factor=Fraction(13, 10)), fixed_people),
+    (WrongErrors(SCHEMA, Fraction(1), factor=Fraction(7, 10)), fixed_people),
+    (RoundedValues(SCHEMA, Fraction(1)), fixed_people),
+]
+
+
+@pytest.mark.parametrize(
+    ("mutant", "check"), MUTANTS, ids=[f"{type(mutant).__name__}-{check.__name__}" for mutant, check in MUTANTS]
+)
+def test_the_suite_rejects(mutant: Mechanism, check: Check) -> None:
+    with pytest.raises(AssertionError):
+        check(mutant)
+
+
+def test_a_closed_form_below_the_enumeration_is_never_certified() -> None:
+    with pytest.raises(PrivacyError) as refused:
+        certify(CleverClosedForm(SCHEMA, Fraction(1)))
+    assert refused.value.code == "privacy/closed-form"
+
+
+@pytest.mark.parametrize("mutant", [WrongProbability, LooseRounding, LooseBit])
+def test_what_spends_too_much_is_not_certified(mutant: type[GRR]) -> None:
+    assert not mutant(SCHEMA, Fraction(1)).certificate().certified

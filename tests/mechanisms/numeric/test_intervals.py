@@ -1,0 +1,86 @@
+"""Intervals cover as often as they say: for the people who were asked, and for those they are a sample of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from keyveil.core.report import Reports
+from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.numeric.base import Numeric
+from tests.mechanisms.numeric.crowd import NAMES, everyone, numeric
+
+REPEATS = 5000
+BLIND = ("duchi", "mean-est")  # a sign does not show how far people are apart
+
+Floats = NDArray[np.float64]
+
+
+def is_honest(covered: Floats) -> NDArray[np.bool_]:
+    """Whether 95 % intervals are; 5000 of them cover 0.95 ± 0.0031, so six errors lie between honesty and an alarm."""
+    return (covered >= 0.93) & (covered <= 0.97)
+
+
+def coverage(mechanism: Numeric, values: Floats, target: Floats, population: bool) -> Floats:
+    """Share of intervals that hold the target, for every key; ``values`` has a row of people for each repeat."""
+    covered = np.zeros(mechanism.schema.d)
+    people = values.shape[1]
+    reports = mechanism.perturb_many(everyone(values.reshape(values.shape[0] * people, -1)), SeededCoins(8))
+    for start in range(0, len(reports), people):
+        block = Reports(reports.publics[start : start + people], reports.payloads[start : start + people])
+        mean = mechanism.estimate(mechanism.tally(block), population=population).mean
+        covered += (mean.low <= target) & (target <= mean.high)
+    return covered / len(values)
+
+
+def crowd_size(name: str) -> int:
+    """Few enough to be fast; sums of signs are coarse numbers, and need more people for the normal law to fit."""
+    return 2000 if name in BLIND else 600
+
+
+def spread_out(name: str, size: tuple[int, ...]) -> Floats:
+    """Values from two camps far apart; from one for mechanisms that cannot see how far people are apart."""
+    rng = np.random.default_rng(3)
+    if name in BLIND:
+        return 0.4 + rng.uniform(-0.3, 0.3, size)
+    return np.where(rng.random(size) < 0.7, 0.8, -0.8)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
+@pytest.mark.parametrize("name", NAMES)
+def test_fixed_people(name: str, epsilon: str) -> None:
+    people = spread_out(name, (crowd_size(name),))
+    values = np.broadcast_to(people, (REPEATS, crowd_size(name)))
+    covered = coverage(numeric(name, epsilon), values, np.array([people.mean()]), population=False)
+    assert is_honest(covered).all(), covered
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
+@pytest.mark.parametrize("name", NAMES)
+def test_sample(name: str, epsilon: str) -> None:
+    truth = 0.4 if name in BLIND else 0.8 * (0.7 - 0.3)
+    covered = coverage(
+        numeric(name, epsilon), spread_out(name, (REPEATS, crowd_size(name))), np.array([truth]), population=True
+    )
+    assert is_honest(covered).all(), covered
+
+
+@pytest.mark.parametrize("name", ["piecewise", "hybrid", "square-wave"])
+def test_the_two_settings_are_told_apart(name: str) -> None:
+    """A sample's error for the people themselves is too large here, and the people's error for a sample too small."""
+    people = spread_out(name, (crowd_size(name),))
+    values = np.broadcast_to(people, (1000, crowd_size(name)))
+    assert coverage(numeric(name, "3"), values, np.array([people.mean()]), population=True).max() > 0.97
+    samples = spread_out(name, (1000, crowd_size(name)))
+    assert coverage(numeric(name, "3"), samples, np.array([0.8 * (0.7 - 0.3)]), population=False).min() < 0.93
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_several_keys_share_the_people(name: str) -> None:
+    # Three keys, each asked of a third of the people (mean-est: of all), who are a sample of all of them.
+    n = crowd_size(name)
+    people = np.stack([spread_out(name, (n,)), np.linspace(-0.3, 0.3, n), np.full(n, -0.5)], axis=1)
+    values = np.broadcast_to(people, (REPEATS, n, 3))
+    covered = coverage(numeric(name, "1", keys=3), values, people.mean(axis=0), population=False)
+    assert is_honest(covered).all(), covered
