@@ -72,9 +72,9 @@ def _cut(words: NDArray[np.uint64], d: int) -> NDArray[np.uint64]:
 
 def _fill(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
     needed = 33 - (threshold & -threshold).bit_length()
-    if threshold == 0:
-        words.fill(0)
-    elif needed <= _OWN:  # also the threshold 2**32, which needs no plane
+    if threshold in (0, 1 << 32):
+        words.fill(_FULL if threshold else 0)
+    elif needed <= _OWN:
         for first, last in _blocks(len(words)):
             planes = coins.words(needed * (last - first)).reshape(needed, last - first)
             words[first:last] = _lanes(planes, threshold >> 32 - needed)[0]

@@ -36,7 +36,7 @@ def coverage(mechanism: Numeric, values: Floats, target: Floats, population: boo
 
 def crowd_size(name: str) -> int:
     """Few enough to be fast; sums of signs are coarse numbers, and need more people for the normal law to fit."""
-    return 2000 if name in BLIND else 600
+    return 1200 if name in BLIND else 500
 
 
 def spread_out(name: str, size: tuple[int, ...]) -> Floats:

@@ -1,0 +1,74 @@
+"""Subsets are uniform given how many held members they must have. Chi-square tests at 1e-8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chisquare
+
+from keyveil.core.coins import Coins
+from keyveil.kernels import subsets
+from keyveil.kernels.subsets import count_symbols, draw_subsets
+
+FixedCoins = Callable[[int], Coins]
+Draw = Callable[..., NDArray[np.int32]]
+PEOPLE = 30_000
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def draw(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Draw:
+    monkeypatch.setattr(subsets, "native", lambda: request.param == "compiled")
+    return draw_subsets
+
+
+def frequencies(rows: NDArray[np.int32], possible: list[tuple[int, ...]]) -> NDArray[np.int64]:
+    place = {members: index for index, members in enumerate(possible)}
+    return np.bincount([place[tuple(row)] for row in rows.tolist()], minlength=len(possible))
+
+
+@pytest.mark.parametrize(("size", "hits"), [(1, 0), (3, 0), (3, 1), (3, 2), (5, 1), (6, 2)])
+def test_every_subset_with_the_right_hits_is_equally_likely(
+    draw: Draw, size: int, hits: int, fixed: FixedCoins
+) -> None:
+    symbols, held = 7, (5, 2)
+    rows = draw(np.tile(held, (PEOPLE, 1)), np.full(PEOPLE, hits), symbols, size, fixed(1))
+    possible = [m for m in combinations(range(symbols), size) if len(set(m) & set(held)) == hits]
+    assert chisquare(frequencies(rows, possible)).pvalue > 1e-8
+
+
+def test_the_test_would_see_a_favoured_member(fixed: FixedCoins) -> None:
+    rows = draw_subsets(np.tile([5, 2], (PEOPLE, 1)), np.full(PEOPLE, 1), 7, 3, fixed(1))
+    possible = [m for m in combinations(range(7), 3) if len(set(m) & {2, 5}) == 1]
+    counts = frequencies(rows, possible)
+    counts[:3] = counts[:3] * 13 // 10
+    assert chisquare(counts).pvalue < 1e-8
+
+
+@pytest.mark.parametrize(("symbols", "size"), [(64, 20), (65, 60), (300, 7), (2005, 103)])
+def test_rows_are_sorted_subsets_with_as_many_hits_as_asked(
+    draw: Draw, symbols: int, size: int, fixed: FixedCoins
+) -> None:
+    generator = np.random.default_rng(1)
+    held = np.array([generator.permutation(symbols)[:4] for _ in range(500)])
+    hits = generator.integers(max(0, size - symbols + 4), 5, 500)
+    rows = draw(held, hits, symbols, size, fixed(2))
+    assert rows.dtype == np.int32 and rows.shape == (500, size)
+    assert (np.diff(rows, axis=1) > 0).all() and rows.min() >= 0 and rows.max() < symbols
+    assert ((rows[:, :, None] == held[:, None, :]).sum(axis=(1, 2)) == hits).all()
+
+
+def test_running_out_of_words_changes_nothing(fixed: FixedCoins, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, hits = np.tile([0, 1, 2], (400, 1)), np.arange(400) % 4
+    in_one_go = draw_subsets(held, hits, 50, 20, fixed(3))
+    monkeypatch.setattr(subsets, "_KEYSTREAM", 1)  # two words for each symbol: a few people at a time
+    assert np.array_equal(draw_subsets(held, hits, 50, 20, fixed(3)), in_one_go)
+
+
+def test_members_are_counted() -> None:
+    rows = np.random.default_rng(4).integers(0, 40, (300, 6)).astype(np.int32)
+    for count in (count_symbols.compiled, count_symbols.twin):
+        assert count(rows, 45).tolist() == np.bincount(rows.ravel(), minlength=45).tolist()
