@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 from math import sqrt
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_loop_and_twin_count_alike_beyond_a_block() -> None:
 @pytest.mark.parametrize("g", [2, 3, 7, 64, 1000])
 def test_the_collision_rate_is_that_of_the_reduction(g: int) -> None:
     edges = [-(-(cell << 32) // g) for cell in range(g + 1)]
-    shares = [Fraction(stop - start, 1 << 32) for start, stop in zip(edges, edges[1:], strict=False)]
+    shares = [Fraction(stop - start, 1 << 32) for start, stop in pairwise(edges)]
     assert collision(g) == sum(share**2 for share in shares)
     assert collision(g) >= Fraction(1, g)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -25,7 +25,7 @@ def draw(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Dra
     return draw_subsets
 
 
-def frequencies(rows: NDArray[np.int32], possible: list[tuple[int, ...]]) -> NDArray[np.int64]:
+def frequencies(rows: NDArray[np.int32], possible: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
     place = {members: index for index, members in enumerate(possible)}
     return np.bincount([place[tuple(row)] for row in rows.tolist()], minlength=len(possible))
 

@@ -27,9 +27,9 @@ def native() -> bool:
 class Kernel(Generic[P, R]):
     """A loop and its NumPy twin; calling it runs the faster one that is available."""
 
-    def __init__(self, loop: Callable[P, R], twin: Callable[P, R] | None) -> None:
+    def __init__(self, loop: Callable[P, R], twin: Callable[P, R]) -> None:
         self.loop = loop
-        self.twin = twin or loop
+        self.twin = twin
         update_wrapper(self, loop)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -48,9 +48,11 @@ class Kernel(Generic[P, R]):
         return self.compiled if native() else self.twin
 
 
-def kernel(twin: Callable[P, R] | None = None) -> Callable[[Callable[P, R]], Kernel[P, R]]:
-    """Make a kernel of a loop that Numba can compile, with the NumPy function that does the same.
-
-    A loop without a twin runs as plain Python; its callers ask ``native`` and have another way.
-    """
+def kernel(twin: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:
+    """Make a kernel of a loop that Numba can compile, with the NumPy function that does the same."""
     return lambda loop: Kernel(loop, twin)
+
+
+def twinless(loop: Callable[P, R]) -> Kernel[P, R]:
+    """Make a kernel of a loop that has no twin of its own: its caller asks ``native`` and goes another way."""
+    return Kernel(loop, loop)

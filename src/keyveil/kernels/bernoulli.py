@@ -25,7 +25,9 @@ _OWN, _SHARED, _SHARERS = 5, 3, 4
 _GROUP = 128  # words that claim side by side; four groups and their planes are a unit, which fits the first cache
 _UNIT = _SHARERS * _GROUP
 _DRAWN = _OWN * _UNIT + _SHARED * _GROUP  # random words for a unit: five planes of a unit, three of a group
-_BLOCK = 32 * _UNIT  # words at a time: most of a mebibyte of keystream, in buffers that are used again
+_SPARE = 104  # random words for the undecided lanes of a unit: some 85 are needed
+_KEYSTREAM = 1 << 17  # random words at a time, in a buffer that is used again: a mebibyte is drawn fastest
+_BLOCK = _KEYSTREAM // (_DRAWN + _SPARE) * _UNIT
 _WAITING_BITS, _LAST_BITS = 32 - _OWN, 32 - _OWN - _SHARED
 _WAITING_SHIFT, _LAST_SHIFT = np.uint32(_OWN), np.uint32(_OWN + _SHARED)
 _FULL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -84,16 +86,22 @@ def _fill(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
 
 def _fill_in_steps(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
     waiting_below, last_below = (np.uint32(threshold % (1 << bits)) for bits in (_WAITING_BITS, _LAST_BITS))
-    units = -(-min(len(words), _BLOCK) // _UNIT)
-    keystream = np.empty(units * _DRAWN, dtype=np.uint64)
-    below, equal, waiting = np.empty((3, units * _UNIT), dtype=np.uint64)
+    size = min(-(-len(words) // _UNIT) * _UNIT, _BLOCK)
+    equal, waiting = np.empty((2, size), dtype=np.uint64)
+    keystream = np.empty(_KEYSTREAM if size == _BLOCK else size // _UNIT * (_DRAWN + _SPARE), dtype=np.uint64)
     for first, last in _blocks(len(words)):
-        whole = -(-(last - first) // _UNIT) * _UNIT
-        coins.fill(keystream[: whole // _UNIT * _DRAWN])
-        undecided = _compare(keystream, threshold >> _LAST_BITS, below[:whole], equal, waiting)
-        draws = coins.words(-(-undecided // 2)).view(np.uint32)
-        _settle(below[:whole], equal, waiting, last_below, waiting_below, draws)
-        words[first:last] = below[: last - first]
+        units = -(-(last - first) // _UNIT)
+        drawn = keystream if last - first == _BLOCK else keystream[: units * (_DRAWN + _SPARE)]
+        coins.fill(drawn)
+        whole = last - first == units * _UNIT
+        below = words[first:last] if whole else np.empty(units * _UNIT, dtype=np.uint64)
+        undecided = int(_compare(drawn, threshold >> _LAST_BITS, below, equal, waiting))
+        spare = drawn[units * _DRAWN :]
+        if undecided > 2 * len(spare):
+            spare = coins.words(-(-undecided // 2))
+        _settle(below, equal, waiting, last_below, waiting_below, spare.view(np.uint32))
+        if not whole:
+            words[first:last] = below[: last - first]
 
 
 def _lanes(planes: NDArray[np.uint64], top: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -113,7 +121,7 @@ def _compare_numpy(
     below: NDArray[np.uint64],
     equal: NDArray[np.uint64],
     waiting: NDArray[np.uint64],
-) -> int:
+) -> np.int64:
     count = len(below)
     drawn = keystream[: count // _UNIT * _DRAWN].reshape(-1, _DRAWN)
     less, same = _lanes(drawn[:, : _OWN * _UNIT].reshape(-1, _OWN, _UNIT), top >> _SHARED)
@@ -125,7 +133,7 @@ def _compare_numpy(
     below[:] = less.reshape(-1) | (claimed & won[:, None]).reshape(-1)
     equal[:count] = (claimed & tied[:, None]).reshape(-1)
     waiting[:count] = (same ^ claimed).reshape(-1)
-    return int(np.bitwise_count(equal[:count] | waiting[:count]).sum(dtype=np.int64))
+    return np.int64(np.bitwise_count(equal[:count] | waiting[:count]).sum(dtype=np.int64))
 
 
 @kernel(twin=_compare_numpy)
@@ -135,7 +143,7 @@ def _compare(
     below: NDArray[np.uint64],
     equal: NDArray[np.uint64],
     waiting: NDArray[np.uint64],
-) -> int:
+) -> np.int64:
     """Steps 1 and 2 for whole units, with the leading eight bits of the threshold; how many lanes stay undecided.
 
     Sets the lanes that lie below, those that equal all eight bits, and those that equal five and wait. With b a bit of
@@ -147,7 +155,7 @@ def _compare(
     b3, b4, b5 = full if top & 16 else zero, full if top & 8 else zero, full if top & 4 else zero
     b6, b7 = full if top & 2 else zero, full if top & 1 else zero
     free, won, tied = np.empty((3, _GROUP), dtype=np.uint64)
-    undecided = 0
+    undecided = np.int64(0)
     for unit in range(len(below) // _UNIT):
         drawn = keystream[unit * _DRAWN : (unit + 1) * _DRAWN]
         common = drawn[_OWN * _UNIT :]
@@ -218,7 +226,7 @@ def _settle(
 ) -> None:
     """Decide the lanes in ``equal`` and ``waiting`` by the leading bits of one draw each, in the order of the lanes."""
     places = np.empty(len(below) + 1, dtype=np.int64)  # of the words with such lanes; found without a branch
-    found = 0
+    found = np.int64(0)
     for k in range(len(below)):
         places[found] = k
         found += np.int64((equal[k] | waiting[k]) != np.uint64(0))

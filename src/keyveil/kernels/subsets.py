@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.coins import Coins
-from keyveil.kernels.backend import kernel, native
+from keyveil.kernels.backend import kernel, native, twinless
 
 _KEYSTREAM = 1 << 17  # words drawn at once: a mebibyte
 _ROWS = 1 << 10  # people that the twin serves at once
@@ -68,7 +68,7 @@ def _draw_numpy(
         rows[first : first + _ROWS] = np.nonzero(chosen)[1].reshape(-1, size)
 
 
-@kernel()
+@twinless
 def _draw_rows(
     rows: NDArray[np.int32],
     held: NDArray[np.int64],

@@ -1,8 +1,8 @@
 """MeanEst: one sign for every key in a single report (Duchi et al. 2018), with the repair for even d.
 
 The published form puts vectors that agree with exactly half of the signs on both sides, and spends ln(1 + e^ε) where
-d is even. Here they are always on the light side: exactly ε. For comparison: ``duchi`` has less variance for d ≥ 2.
-Derivation: docs/mechanisms/mean-est.md.
+d is even. Here they are always on the light side: exactly ε. ``duchi`` has less variance except for few keys, an even
+number of them, at large ε. Derivation: docs/mechanisms/mean-est.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MeanEst(Numeric):
         if self.schema.d > MOST_KEYS:
             raise MechanismError(
                 "mechanism/too-many-keys",
-                f"mean-est takes at most {MOST_KEYS} keys, not {self.schema.d}; duchi takes any number and is better.",
+                f"mean-est takes at most {MOST_KEYS} keys, not {self.schema.d}; duchi takes any number.",
             )
 
     @cached_property

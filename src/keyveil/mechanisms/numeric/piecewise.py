@@ -1,7 +1,7 @@
 """The piecewise mechanism on whole numbers: an answer near the value, or one from anywhere (Wang et al. 2019).
 
-From ε ≈ 1.3 on its variance at the worst value is below that of one sign; before that, ``duchi`` is better, and
-``hybrid`` never worse than either there. Derivation: docs/mechanisms/piecewise.md.
+From ε ≈ 1.3 on its variance at the worst value is below that of one sign; ``hybrid`` has less than both at their worst.
+Derivation: docs/mechanisms/piecewise.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The square wave on whole numbers: a histogram from which the whole distribution of values follows (Li et al. 2020).
 
-Best for distributions, by EM; its closed-form mean is unbiased and has an interval, but ``piecewise`` and ``duchi``
-have less variance there. Derivation: docs/mechanisms/square-wave.md.
+Best for distributions, by EM; its closed-form mean is unbiased and has an interval, but ``piecewise`` has less
+variance there. Derivation: docs/mechanisms/square-wave.md.
 """
 
 from __future__ import annotations

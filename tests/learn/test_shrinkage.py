@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from keyveil.core.errors import MechanismError
+from keyveil.core.schema import Schema
+from keyveil.lab import datasets
+from keyveil.lab.simulate import simulate
+from keyveil.learn.shrinkage import bayes
+
+
+@pytest.fixture(scope="module")
+def long_tail():  # type: ignore[no-untyped-def]
+    d = 400
+    frequencies = 0.4 * np.arange(1, d + 1) ** -0.8
+    people = datasets.independent(200_000, frequencies, 0.5 * np.sin(np.arange(d)), seed=3)
+    return simulate("kvue", people, Schema(keys=d), 2, seed=4)
+
+
+def test_the_whole_vector_is_closer_to_the_truth(long_tail) -> None:  # type: ignore[no-untyped-def]
+    raw, shrunk, truth = long_tail.estimates, bayes(long_tail.estimates), long_tail.truth
+    error = [np.mean((one.frequency.values - truth.frequency) ** 2) for one in (raw, shrunk)]
+    assert error[1] < error[0] / 4
+    means = [np.mean((np.nan_to_num(np.clip(one.mean.values, -1, 1)) - truth.mean) ** 2) for one in (raw, shrunk)]
+    assert means[1] < means[0] / 1.5
+
+
+def test_shrunk_values_say_so_and_stay_possible(long_tail) -> None:  # type: ignore[no-untyped-def]
+    shrunk = bayes(long_tail.estimates)
+    assert set(shrunk.flag) <= {"shrunk", "insufficient"} and "shrunk" in shrunk.flag
+    assert 0 <= shrunk.frequency.values.min() and shrunk.frequency.values.max() <= 1
+    assert np.abs(shrunk.mean.values).max() <= 1
+    assert (long_tail.estimates.frequency.values < 0).any()  # the unbiased ones are untouched
+
+
+def test_what_is_well_known_hardly_moves(long_tail) -> None:  # type: ignore[no-untyped-def]
+    raw, shrunk = long_tail.estimates, bayes(long_tail.estimates)
+    assert abs(shrunk.frequency.values[0] - raw.frequency.values[0]) < raw.frequency.se[0]
+    assert abs(shrunk.mean.values[0] - raw.mean.values[0]) < raw.mean.se[0]
+
+
+def test_posterior_intervals_cover_most_keys(long_tail) -> None:  # type: ignore[no-untyped-def]
+    shrunk, truth = bayes(long_tail.estimates), long_tail.truth
+    inside = (shrunk.frequency.low <= truth.frequency) & (truth.frequency <= shrunk.frequency.high)
+    assert inside.mean() > 0.9
+    covered = (shrunk.mean.low <= truth.mean) & (truth.mean <= shrunk.mean.high)
+    assert covered.mean() > 0.9
+
+
+def test_frequencies_alone_can_be_shrunk() -> None:
+    people = datasets.one_key(50_000, np.arange(1, 101) ** -1.0, np.zeros(100), seed=5)
+    result = simulate("oue", people, Schema(keys=100), 1, seed=6)
+    shrunk = bayes(result.estimates)
+    error = [np.mean((one.frequency.values - result.truth.frequency) ** 2) for one in (result.estimates, shrunk)]
+    assert error[1] < error[0]
+    with pytest.raises(MechanismError):
+        _ = shrunk.mean["1"]
+
+
+def test_nothing_to_learn_from_is_an_error() -> None:
+    people = datasets.everyone(2000, [0.1, 0.2], seed=7)
+    with pytest.raises(MechanismError) as refused:
+        bayes(simulate("duchi", people, Schema(keys=2), 1, seed=8).estimates)
+    assert refused.value.code == "learn/no-frequency"
