@@ -44,33 +44,48 @@ def test_certain_bits_need_no_coins(fixed: FixedCoins) -> None:
 
 
 def test_every_lane_and_every_word_of_a_unit_has_the_same_law(fixed: FixedCoins) -> None:
-    words = bernoulli_words(OUE, 200 * 512, fixed(2))
+    words = bernoulli_words(OUE, 200 * bernoulli._UNIT, fixed(2))
     by_lane = unpacked(words[:, None], 64).sum(axis=0)
-    by_place = np.bitwise_count(words).reshape(-1, 512).sum(axis=0)
+    by_place = np.bitwise_count(words).reshape(200, -1).sum(axis=0)
     assert all(consistent(int(ones), len(words), OUE / ONE) for ones in by_lane)
     assert all(consistent(int(ones), 200 * 64, OUE / ONE) for ones in by_place)
 
 
 def test_words_that_share_planes_are_independent(fixed: FixedCoins) -> None:
-    # Words 128 apart compete for the same random bits; the threshold ties with the shared planes as often as possible.
-    groups = bernoulli_words(OUE, 400 * 512, fixed(3)).reshape(-1, 4, 128)
+    # Words a group apart compete for the same random bits.
+    groups = bernoulli_words(OUE, 400 * bernoulli._UNIT, fixed(3)).reshape(400, 4, -1)
     both, trials = (OUE / ONE) ** 2, 64 * groups[:, 0].size
     for first in range(4):
         for second in range(first):
             assert consistent(int(np.bitwise_count(groups[:, first] & groups[:, second]).sum()), trials, both)
 
 
-@pytest.mark.parametrize("top_bits", [5, 8])
-def test_undecided_lanes_are_settled_by_their_low_bits(top_bits: int) -> None:
-    """All planes tie with the threshold, so that the draws alone decide."""
-    low = 1 << 32 - top_bits - 1
-    below, equal, waiting = (np.zeros(1, dtype=np.uint64) for _ in range(3))
-    (waiting if top_bits == 5 else equal)[0] = 0b1011
-    draws = np.array([low - 1, low, low + 1], dtype=np.uint32) << np.uint32(top_bits)
-    for settle in (bernoulli._settle.compiled, bernoulli._settle.twin):
-        below[0] = 0
-        settle(below, equal, waiting, np.uint32(low % (1 << 24)), np.uint32(low), draws)
-        assert below[0] == 0b0001
+@pytest.mark.parametrize("decide", [bernoulli._decide.compiled, bernoulli._decide.twin])
+def test_lanes_that_tie_with_all_planes_are_settled_by_their_low_bits(decide: Callable[..., tuple[int, int]]) -> None:
+    threshold = 1 << 23  # its leading eight bits are zero, like all planes below, so that the draws alone decide
+    planes, block = np.zeros(bernoulli._DRAWN, dtype=np.uint64), np.empty(bernoulli._UNIT, dtype=np.uint64)
+    draws = np.full(64 * bernoulli._UNIT, threshold - 1, dtype=np.uint32)
+    draws[: 64 * bernoulli._GROUP] <<= np.uint32(8)  # the first group claims and needs 24 bits, the others wait for 27
+    draws[64 * bernoulli._GROUP :] <<= np.uint32(5)
+    assert decide(planes, threshold, block, draws, 0, 0) == (1, len(draws))
+    assert (block == (1 << 64) - 1).all()
+    draws[5] += 1 << 8  # now equal to the threshold, hence not below
+    draws[-1] += 1 << 5
+    decide(planes, threshold, block, draws, 0, 0)
+    assert block[0] == (1 << 64) - 1 - (1 << 5) and block[-1] == (1 << 63) - 1
+    assert decide(planes, threshold, block, draws[:-1], 0, 0) == (0, 0)
+
+
+def test_running_out_of_draws_changes_nothing_but_the_coins_spent(
+    fixed: FixedCoins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bernoulli, "_SPARE", 1)
+    words = bernoulli_words(OUE, 20 * bernoulli._UNIT, fixed(8))
+    assert consistent(int(np.bitwise_count(words).sum()), 64 * len(words), OUE / ONE)
+    monkeypatch.setattr(bernoulli, "_decide", bernoulli._decide.twin)
+    assert consistent(
+        int(np.bitwise_count(bernoulli_words(OUE, len(words), fixed(8))).sum()), 64 * len(words), OUE / ONE
+    )
 
 
 @pytest.mark.parametrize("threshold", [OUE, 69 << 24, (1 << 27) + 1])
@@ -79,7 +94,7 @@ def test_loops_and_twins_turn_the_same_coins_into_the_same_bits(
 ) -> None:
     hot = np.random.default_rng(1).integers(-1, 100, 3000)
     compiled = perturb_unary(hot, 100, 1 << 31, threshold, fixed(4))
-    for name in ("_compare", "_settle", "_place"):
+    for name in ("_decide", "_place"):
         monkeypatch.setattr(bernoulli, name, getattr(bernoulli, name).twin)
     assert np.array_equal(perturb_unary(hot, 100, 1 << 31, threshold, fixed(4)), compiled)
 

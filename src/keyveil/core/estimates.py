@@ -136,6 +136,11 @@ class Column:
                 scaled=False,
             )
 
+    def flagged(self, flag: str, where: NDArray[np.bool_]) -> Column:
+        """The column with a flag on some keys, where it has none that is more severe."""
+        code = np.where(where, FLAGS.index(flag), 0).astype(np.int8)
+        return dataclasses.replace(self, flag=np.maximum(self.flag, code))
+
     def clipped(self, least: float, most: float) -> Column:
         """The column cut to what is possible, with the flag "clipped" wherever that changed a number."""
         cut = {name: np.clip(getattr(self, name), least, most) for name in ("values", "low", "high")}
@@ -176,6 +181,13 @@ class Estimates:
     def with_truth(self, truth: Truth) -> Estimates:
         """The same estimates with the truth beside them, as simulations know it."""
         return dataclasses.replace(self, truth=truth)
+
+    def flagged(self, flag: str, where: NDArray[np.bool_] | None = None) -> Estimates:
+        """The same estimates with a flag on some keys, or on all, where there is none that is more severe."""
+        marked = np.ones(self.schema.d, dtype=np.bool_) if where is None else where
+        return dataclasses.replace(
+            self, frequency=self.frequency.flagged(flag, marked), mean=self.mean.flagged(flag, marked)
+        )
 
     def display(self) -> Estimates:
         """A copy for the eye: frequencies cut to [0, 1] and means to [-1, 1]. Never compute with it: it is biased."""

@@ -22,10 +22,10 @@ from keyveil.core.coins import Coins
 from keyveil.kernels.backend import kernel
 
 _OWN, _SHARED, _SHARERS = 5, 3, 4
-_GROUP = 128  # words that claim side by side; four groups and their planes are a unit, which fits the first cache
+_GROUP = 144  # words that claim side by side; four groups and their planes are a unit, which fits the first cache
 _UNIT = _SHARERS * _GROUP
 _DRAWN = _OWN * _UNIT + _SHARED * _GROUP  # random words for a unit: five planes of a unit, three of a group
-_SPARE = 104  # random words for the undecided lanes of a unit: some 85 are needed
+_SPARE = 112  # random words for the undecided lanes of a unit: some 97 are needed
 _KEYSTREAM = 1 << 17  # random words at a time, in a buffer that is used again: a mebibyte is drawn fastest
 _BLOCK = _KEYSTREAM // (_DRAWN + _SPARE) * _UNIT
 _WAITING_BITS, _LAST_BITS = 32 - _OWN, 32 - _OWN - _SHARED
@@ -85,23 +85,22 @@ def _fill(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
 
 
 def _fill_in_steps(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
-    waiting_below, last_below = (np.uint32(threshold % (1 << bits)) for bits in (_WAITING_BITS, _LAST_BITS))
     size = min(-(-len(words) // _UNIT) * _UNIT, _BLOCK)
-    equal, waiting = np.empty((2, size), dtype=np.uint64)
     keystream = np.empty(_KEYSTREAM if size == _BLOCK else size // _UNIT * (_DRAWN + _SPARE), dtype=np.uint64)
     for first, last in _blocks(len(words)):
         units = -(-(last - first) // _UNIT)
         drawn = keystream if last - first == _BLOCK else keystream[: units * (_DRAWN + _SPARE)]
         coins.fill(drawn)
+        planes, draws = drawn[: units * _DRAWN], drawn[units * _DRAWN :].view(np.uint32)
         whole = last - first == units * _UNIT
-        below = words[first:last] if whole else np.empty(units * _UNIT, dtype=np.uint64)
-        undecided = int(_compare(drawn, threshold >> _LAST_BITS, below, equal, waiting))
-        spare = drawn[units * _DRAWN :]
-        if undecided > 2 * len(spare):
-            spare = coins.words(-(-undecided // 2))
-        _settle(below, equal, waiting, last_below, waiting_below, spare.view(np.uint32))
+        block = words[first:last] if whole else np.empty(units * _UNIT, dtype=np.uint64)
+        done, used = _decide(planes, threshold, block, draws, 0, 0)
+        while done < units:
+            # The unit that lacked draws begins again with the same ones and more behind them, so nothing is favoured.
+            draws = np.concatenate([draws[used:], coins.words(_UNIT).view(np.uint32)])
+            done, used = _decide(planes, threshold, block, draws, done, 0)
         if not whole:
-            words[first:last] = below[: last - first]
+            words[first:last] = block[: last - first]
 
 
 def _lanes(planes: NDArray[np.uint64], top: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -115,50 +114,75 @@ def _lanes(planes: NDArray[np.uint64], top: int) -> tuple[NDArray[np.uint64], ND
     return below, equal
 
 
-def _compare_numpy(
-    keystream: NDArray[np.uint64],
-    top: int,
-    below: NDArray[np.uint64],
-    equal: NDArray[np.uint64],
-    waiting: NDArray[np.uint64],
-) -> np.int64:
-    count = len(below)
-    drawn = keystream[: count // _UNIT * _DRAWN].reshape(-1, _DRAWN)
+def _decide_numpy(
+    planes: NDArray[np.uint64],
+    threshold: int,
+    block: NDArray[np.uint64],
+    draws: NDArray[np.uint32],
+    done: int,
+    used: int,
+) -> tuple[int, int]:
+    top = threshold >> _LAST_BITS
+    drawn = planes.reshape(-1, _DRAWN)[done:]
     less, same = _lanes(drawn[:, : _OWN * _UNIT].reshape(-1, _OWN, _UNIT), top >> _SHARED)
     won, tied = _lanes(drawn[:, _OWN * _UNIT :].reshape(-1, _SHARED, _GROUP), top % (1 << _SHARED))
     same = same.reshape(-1, _SHARERS, _GROUP)
     claimed = same.copy()
     for sharer in range(1, _SHARERS):
         claimed[:, sharer] &= ~np.bitwise_or.reduce(same[:, :sharer], axis=1)
-    below[:] = less.reshape(-1) | (claimed & won[:, None]).reshape(-1)
-    equal[:count] = (claimed & tied[:, None]).reshape(-1)
-    waiting[:count] = (same ^ claimed).reshape(-1)
-    return np.int64(np.bitwise_count(equal[:count] | waiting[:count]).sum(dtype=np.int64))
+    waiting = (same ^ claimed).reshape(-1)
+    undecided = (claimed & tied[:, None]).reshape(-1) | waiting
+    lanes = np.flatnonzero(np.unpackbits(undecided.view(np.uint8), bitorder="little"))
+    if len(lanes) > len(draws) - used:
+        return done, used
+    places, shifts = lanes >> 6, (lanes & 63).astype(np.uint64)
+    bits = np.where(waiting[places] >> shifts & np.uint64(1), _WAITING_BITS, _LAST_BITS)
+    happened = draws[used : used + len(lanes)] >> (32 - bits) < threshold % (1 << bits)
+    result = block[done * _UNIT :]
+    result[:] = less.reshape(-1) | (claimed & won[:, None]).reshape(-1)
+    np.bitwise_or.at(result, places[happened], np.uint64(1) << shifts[happened])
+    return len(planes) // _DRAWN, used + len(lanes)
 
 
-@kernel(twin=_compare_numpy)
-def _compare(
-    keystream: NDArray[np.uint64],
-    top: int,
-    below: NDArray[np.uint64],
-    equal: NDArray[np.uint64],
-    waiting: NDArray[np.uint64],
-) -> np.int64:
-    """Steps 1 and 2 for whole units, with the leading eight bits of the threshold; how many lanes stay undecided.
+@kernel(twin=_decide_numpy)
+def _decide(
+    planes: NDArray[np.uint64],
+    threshold: int,
+    block: NDArray[np.uint64],
+    draws: NDArray[np.uint32],
+    done: int,
+    used: int,
+) -> tuple[int, int]:
+    """The three steps for whole units, from unit ``done`` and draw ``used`` on, as long as the draws suffice.
 
-    Sets the lanes that lie below, those that equal all eight bits, and those that equal five and wait. With b a bit of
-    the threshold in all lanes and u the opposite of a random bit, "below" spreads from the lowest plane upwards as the
-    majority of (u, b, below), and "equal" as u ^ b.
+    Gives the units done and the draws used by them. With b a bit of the threshold in all lanes and u the opposite of a
+    random bit, "below" spreads from the lowest plane upwards as the majority of (u, b, below), and "equal" as u ^ b.
     """
-    zero, full = np.uint64(0), np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+    zero, one, full = np.uint64(0), np.uint64(1), np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+    top = threshold >> _LAST_BITS
     b0, b1, b2 = full if top & 128 else zero, full if top & 64 else zero, full if top & 32 else zero
     b3, b4, b5 = full if top & 16 else zero, full if top & 8 else zero, full if top & 4 else zero
     b6, b7 = full if top & 2 else zero, full if top & 1 else zero
+    waiting_below = np.uint32(threshold & ((1 << _WAITING_BITS) - 1))
+    last_below = np.uint32(threshold & ((1 << _LAST_BITS) - 1))
     free, won, tied = np.empty((3, _GROUP), dtype=np.uint64)
-    undecided = np.int64(0)
-    for unit in range(len(below) // _UNIT):
-        drawn = keystream[unit * _DRAWN : (unit + 1) * _DRAWN]
-        common = drawn[_OWN * _UNIT :]
+    below, equal, waiting = np.empty((3, _UNIT), dtype=np.uint64)
+    places = np.empty(_UNIT + 1, dtype=np.int64)
+    for unit in range(done, len(block) // _UNIT):
+        own = planes[unit * _DRAWN : (unit + 1) * _DRAWN]
+        for k in range(_UNIT):
+            u = ~own[k + 4 * _UNIT]
+            less, same = u & b4, u ^ b4
+            u = ~own[k + 3 * _UNIT]
+            less, same = (u & (less | b3)) | (less & b3), same & (u ^ b3)
+            u = ~own[k + 2 * _UNIT]
+            less, same = (u & (less | b2)) | (less & b2), same & (u ^ b2)
+            u = ~own[k + _UNIT]
+            less, same = (u & (less | b1)) | (less & b1), same & (u ^ b1)
+            u = ~own[k]
+            below[k], equal[k] = (u & (less | b0)) | (less & b0), same & (u ^ b0)
+
+        common = own[_OWN * _UNIT :]
         for k in range(_GROUP):
             u = ~common[k + 2 * _GROUP]
             less, same = u & b7, u ^ b7
@@ -167,83 +191,35 @@ def _compare(
             u = ~common[k]
             won[k], tied[k] = (u & (less | b5)) | (less & b5), same & (u ^ b5)
             free[k] = full
-        out, same_5, late = (
-            below[unit * _UNIT : (unit + 1) * _UNIT],
-            equal[unit * _UNIT : (unit + 1) * _UNIT],
-            waiting[unit * _UNIT : (unit + 1) * _UNIT],
-        )
-        for k in range(_UNIT):
-            u = ~drawn[k + 4 * _UNIT]
-            less, same = u & b4, u ^ b4
-            u = ~drawn[k + 3 * _UNIT]
-            less, same = (u & (less | b3)) | (less & b3), same & (u ^ b3)
-            u = ~drawn[k + 2 * _UNIT]
-            less, same = (u & (less | b2)) | (less & b2), same & (u ^ b2)
-            u = ~drawn[k + _UNIT]
-            less, same = (u & (less | b1)) | (less & b1), same & (u ^ b1)
-            u = ~drawn[k]
-            out[k], same_5[k] = (u & (less | b0)) | (less & b0), same & (u ^ b0)
         for sharer in range(_SHARERS):
             for k in range(_GROUP):
-                claimed = same_5[sharer * _GROUP + k] & free[k]
+                claimed = equal[sharer * _GROUP + k] & free[k]
                 free[k] ^= claimed
-                out[sharer * _GROUP + k] |= claimed & won[k]
-                late[sharer * _GROUP + k] = same_5[sharer * _GROUP + k] ^ claimed
-                same_5[sharer * _GROUP + k] = claimed & tied[k]
-        for k in range(_UNIT):  # the number of one-bits
-            x = same_5[k] | late[k]
-            x = x - ((x >> np.uint64(1)) & np.uint64(0x5555_5555_5555_5555))
-            x = (x & np.uint64(0x3333_3333_3333_3333)) + ((x >> np.uint64(2)) & np.uint64(0x3333_3333_3333_3333))
-            x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
-            undecided += np.int64((x * np.uint64(0x0101_0101_0101_0101)) >> np.uint64(56))
-    return undecided
+                below[sharer * _GROUP + k] |= claimed & won[k]
+                waiting[sharer * _GROUP + k] = equal[sharer * _GROUP + k] ^ claimed
+                equal[sharer * _GROUP + k] = claimed & tied[k]
 
-
-def _settle_numpy(
-    below: NDArray[np.uint64],
-    equal: NDArray[np.uint64],
-    waiting: NDArray[np.uint64],
-    last_below: np.uint32,
-    waiting_below: np.uint32,
-    draws: NDArray[np.uint32],
-) -> None:
-    undecided = equal[: len(below)] | waiting[: len(below)]
-    lanes = np.flatnonzero(np.unpackbits(undecided.view(np.uint8), bitorder="little"))
-    places, shifts = lanes >> 6, (lanes & 63).astype(np.uint64)
-    drawn, waited = draws[: len(lanes)], (waiting[places] >> shifts & np.uint64(1)).astype(np.bool_)
-    won = np.where(waited, drawn >> _WAITING_SHIFT < waiting_below, drawn >> _LAST_SHIFT < last_below)
-    np.bitwise_or.at(below, places[won], np.uint64(1) << shifts[won])
-
-
-@kernel(twin=_settle_numpy)
-def _settle(
-    below: NDArray[np.uint64],
-    equal: NDArray[np.uint64],
-    waiting: NDArray[np.uint64],
-    last_below: np.uint32,
-    waiting_below: np.uint32,
-    draws: NDArray[np.uint32],
-) -> None:
-    """Decide the lanes in ``equal`` and ``waiting`` by the leading bits of one draw each, in the order of the lanes."""
-    places = np.empty(len(below) + 1, dtype=np.int64)  # of the words with such lanes; found without a branch
-    found = np.int64(0)
-    for k in range(len(below)):
-        places[found] = k
-        found += np.int64((equal[k] | waiting[k]) != np.uint64(0))
-    used = 0
-    for i in range(found):
-        k = places[i]
-        rest, won = equal[k] | waiting[k], below[k]
-        while rest != np.uint64(0):
-            lane = rest & (~rest + np.uint64(1))
-            if waiting[k] & lane != np.uint64(0):
-                happened = draws[used] >> _WAITING_SHIFT < waiting_below
-            else:
-                happened = draws[used] >> _LAST_SHIFT < last_below
-            won |= lane & (~np.uint64(happened) + np.uint64(1))
-            rest ^= lane
-            used += 1
-        below[k] = won
+        found = 0  # words with undecided lanes, listed without a branch
+        for k in range(_UNIT):
+            places[found] = k
+            found += (equal[k] | waiting[k]) != zero
+        draw = used
+        for i in range(found):
+            k = places[i]
+            rest, late, result = equal[k] | waiting[k], waiting[k], below[k]
+            while rest != zero:
+                if draw == len(draws):
+                    return unit, used
+                lane = rest & (~rest + one)
+                waited = late & lane != zero
+                shift, bound = (_WAITING_SHIFT, waiting_below) if waited else (_LAST_SHIFT, last_below)
+                result |= lane & (~np.uint64(draws[draw] >> shift < bound) + one)  # all ones if it happened
+                rest ^= lane
+                draw += 1
+            below[k] = result
+        used = draw
+        block[unit * _UNIT : (unit + 1) * _UNIT] = below
+    return len(block) // _UNIT, used
 
 
 def _place_numpy(words: NDArray[np.uint64], hot: NDArray[np.int64], heads: NDArray[np.uint64]) -> None:

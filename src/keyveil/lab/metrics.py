@@ -1,31 +1,129 @@
-"""Errors of estimates against the truth, on the scale [-1, 1]; definitions of mechanisms.md part 7."""
+"""Errors of estimates against the truth, on the scale [-1, 1]; definitions of mechanisms.md part 7.
+
+All means over keys run over those that somebody holds. Estimated means enter cut to [-1, 1], and as 0 where there is
+none: an unclipped ratio of a rare key has no variance.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping, Sequence
 
-from keyveil.core.estimates import Estimates
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.estimates import FLAGS, Estimates
 from keyveil.core.truth import Truth
 
+Floats = NDArray[np.float64]
+Metrics = dict[str, float | None]
 
-def metrics(estimates: Estimates, truth: Truth) -> dict[str, float | None]:
-    """Mean squared errors and coverage over the keys that somebody holds; ``None`` where nothing is estimated.
+TOP = 20  # the most frequent keys, whose errors are also shown alone
+HITTERS = 15  # how many keys are looked for when the most frequent ones are asked for
 
-    Means enter cut to [-1, 1], and as 0 where there is none: an unclipped ratio of a rare key has no variance.
-    """
-    held = truth.frequency > 0
+NAMES = (
+    "mse_frequency",
+    "mse_mean",
+    "mse_frequency_top",
+    "mse_mean_top",
+    "ae_frequency",
+    "ae_mean",
+    "re_frequency",
+    "re_frequency_top",
+    "precision",
+    "recall",
+    "ndcg",
+    "coverage_frequency",
+    "coverage_mean",
+    "insufficient",
+)
+
+
+def metrics(estimates: Estimates, truth: Truth) -> Metrics:
+    """Everything that one run tells; ``None`` where nothing is estimated. ``_top`` is over the 20 most frequent keys."""
+    held = np.flatnonzero(truth.frequency > 0)
+    top = most_frequent(truth.frequency, TOP)
+    answers: Metrics = dict.fromkeys(NAMES)
     frequency, mean = estimates.frequency, estimates.mean
-    answers: dict[str, float | None] = dict.fromkeys(
-        ("mse_frequency", "mse_mean", "coverage_frequency", "coverage_mean", "insufficient")
-    )
-    if not frequency.absent:
-        answers["mse_frequency"] = float(np.mean((frequency.values - truth.frequency)[held] ** 2))
-        inside = (frequency.low <= truth.frequency) & (truth.frequency <= frequency.high)
-        answers["coverage_frequency"] = float(np.mean(inside[held]))
-    if not mean.absent:
-        shown = np.nan_to_num(np.clip(mean.values, -1, 1))
-        answers["mse_mean"] = float(np.mean((shown - truth.mean)[held] ** 2))
-        inside = (mean.low <= truth.mean) & (truth.mean <= mean.high)
-        answers["coverage_mean"] = float(np.mean(inside[held]))
-        answers["insufficient"] = float(np.mean(mean.flag[held] > 0))
+    if not frequency.absent and len(held):
+        errors = np.nan_to_num(frequency.values) - truth.frequency
+        relative = np.abs(errors[held]) / truth.frequency[held]
+        answers |= {
+            "mse_frequency": float(np.mean(errors[held] ** 2)),
+            "mse_frequency_top": float(np.mean(errors[top] ** 2)),
+            "ae_frequency": float(np.mean(np.abs(errors[held]))),
+            "re_frequency": float(np.median(relative)),
+            "re_frequency_top": float(np.median(np.abs(errors[top]) / truth.frequency[top])),
+            "coverage_frequency": _coverage(frequency.low, frequency.high, truth.frequency, held),
+            **heavy_hitters(frequency.values, truth.frequency, HITTERS),
+        }
+    if not mean.absent and len(held):
+        errors = np.nan_to_num(np.clip(mean.values, -1, 1)) - truth.mean
+        answers |= {
+            "mse_mean": float(np.mean(errors[held] ** 2)),
+            "mse_mean_top": float(np.mean(errors[top] ** 2)),
+            "ae_mean": float(np.mean(np.abs(errors[held]))),
+            "coverage_mean": _coverage(mean.low, mean.high, truth.mean, held),
+            "insufficient": float(np.mean(mean.flag[held] >= FLAGS.index("insufficient"))),
+        }
     return answers
+
+
+def averaged(runs: Sequence[Mapping[str, float | None]]) -> Metrics:
+    """The mean of each metric over runs; ``None`` where no run has it."""
+    known = {name: [run[name] for run in runs if run[name] is not None] for name in runs[0]}
+    return {name: float(np.mean(np.array(values, dtype=float))) if values else None for name, values in known.items()}
+
+
+def most_frequent(frequency: Floats, count: int) -> NDArray[np.intp]:
+    """The positions of the most frequent keys among those that somebody holds, ties by position."""
+    order = np.argsort(-frequency, kind="stable")[:count]
+    return order[frequency[order] > 0]
+
+
+def relative_error(estimated: Floats, true: Floats, share: float = 0.5) -> float:
+    """The ``share``-quantile of |f̂ - f| / f over the keys that somebody holds; the median unless told."""
+    held = true > 0
+    return float(np.quantile(np.abs(estimated - true)[held] / true[held], share))
+
+
+def wasserstein(estimated: Floats, true: Floats) -> float:
+    """W₁ between laws on equal cells of [-1, 1], averaged over the keys (rows) that have both."""
+    known = np.isfinite(estimated).all(axis=1) & np.isfinite(true).all(axis=1)
+    gaps = np.abs(np.cumsum(estimated[known] - true[known], axis=1))
+    return float(2 * gaps.mean()) if known.any() else float("nan")
+
+
+def jain(errors: Floats) -> float:
+    """Fairness of mean squared errors over keys: 1 if all are alike, 1/d if one key has all of the error."""
+    return float(errors.sum() ** 2 / (len(errors) * (errors**2).sum()))
+
+
+def fairness(estimated: Sequence[Floats], true: Floats) -> float:
+    """Jain's index of the per-key mean squared errors over runs; a steady number needs a hundred runs."""
+    held = np.isfinite(true)
+    return jain(np.mean([(one[held] - true[held]) ** 2 for one in estimated], axis=0))
+
+
+def subset_query(estimated: Floats, true: Floats, share: float, seed: int, queries: int = 100) -> float:
+    """Mean squared error of the sum of frequencies over random subsets with ``share`` of the keys."""
+    rng, size = np.random.default_rng(seed), max(round(share * len(true)), 1)
+    errors = estimated - true
+    sums = [errors[rng.choice(len(true), size, replace=False)].sum() for _ in range(queries)]
+    return float(np.mean(np.square(sums)))
+
+
+def heavy_hitters(estimated: Floats, true: Floats, count: int) -> Metrics:
+    """How well the most frequent keys are found: precision, recall and NDCG of the ``count`` largest estimates.
+
+    Keys that are estimated at zero or below are not named, so fewer may be named than asked for.
+    """
+    wanted = most_frequent(true, count)
+    named = most_frequent(np.nan_to_num(estimated), count)
+    hits = int(np.isin(named, wanted).sum())
+    discount = 1 / np.log2(np.arange(2, count + 2))
+    gained, best = (float((true[keys] * discount[: len(keys)]).sum()) for keys in (named, wanted))
+    return {"precision": hits / max(len(named), 1), "recall": hits / len(wanted), "ndcg": gained / best}
+
+
+def _coverage(low: Floats, high: Floats, true: Floats, held: NDArray[np.intp]) -> float:
+    return float(np.mean(((low <= true) & (true <= high))[held]))

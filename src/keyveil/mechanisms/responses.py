@@ -119,6 +119,29 @@ class Response:
         spread = self.spread(likely, np.zeros_like(likely), people, known)
         return Histogram(schema, mass, np.where(people > 0, np.sqrt(spread.frequency), np.nan), n)
 
+    def solve(
+        self,
+        n: int,
+        asked: NDArray[np.int64],
+        supports: NDArray[np.int64],
+        signed: NDArray[np.int64] | None,
+        population: bool,
+    ) -> Solution:
+        """Unbiased estimates of f and U = f·m from the counts of some keys, with their variances."""
+        people = asked.astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            frequency = (supports / people - float(self.stranger.support)) / self.gain
+            known = 0.0 if population else people / max(n, 1)
+            if signed is None:
+                product = np.full(len(people), np.nan)
+            else:
+                fake = float(self.stranger.signed)
+                product = (signed / people - (1 - frequency) * fake) / float(self.holder.signed)
+            likely_f = np.clip(np.nan_to_num(frequency), 1 / np.maximum(people, 1), 1)
+            likely_m = np.clip(np.nan_to_num(product / likely_f), -1, 1)
+            spread = self.spread(likely_f, likely_m, people, known)
+        return Solution(frequency, product, spread)
+
     def estimates(
         self,
         *,
@@ -134,34 +157,55 @@ class Response:
         no_mean: str = "",
     ) -> Estimates:
         """Unbiased estimates with intervals from a key's counts; ``no_mean`` says who could give means instead."""
+        return self.solve(n, asked, supports, signed, population).estimates(
+            schema=schema,
+            mechanism=mechanism,
+            epsilon=epsilon,
+            n=n,
+            asked=asked,
+            confidence=confidence,
+            population=population,
+            no_mean=None if signed is not None else no_mean,
+        )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Estimates of f and U = f·m per key, unclipped, with their variances."""
+
+    frequency: Floats
+    product: Floats
+    spread: Spread
+
+    def estimates(
+        self,
+        *,
+        schema: Schema,
+        mechanism: str,
+        epsilon: Fraction,
+        n: int,
+        asked: NDArray[np.int64],
+        confidence: float,
+        population: bool,
+        no_mean: str | None = None,
+    ) -> Estimates:
+        """The same with intervals; ``no_mean`` says who gives means, where these numbers hold none."""
         z = normal_quantile(confidence)
-        people = asked.astype(np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            frequency = (supports / people - float(self.stranger.support)) / self.gain
-            known = 0.0 if population else people / max(n, 1)
-            if signed is None:
-                product = np.full(schema.d, np.nan)
-            else:
-                fake = float(self.stranger.signed)
-                product = (signed / people - (1 - frequency) * fake) / float(self.holder.signed)
-            likely_f = np.clip(np.nan_to_num(frequency), 1 / np.maximum(people, 1), 1)
-            likely_m = np.clip(np.nan_to_num(product / likely_f), -1, 1)
-            spread = self.spread(likely_f, likely_m, people, known)
-        se = np.where(people > 0, np.sqrt(spread.frequency), np.nan)
-        flag = np.where(people > 0, 0, INSUFFICIENT).astype(np.int8)
-        nothing = people == 0
+        nothing, has_mean = asked == 0, no_mean is None
+        frequency, spread = self.frequency, self.spread
+        se = np.where(nothing, np.nan, np.sqrt(spread.frequency))
         shown = Column(
             schema,
             frequency,
             se,
             np.where(nothing, 0, frequency - z * se),
             np.where(nothing, 1, frequency + z * se),
-            flag,
+            np.where(nothing, INSUFFICIENT, 0).astype(np.int8),
         )
-        if signed is None:
-            mean = Column.unknown(schema, no_mean, scaled=True)
+        if no_mean is None:
+            mean = fieller(schema, frequency, self.product, spread, z)
         else:
-            mean = fieller(schema, frequency, product, spread, z)
+            mean = Column.unknown(schema, no_mean, scaled=True)
         return Estimates(
             schema=schema,
             mechanism=mechanism,
@@ -172,9 +216,9 @@ class Response:
             asked=asked,
             frequency=shown,
             mean=mean,
-            product=None if signed is None else product,
-            product_se=None if signed is None else np.sqrt(spread.product),
-            covariance=None if signed is None else spread.covariance,
+            product=self.product if has_mean else None,
+            product_se=np.sqrt(spread.product) if has_mean else None,
+            covariance=spread.covariance if has_mean else None,
         )
 
 

@@ -82,5 +82,5 @@ def test_several_keys_share_the_people(name: str) -> None:
     n = crowd_size(name)
     people = np.stack([spread_out(name, (n,)), np.linspace(-0.3, 0.3, n), np.full(n, -0.5)], axis=1)
     values = np.broadcast_to(people, (REPEATS, n, 3))
-    covered = coverage(numeric(name, "1", keys=3), values, people.mean(axis=0), population=False)
+    covered = coverage(numeric(name, "3", keys=3), values, people.mean(axis=0), population=False)
     assert is_honest(covered).all(), covered

@@ -1,0 +1,21 @@
+"""A population together with the public agreement about its keys and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keyveil.core.population import Population
+from keyveil.core.schema import Schema
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """People, the schema under which they report, and where they come from."""
+
+    name: str
+    population: Population
+    schema: Schema
+    about: str
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name}: {self.population.n:,} people, {self.schema.d:,} keys)"

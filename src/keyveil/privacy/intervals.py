@@ -1,0 +1,42 @@
+"""What counts say for certain: exact bounds on probabilities, and on epsilon, from samples alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+CAUTION = 3.0  # standard errors that a hunch is discounted by, so that chance finds among many events rank low
+
+
+def at_least(hits: int, draws: int, alarm: float) -> float:
+    """Clopper–Pearson: the true probability lies below this with probability at most ``alarm``."""
+    from scipy.special import betaincinv
+
+    return 0.0 if hits == 0 else float(betaincinv(hits, draws - hits + 1, alarm))
+
+
+def at_most(hits: int, draws: int, alarm: float) -> float:
+    """Clopper–Pearson: the true probability lies above this with probability at most ``alarm``."""
+    from scipy.special import betainccinv
+
+    return 1.0 if hits == draws else float(betainccinv(hits + 1, draws - hits, alarm))
+
+
+def epsilon_at_least(hits: int, other_hits: int, draws: int, alarm: float) -> float:
+    """A bound that ln(P/Q) falls short of with probability at most ``alarm``; 0 if the counts show nothing.
+
+    ``hits`` of ``draws`` reports of one record fell into an event that was fixed before they were drawn, and
+    ``other_hits`` of as many reports of another record.
+    """
+    low, high = at_least(hits, draws, alarm / 2), at_most(other_hits, draws, alarm / 2)
+    return math.log(low / high) if low > high else 0.0
+
+
+def hunch(hits: NDArray[np.int64], other_hits: NDArray[np.int64], draws: int) -> NDArray[np.float64]:
+    """About what ``epsilon_at_least`` would give, for many events at once: to choose among them, never to claim."""
+    one, two = hits + 0.5, other_hits + 0.5
+    error = np.sqrt(np.maximum(1 / one + 1 / two - 2 / (draws + 1), 0.0))
+    guess: NDArray[np.float64] = np.log(one / two) - CAUTION * error
+    return guess

@@ -1,0 +1,234 @@
+"""What an observer sees of reports: any Python object, taken apart into named columns of numbers.
+
+A report may be a number, text, bytes, a tuple, an array, a set, a dictionary, an object with fields, or nothing at all.
+Each part becomes a column: bits of bytes, coordinates and members of vectors, lengths, low-order bits of real numbers,
+and the report as a whole. Parts that a report lacks hold ``MISSING``, for their absence can be seen, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, fields, is_dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import PrivacyError
+
+MISSING = -(1 << 63)
+WHOLE = "the whole report"
+
+_WIDEST = 1 << 12  # bits or coordinates of a part that are looked at one by one
+_MOST_MEMBERS = 1 << 10  # symbols of a vector whose presence is looked at one by one
+
+Columns = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No report: nothing was returned, or an error was raised."""
+
+    reason: str = "nothing"
+
+
+class Lexicon:
+    """Numbers for things that are not numbers. Once closed, it learns no new ones, and strangers all look alike."""
+
+    STRANGER = -1
+
+    def __init__(self) -> None:
+        self._codes: dict[Any, int] = {}
+        self._things: list[Any] = []
+        self.closed = False
+
+    def code(self, thing: Any) -> int:
+        known = self._codes.get(thing)
+        if known is not None:
+            return known
+        if self.closed:
+            return self.STRANGER
+        self._codes[thing] = len(self._things)
+        self._things.append(thing)
+        return len(self._things) - 1
+
+    def thing(self, code: int) -> Any:
+        return self._things[code] if 0 <= code < len(self._things) else "something never seen before"
+
+
+@dataclass(frozen=True)
+class Sights:
+    """``n`` reports as columns; whole numbers and codes as integers, real numbers as floats."""
+
+    n: int
+    columns: Columns
+
+    def column(self, name: str, real: bool = False) -> NDArray[Any]:
+        """A column by name; if none of these reports has the part, all of it is missing."""
+        if name in self.columns:
+            return self.columns[name]
+        return np.full(self.n, np.nan) if real else np.full(self.n, MISSING, dtype=np.int64)
+
+
+def see(reports: Sequence[Any], lexicon: Lexicon) -> Sights:
+    """Take reports apart, one object each."""
+    n = len(reports)
+    gathered: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}
+    wholes = np.full(n, MISSING, dtype=np.int64)
+    for row, report in enumerate(reports):
+        parts = list(_parts("report", report))
+        for name, kind, part in parts:
+            rows, values = gathered.setdefault((name, kind), ([], []))
+            rows.append(row)
+            values.append(part)
+        if len(parts) > 1 or parts[0][1] in ("bytes", "vector"):
+            wholes[row] = lexicon.code(tuple((name, part) for name, _, part in parts))
+    columns: Columns = {}
+    for (name, kind), (rows, values) in gathered.items():
+        for title, column in _spread(name, kind, values, lexicon):
+            columns[title] = _placed(column, rows, n)
+    if (wholes != MISSING).any():
+        columns[WHOLE] = wholes
+    return Sights(n, columns)
+
+
+def see_rows(name: str, rows: NDArray[Any], lexicon: Lexicon) -> Sights:
+    """Take an array apart that holds a report per row: symbols, packed words of bits, or vectors."""
+    if rows.ndim == 1:
+        kind = "real" if rows.dtype.kind == "f" else "number"
+        return Sights(len(rows), dict(_spread(name, kind, rows, lexicon)))
+    rows = np.ascontiguousarray(rows)
+    raw = rows.view(np.uint8).reshape(len(rows), -1)
+    distinct, inverse = np.unique(raw.view(np.dtype((np.void, raw.shape[1])))[:, 0], return_inverse=True)
+    codes = np.array([lexicon.code(row.tobytes()) for row in distinct], dtype=np.int64)
+    columns = dict(_bits(name, raw)) if rows.dtype == np.uint64 else dict(_coordinates(name, rows))
+    return Sights(len(rows), {**columns, WHOLE: codes[inverse]})
+
+
+# -- one report into parts ----------------------------------------------------------------------------------------
+
+
+def _parts(name: str, part: Any) -> Iterator[tuple[str, str, Any]]:
+    """The parts of a report: (name, kind, a hashable value)."""
+    if part is None or isinstance(part, Silence):
+        yield name, "text", Silence() if part is None else part
+    elif isinstance(part, bool | np.bool_):
+        yield name, "number", int(part)
+    elif isinstance(part, Integral):
+        yield name, "number" if -MISSING > abs(int(part)) else "text", int(part)
+    elif isinstance(part, Real):
+        yield name, "real", float(part)
+    elif isinstance(part, str):
+        yield name, "text", part
+    elif isinstance(part, bytes | bytearray | memoryview):
+        yield name, "bytes", bytes(part)
+    elif isinstance(part, np.ndarray):
+        yield from _parts(name, part.ravel().tolist())
+    elif isinstance(part, AbstractSet):
+        yield from _members(name, part)
+    elif isinstance(part, Mapping):
+        yield from _named(name, ((f"[{key!r}]", value) for key, value in part.items()))
+    elif isinstance(part, Sequence) and not hasattr(part, "_fields"):
+        if part and all(type(one) is int and -MISSING > abs(one) for one in part):
+            yield name, "vector", tuple(part)
+        else:
+            yield f"length of {name}", "number", len(part)
+            yield from _named(name, ((f"[{place}]", value) for place, value in enumerate(part)))
+    else:
+        yield from _object(name, part)
+
+
+def _members(name: str, members: AbstractSet[Any]) -> Iterator[tuple[str, str, Any]]:
+    if members and all(type(one) is int for one in members):
+        yield name, "vector", tuple(sorted(members))
+        return
+    yield f"length of {name}", "number", len(members)
+    for member in sorted(members, key=repr):
+        yield f"{member!r} in {name}", "number", 1
+
+
+def _object(name: str, thing: Any) -> Iterator[tuple[str, str, Any]]:
+    """An object with fields, or one that can at least be compared."""
+    if is_dataclass(thing) and not isinstance(thing, type):
+        held = [field.name for field in fields(thing)]
+    else:
+        slots = getattr(thing, "__struct_fields__", None) or getattr(thing, "_fields", None)
+        held = list(slots or getattr(thing, "__dict__", ()))
+    if held:
+        yield from _named("" if name == "report" else name, ((f".{field}", getattr(thing, field)) for field in held))
+    elif type(thing).__eq__ is not object.__eq__ and type(thing).__hash__ is not None:
+        yield name, "text", thing
+    else:
+        raise PrivacyError(
+            "audit/report", f"A {type(thing).__name__} has no fields and cannot be compared; report plain data instead."
+        )
+
+
+def _named(name: str, parts: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    for suffix, part in parts:
+        yield from _parts((name + suffix).lstrip("."), part)
+
+
+# -- many parts into columns --------------------------------------------------------------------------------------
+
+
+def _placed(column: NDArray[Any], rows: list[int], n: int) -> NDArray[Any]:
+    """A column for all reports from the values of those that have the part."""
+    if len(rows) == n:
+        return column
+    real = column.dtype.kind == "f"
+    placed = np.full(n, np.nan if real else MISSING, dtype=np.float64 if real else np.int64)
+    placed[rows] = column
+    return placed
+
+
+def _spread(name: str, kind: str, values: Any, lexicon: Lexicon) -> Iterator[tuple[str, NDArray[Any]]]:
+    if kind == "number":
+        yield name, np.asarray(values, dtype=np.int64)
+    elif kind == "text":
+        yield f"{name} as text", np.array([lexicon.code(value) for value in values], dtype=np.int64)
+    elif kind == "real":
+        yield from _reals(name, np.asarray(values, dtype=np.float64))
+    else:
+        lengths = np.array([len(value) for value in values], dtype=np.int64)
+        yield f"length of {name}", lengths
+        longest = min(int(lengths.max()), _WIDEST // 8 if kind == "bytes" else _WIDEST)
+        if kind == "bytes":
+            padded = b"".join(value[:longest].ljust(longest, b"\0") for value in values)
+            expand, rows = _bits, np.frombuffer(padded, np.uint8).reshape(len(values), longest)
+        elif (lengths == longest).all():
+            expand, rows = _coordinates, np.array(values, dtype=np.int64)
+        else:
+            expand, rows = _coordinates, np.full((len(values), longest), MISSING, dtype=np.int64)
+            for row, value in zip(rows, values, strict=True):
+                row[: len(value)] = value[:longest]
+        yield from expand(name, rows)
+
+
+def _bits(name: str, raw: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[Any]]]:
+    bits = np.unpackbits(raw[:, : _WIDEST // 8], axis=1, bitorder="little")
+    for place, column in enumerate(bits.T):
+        yield f"bit {place} of {name}", column
+
+
+def _coordinates(name: str, rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+    for place in range(min(rows.shape[1], _WIDEST)):
+        yield f"{name}[{place}]", rows[:, place]
+    symbols = np.unique(rows)
+    if 2 < len(symbols) <= _MOST_MEMBERS:
+        for symbol in symbols[symbols != MISSING]:
+            yield f"{symbol} in {name}", np.where((rows == symbol).any(axis=1), 1, MISSING)
+
+
+def _reals(name: str, values: NDArray[np.float64]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """A real number, and the places where one can hide something: low-order bits, and digits after the visible ones."""
+    yield f"{name} as a real number", values
+    raw = values.view(np.int64)
+    yield f"lowest byte of {name}", raw & 0xFF
+    yield f"trailing zero bits of {name}", np.bitwise_count((raw & -raw) - 1).astype(np.int64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for digits in (3, 6):
+            scaled = values * 10.0**digits
+            yield f"{name} beyond {digits} digits as a real number", scaled - np.rint(scaled)
