@@ -16,7 +16,7 @@ from keyveil.kernels.bernoulli import bernoulli_words, perturb_bits, perturb_una
 FixedCoins = Callable[[int], Coins]
 ONE = 1 << 32
 OUE = 1155094610  # the probability 1 / (e + 1)
-# A whole number of 256ths, of 32nds, one half, and numbers whose lowest bits matter.
+# One half, simple fractions, and numbers whose lowest bits matter.
 THRESHOLDS = [1 << 31, 3 << 29, 5 << 27, 69 << 24, OUE, 1, ONE - 1, (1 << 27) + 1, 0x12345678]
 
 
@@ -43,49 +43,36 @@ def test_certain_bits_need_no_coins(fixed: FixedCoins) -> None:
     assert (bernoulli_words(ONE, 100, fixed(1)) == (1 << 64) - 1).all()
 
 
-def test_every_lane_and_every_word_of_a_unit_has_the_same_law(fixed: FixedCoins) -> None:
-    words = bernoulli_words(OUE, 200 * bernoulli._UNIT, fixed(2))
-    by_lane = unpacked(words[:, None], 64).sum(axis=0)
-    by_place = np.bitwise_count(words).reshape(200, -1).sum(axis=0)
-    assert all(consistent(int(ones), len(words), OUE / ONE) for ones in by_lane)
-    assert all(consistent(int(ones), 200 * 64, OUE / ONE) for ones in by_place)
+def test_every_lane_has_the_same_law_and_neighbours_are_independent(fixed: FixedCoins) -> None:
+    bits = unpacked(bernoulli_words(OUE, 100_000, fixed(2))[:, None], 64)
+    share = OUE / ONE
+    assert all(consistent(int(ones), len(bits), share) for ones in bits.sum(axis=0))
+    both = bits[:, :-1] & bits[:, 1:]
+    assert consistent(int(both.sum()), both.size, share**2)
 
 
-def test_words_that_share_planes_are_independent(fixed: FixedCoins) -> None:
-    # Words a group apart compete for the same random bits.
-    groups = bernoulli_words(OUE, 400 * bernoulli._UNIT, fixed(3)).reshape(400, 4, -1)
-    both, trials = (OUE / ONE) ** 2, 64 * groups[:, 0].size
-    for first in range(4):
-        for second in range(first):
-            assert consistent(int(np.bitwise_count(groups[:, first] & groups[:, second]).sum()), trials, both)
+@pytest.mark.parametrize("threshold", [OUE, 1, ONE - 1, 0x12345678])
+def test_tables_and_remainders_add_up_to_the_exact_law(threshold: int) -> None:
+    """What the tables hold and what they leave over is each byte's weight out of 2**256, to the last unit."""
+    first, second = bernoulli._lookups(threshold)
+    draws, whole = 1 << 16, 1 << 256
+    for byte in range(256):
+        ones = byte.bit_count()
+        weight = threshold**ones * (ONE - threshold) ** (8 - ones)
+        looked_up = int((first.table[: first.filled] == byte).sum())
+        assert looked_up * whole + first.remainders[byte] == weight * draws
+        again = int((second.table[: second.filled] == byte).sum())
+        left_over = sum(first.remainders)
+        assert again * left_over + second.remainders[byte] == first.remainders[byte] * draws
+    assert first.filled * whole + sum(first.remainders) == whole * draws
 
 
-@pytest.mark.parametrize("decide", [bernoulli._decide.compiled, bernoulli._decide.twin])
-def test_lanes_that_tie_with_all_planes_are_settled_by_their_low_bits(decide: Callable[..., tuple[int, int]]) -> None:
-    threshold = 1 << 23  # its leading eight bits are zero, like all planes below, so that the draws alone decide
-    planes, block = np.zeros(bernoulli._DRAWN, dtype=np.uint64), np.empty(bernoulli._UNIT, dtype=np.uint64)
-    draws = np.full(64 * bernoulli._UNIT, threshold - 1, dtype=np.uint32)
-    draws[: 64 * bernoulli._GROUP] <<= np.uint32(8)  # the first group claims and needs 24 bits, the others wait for 27
-    draws[64 * bernoulli._GROUP :] <<= np.uint32(5)
-    assert decide(planes, threshold, block, draws, 0, 0) == (1, len(draws))
-    assert (block == (1 << 64) - 1).all()
-    draws[5] += 1 << 8  # now equal to the threshold, hence not below
-    draws[-1] += 1 << 5
-    decide(planes, threshold, block, draws, 0, 0)
-    assert block[0] == (1 << 64) - 1 - (1 << 5) and block[-1] == (1 << 63) - 1
-    assert decide(planes, threshold, block, draws[:-1], 0, 0) == (0, 0)
-
-
-def test_running_out_of_draws_changes_nothing_but_the_coins_spent(
-    fixed: FixedCoins, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bernoulli, "_SPARE", 1)
-    words = bernoulli_words(OUE, 20 * bernoulli._UNIT, fixed(8))
-    assert consistent(int(np.bitwise_count(words).sum()), 64 * len(words), OUE / ONE)
-    monkeypatch.setattr(bernoulli, "_decide", bernoulli._decide.twin)
-    assert consistent(
-        int(np.bitwise_count(bernoulli_words(OUE, len(words), fixed(8))).sum()), 64 * len(words), OUE / ONE
-    )
+def test_what_the_tables_leave_over_is_drawn_by_its_weight(fixed: FixedCoins) -> None:
+    """Where nothing fits the tables, whole numbers of any length decide alone."""
+    nothing = bernoulli._Lookup(np.zeros(1 << 16, dtype=np.uint8), 0, (1, 0, 3) + (0,) * 253)
+    drawn = bernoulli._settled(nothing, 40_000, fixed(3))
+    assert set(drawn.tolist()) == {0, 2}
+    assert consistent(int((drawn == 0).sum()), 40_000, 1 / 4)
 
 
 @pytest.mark.parametrize("threshold", [OUE, 69 << 24, (1 << 27) + 1])
@@ -94,7 +81,7 @@ def test_loops_and_twins_turn_the_same_coins_into_the_same_bits(
 ) -> None:
     hot = np.random.default_rng(1).integers(-1, 100, 3000)
     compiled = perturb_unary(hot, 100, 1 << 31, threshold, fixed(4))
-    for name in ("_decide", "_place"):
+    for name in ("_look_up", "_place"):
         monkeypatch.setattr(bernoulli, name, getattr(bernoulli, name).twin)
     assert np.array_equal(perturb_unary(hot, 100, 1 << 31, threshold, fixed(4)), compiled)
 

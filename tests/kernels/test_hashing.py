@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from keyveil.kernels import hashing
 from keyveil.kernels.hashing import _count_cells, collision, count_support, hash_many, hash_one
 
 SEEDS = 400_000
@@ -72,6 +73,21 @@ def test_pairs_of_values_collide_as_often_as_independent_ones(kind: str, g: int)
         equal = hash_many(seeds, np.array([first]), g) == hash_many(seeds, np.array([second]), g)
         error = sqrt(expected * (1 - expected) / SEEDS)
         assert abs(equal.mean() - expected) < 5.5 * error, (first, second)
+
+
+def test_values_of_few_differing_bits_collide_rightly_among_many_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    g, count = 1000, 3_000_000
+    seeds = np.random.default_rng(6).integers(0, 1 << 64, count, dtype=np.uint64)
+    expected = float(collision(g))
+
+    def errors(first: int, second: int) -> float:
+        equal = hash_many(seeds, np.array([first]), g) == hash_many(seeds, np.array([second]), g)
+        return float(abs(equal.mean() - expected) / sqrt(expected * (1 - expected) / count))
+
+    assert max(errors(1, 2), errors(5, 6), errors(0, 1), errors(511, 512)) < 5.5
+    monkeypatch.setattr(hashing, "_FIRST", 0x7FEB352D)  # constants that are good elsewhere, but not here
+    monkeypatch.setattr(hashing, "_SECOND", 0x846CA68B)
+    assert errors(1, 2) > 5.5
 
 
 @pytest.mark.parametrize("kind", KINDS)

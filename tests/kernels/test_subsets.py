@@ -22,6 +22,7 @@ PEOPLE = 30_000
 @pytest.fixture(params=["compiled", "numpy"])
 def draw(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Draw:
     monkeypatch.setattr(subsets, "native", lambda: request.param == "compiled")
+    monkeypatch.setattr(subsets, "_draw_rows", subsets._draw_rows.compiled)
     return draw_subsets
 
 
@@ -62,6 +63,8 @@ def test_rows_are_sorted_subsets_with_as_many_hits_as_asked(
 
 
 def test_running_out_of_words_changes_nothing(fixed: FixedCoins, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subsets, "native", lambda: True)
+    monkeypatch.setattr(subsets, "_draw_rows", subsets._draw_rows.compiled)
     held, hits = np.tile([0, 1, 2], (400, 1)), np.arange(400) % 4
     in_one_go = draw_subsets(held, hits, 50, 20, fixed(3))
     monkeypatch.setattr(subsets, "_KEYSTREAM", 1)  # two words for each symbol: a few people at a time

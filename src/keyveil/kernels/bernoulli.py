@@ -1,19 +1,16 @@
-"""Exact biased bits, 64 to a word: every bit is one with probability threshold / 2**32, and nothing is rounded.
+"""Exact biased bits, eight at a time: every bit is one with probability threshold / 2**32, and nothing is rounded.
 
-A bit is one when a uniform 32-bit number lies below the threshold. The numbers are never written out; their bits come
-as planes of random words, so that one comparison serves the 64 lanes of a word, and only as many as are needed:
-
-1. Five planes of its own for every word. They leave one lane in 32 undecided, where all five bits are the threshold's.
-2. Three planes shared by four words. A random bit may serve any lane, but only once: the first of the four words that
-   is undecided in a lane claims it, and a word that comes too late waits.
-3. One number for each lane that is still undecided: of 24 bits after eight planes, of 27 for those that waited.
-
-Planes below the lowest one-bit of the threshold decide nothing and are not drawn: one half takes a single plane.
+A byte of eight such bits takes each of its 256 values with a weight out of 2**256. Sixteen random bits look it up in a
+table in which every byte stands as often as its weight allows, rounded down; the draws that the table leaves over (two
+in a thousand) are settled by a second table made of the exact remainders, and what that leaves over by whole numbers of
+any length. So two random bits make one biased bit, and no probability is ever approximated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +18,9 @@ from numpy.typing import NDArray
 from keyveil.core.coins import Coins
 from keyveil.kernels.backend import kernel
 
-_OWN, _SHARED, _SHARERS = 5, 3, 4
-_GROUP = 144  # words that claim side by side; four groups and their planes are a unit, which fits the first cache
-_UNIT = _SHARERS * _GROUP
-_DRAWN = _OWN * _UNIT + _SHARED * _GROUP  # random words for a unit: five planes of a unit, three of a group
-_SPARE = 112  # random words for the undecided lanes of a unit: some 97 are needed
-_KEYSTREAM = 1 << 17  # random words at a time, in a buffer that is used again: a mebibyte is drawn fastest
-_BLOCK = _KEYSTREAM // (_DRAWN + _SPARE) * _UNIT
-_WAITING_BITS, _LAST_BITS = 32 - _OWN, 32 - _OWN - _SHARED
-_WAITING_SHIFT, _LAST_SHIFT = np.uint32(_OWN), np.uint32(_OWN + _SHARED)
+_DRAWS = 1 << 16  # what sixteen bits can say
+_BLOCK = 1 << 16  # words at a time: their keystream is a mebibyte, in a buffer that is used again
+_STRIDE = 64  # draws that are searched together for leftovers
 _FULL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
@@ -72,154 +63,88 @@ def _cut(words: NDArray[np.uint64], d: int) -> NDArray[np.uint64]:
     return words
 
 
+@dataclass(frozen=True, eq=False)
+class _Lookup:
+    """Bytes by draw, each as often as its weight allows; draws from ``filled`` on are left to the remainders."""
+
+    table: NDArray[np.uint8]
+    filled: int
+    remainders: tuple[int, ...]
+
+
+def _lookup(weights: Sequence[int]) -> _Lookup:
+    total = sum(weights)
+    times = [(weight * _DRAWS) // total for weight in weights]
+    table = np.zeros(_DRAWS, dtype=np.uint8)
+    table[: sum(times)] = np.repeat(np.arange(256, dtype=np.uint8), times)
+    remainders = (weight * _DRAWS - often * total for weight, often in zip(weights, times, strict=True))
+    return _Lookup(table, sum(times), tuple(remainders))
+
+
+@lru_cache(maxsize=64)
+def _lookups(threshold: int) -> tuple[_Lookup, _Lookup]:
+    """The table of the bytes of eight biased bits, and that of its remainders."""
+    by_ones = [threshold**ones * ((1 << 32) - threshold) ** (8 - ones) for ones in range(9)]
+    first = _lookup([by_ones[byte.bit_count()] for byte in range(256)])
+    return first, _lookup(first.remainders) if any(first.remainders) else first
+
+
 def _fill(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
-    needed = 33 - (threshold & -threshold).bit_length()
     if threshold in (0, 1 << 32):
         words.fill(_FULL if threshold else 0)
-    elif needed <= _OWN:
-        for first, last in _blocks(len(words)):
-            planes = coins.words(needed * (last - first)).reshape(needed, last - first)
-            words[first:last] = _lanes(planes, threshold >> 32 - needed)[0]
+    elif threshold == 1 << 31:
+        coins.fill(words)
     else:
-        _fill_in_steps(words, threshold, coins)
+        first, second = _lookups(threshold)
+        out, late = words.view(np.uint8), []
+        keystream = np.empty(2 * min(len(words), _BLOCK), dtype=np.uint64)
+        for start, stop in _blocks(len(words)):
+            drawn = keystream[: 2 * (stop - start)]
+            coins.fill(drawn)
+            late.append(
+                8 * start + _look_up(drawn.view(np.uint16), first.table, first.filled, out[8 * start : 8 * stop])
+            )
+        if late:
+            places = np.concatenate(late)
+            out[places] = _settled(second, len(places), coins)
 
 
-def _fill_in_steps(words: NDArray[np.uint64], threshold: int, coins: Coins) -> None:
-    size = min(-(-len(words) // _UNIT) * _UNIT, _BLOCK)
-    keystream = np.empty(_KEYSTREAM if size == _BLOCK else size // _UNIT * (_DRAWN + _SPARE), dtype=np.uint64)
-    for first, last in _blocks(len(words)):
-        units = -(-(last - first) // _UNIT)
-        drawn = keystream if last - first == _BLOCK else keystream[: units * (_DRAWN + _SPARE)]
-        coins.fill(drawn)
-        planes, draws = drawn[: units * _DRAWN], drawn[units * _DRAWN :].view(np.uint32)
-        whole = last - first == units * _UNIT
-        block = words[first:last] if whole else np.empty(units * _UNIT, dtype=np.uint64)
-        done, used = _decide(planes, threshold, block, draws, 0, 0)
-        while done < units:
-            # The unit that lacked draws begins again with the same ones and more behind them, so nothing is favoured.
-            draws = np.concatenate([draws[used:], coins.words(_UNIT).view(np.uint32)])
-            done, used = _decide(planes, threshold, block, draws, done, 0)
-        if not whole:
-            words[first:last] = block[: last - first]
+def _settled(second: _Lookup, count: int, coins: Coins) -> NDArray[np.uint8]:
+    """Bytes for the draws that the first table left over."""
+    drawn = coins.words((count + 3) // 4).view(np.uint16)[:count]
+    settled = second.table[drawn]
+    late = np.flatnonzero(drawn >= second.filled)
+    if len(late):
+        settled[late] = coins.choose_many(second.remainders, len(late))
+    return settled
 
 
-def _lanes(planes: NDArray[np.uint64], top: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The lanes of numbers below ``top`` and equal to it; the planes, along axis -2, hold the highest bits first."""
-    below = np.zeros(planes.shape[:-2] + planes.shape[-1:], dtype=np.uint64)
-    equal = np.full_like(below, _FULL)
-    for rank in range(planes.shape[-2]):
-        plane = planes[..., planes.shape[-2] - 1 - rank, :]
-        below = below | ~plane if top >> rank & 1 else below & ~plane
-        equal &= plane if top >> rank & 1 else ~plane
-    return below, equal
+def _look_up_numpy(
+    drawn: NDArray[np.uint16], table: NDArray[np.uint8], filled: int, out: NDArray[np.uint8]
+) -> NDArray[np.int64]:
+    np.take(table, drawn, out=out)
+    return np.flatnonzero(drawn >= filled)
 
 
-def _decide_numpy(
-    planes: NDArray[np.uint64],
-    threshold: int,
-    block: NDArray[np.uint64],
-    draws: NDArray[np.uint32],
-    done: int,
-    used: int,
-) -> tuple[int, int]:
-    top = threshold >> _LAST_BITS
-    drawn = planes.reshape(-1, _DRAWN)[done:]
-    less, same = _lanes(drawn[:, : _OWN * _UNIT].reshape(-1, _OWN, _UNIT), top >> _SHARED)
-    won, tied = _lanes(drawn[:, _OWN * _UNIT :].reshape(-1, _SHARED, _GROUP), top % (1 << _SHARED))
-    same = same.reshape(-1, _SHARERS, _GROUP)
-    claimed = same.copy()
-    for sharer in range(1, _SHARERS):
-        claimed[:, sharer] &= ~np.bitwise_or.reduce(same[:, :sharer], axis=1)
-    waiting = (same ^ claimed).reshape(-1)
-    undecided = (claimed & tied[:, None]).reshape(-1) | waiting
-    lanes = np.flatnonzero(np.unpackbits(undecided.view(np.uint8), bitorder="little"))
-    if len(lanes) > len(draws) - used:
-        return done, used
-    places, shifts = lanes >> 6, (lanes & 63).astype(np.uint64)
-    bits = np.where(waiting[places] >> shifts & np.uint64(1), _WAITING_BITS, _LAST_BITS)
-    happened = draws[used : used + len(lanes)] >> (32 - bits) < threshold % (1 << bits)
-    result = block[done * _UNIT :]
-    result[:] = less.reshape(-1) | (claimed & won[:, None]).reshape(-1)
-    np.bitwise_or.at(result, places[happened], np.uint64(1) << shifts[happened])
-    return len(planes) // _DRAWN, used + len(lanes)
-
-
-@kernel(twin=_decide_numpy)
-def _decide(
-    planes: NDArray[np.uint64],
-    threshold: int,
-    block: NDArray[np.uint64],
-    draws: NDArray[np.uint32],
-    done: int,
-    used: int,
-) -> tuple[int, int]:
-    """The three steps for whole units, from unit ``done`` and draw ``used`` on, as long as the draws suffice.
-
-    Gives the units done and the draws used by them. With b a bit of the threshold in all lanes and u the opposite of a
-    random bit, "below" spreads from the lowest plane upwards as the majority of (u, b, below), and "equal" as u ^ b.
-    """
-    zero, one, full = np.uint64(0), np.uint64(1), np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-    top = threshold >> _LAST_BITS
-    b0, b1, b2 = full if top & 128 else zero, full if top & 64 else zero, full if top & 32 else zero
-    b3, b4, b5 = full if top & 16 else zero, full if top & 8 else zero, full if top & 4 else zero
-    b6, b7 = full if top & 2 else zero, full if top & 1 else zero
-    waiting_below = np.uint32(threshold & ((1 << _WAITING_BITS) - 1))
-    last_below = np.uint32(threshold & ((1 << _LAST_BITS) - 1))
-    free, won, tied = np.empty((3, _GROUP), dtype=np.uint64)
-    below, equal, waiting = np.empty((3, _UNIT), dtype=np.uint64)
-    places = np.empty(_UNIT + 1, dtype=np.int64)
-    for unit in range(done, len(block) // _UNIT):
-        own = planes[unit * _DRAWN : (unit + 1) * _DRAWN]
-        for k in range(_UNIT):
-            u = ~own[k + 4 * _UNIT]
-            less, same = u & b4, u ^ b4
-            u = ~own[k + 3 * _UNIT]
-            less, same = (u & (less | b3)) | (less & b3), same & (u ^ b3)
-            u = ~own[k + 2 * _UNIT]
-            less, same = (u & (less | b2)) | (less & b2), same & (u ^ b2)
-            u = ~own[k + _UNIT]
-            less, same = (u & (less | b1)) | (less & b1), same & (u ^ b1)
-            u = ~own[k]
-            below[k], equal[k] = (u & (less | b0)) | (less & b0), same & (u ^ b0)
-
-        common = own[_OWN * _UNIT :]
-        for k in range(_GROUP):
-            u = ~common[k + 2 * _GROUP]
-            less, same = u & b7, u ^ b7
-            u = ~common[k + _GROUP]
-            less, same = (u & (less | b6)) | (less & b6), same & (u ^ b6)
-            u = ~common[k]
-            won[k], tied[k] = (u & (less | b5)) | (less & b5), same & (u ^ b5)
-            free[k] = full
-        for sharer in range(_SHARERS):
-            for k in range(_GROUP):
-                claimed = equal[sharer * _GROUP + k] & free[k]
-                free[k] ^= claimed
-                below[sharer * _GROUP + k] |= claimed & won[k]
-                waiting[sharer * _GROUP + k] = equal[sharer * _GROUP + k] ^ claimed
-                equal[sharer * _GROUP + k] = claimed & tied[k]
-
-        found = 0  # words with undecided lanes, listed without a branch
-        for k in range(_UNIT):
-            places[found] = k
-            found += (equal[k] | waiting[k]) != zero
-        draw = used
-        for i in range(found):
-            k = places[i]
-            rest, late, result = equal[k] | waiting[k], waiting[k], below[k]
-            while rest != zero:
-                if draw == len(draws):
-                    return unit, used
-                lane = rest & (~rest + one)
-                waited = late & lane != zero
-                shift, bound = (_WAITING_SHIFT, waiting_below) if waited else (_LAST_SHIFT, last_below)
-                result |= lane & (~np.uint64(draws[draw] >> shift < bound) + one)  # all ones if it happened
-                rest ^= lane
-                draw += 1
-            below[k] = result
-        used = draw
-        block[unit * _UNIT : (unit + 1) * _UNIT] = below
-    return len(block) // _UNIT, used
+@kernel(twin=_look_up_numpy)
+def _look_up(
+    drawn: NDArray[np.uint16], table: NDArray[np.uint8], filled: int, out: NDArray[np.uint8]
+) -> NDArray[np.int64]:
+    """Look every draw up; the places of those that the table leaves over."""
+    for i in range(len(drawn)):
+        out[i] = table[drawn[i]]
+    late = np.empty(len(drawn) + 1, dtype=np.int64)
+    found = 0
+    for first in range(0, len(drawn), _STRIDE):
+        stride = drawn[first : first + _STRIDE]
+        largest = np.uint16(0)
+        for i in range(len(stride)):
+            largest = stride[i] if stride[i] > largest else largest
+        if largest >= filled:
+            for i in range(len(stride)):  # without a branch: the place is kept only if it counts
+                late[found] = first + i
+                found += stride[i] >= filled
+    return late[:found].copy()
 
 
 def _place_numpy(words: NDArray[np.uint64], hot: NDArray[np.int64], heads: NDArray[np.uint64]) -> None:
