@@ -94,12 +94,19 @@ class Product:
 
     @cached_property
     def ratio(self) -> Ratio:
-        """Two inputs differ most when their hot coordinates are disjoint: a shared one never gives more than two."""
+        """A coordinate may be hot in one input, in the other, or in both; disjoint ones tell most, if there is room."""
         states = range(1, len(self.factor.weights))
         gained = max(self.factor.ratio_between(state, 0) for state in states)
         lost = max(self.factor.ratio_between(0, state) for state in states)
-        disjoint = min(self.hot, self.length // 2)
-        return math.inf if math.inf in (gained, lost) else Fraction(gained * lost) ** disjoint
+        changed = max(self.factor.ratio_between(state, other) for state in states for other in states)
+        if math.inf in (gained, lost, changed):
+            return math.inf
+        return max(
+            Fraction(gained) ** mine * Fraction(lost) ** theirs * Fraction(changed) ** both
+            for both in range(min(self.hot, self.length) + 1)
+            for mine in range(min(self.hot, self.length) - both + 1)
+            for theirs in [min(self.hot - both, self.length - both - mine)]
+        )
 
     def draw(self, states: Sequence[int], coins: Coins) -> list[int]:
         return [self.factor.draw(state, coins) for state in states]
@@ -107,7 +114,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Subset:
-    """All ``size``-subsets of ``symbols``: weight ``high`` if one meets the ``held`` symbols of a person, else ``low``."""
+    """All subsets of one ``size``: weight ``high`` if one meets the ``held`` symbols of a person, else ``low``."""
 
     symbols: int
     size: int
@@ -178,7 +185,7 @@ class Subset:
 
 @dataclass(frozen=True)
 class TwoLevel:
-    """``outputs`` possible answers, of which an input marks exactly ``marked``: weight ``high`` on those, else ``low``."""
+    """Of ``outputs`` answers an input marks exactly ``marked``: weight ``high`` on those, ``low`` on the others."""
 
     outputs: int
     marked: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ class RealMembers:
     def _check(self, payload: Payload) -> None:
         if not isinstance(payload, tuple) or not self.fewest <= len(payload) <= self.size:
             raise _malformed(f"it is not a set of {self.fewest} to {self.size} symbols")
-        rising = all(low < high for low, high in zip(payload, payload[1:], strict=False))
+        rising = all(low < high for low, high in pairwise(payload))
         if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.symbols):
             raise _malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
 

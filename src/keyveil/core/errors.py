@@ -6,6 +6,7 @@
     ├── RecordError       a record that the mechanism cannot take
     ├── PopulationError   columns or files that do not hold people with key-value pairs
     ├── MechanismError    an unknown name or option, or a question the mechanism cannot answer
+    ├── ProtocolError     a round out of order, a history of another protocol, a broadcast out of range
     ├── ReportError       bytes that no honest device could have sent
     ├── TallyError        a tally of another mechanism, or damaged bytes
     ├── EntropyError      the operating system gave no randomness
@@ -49,6 +50,10 @@ class PopulationError(KeyveilError):
 
 class MechanismError(KeyveilError):
     """An unknown name or option, or a question the mechanism cannot answer."""
+
+
+class ProtocolError(KeyveilError):
+    """A round out of order, a history of another protocol, or a broadcast out of range."""
 
 
 class ReportError(KeyveilError):

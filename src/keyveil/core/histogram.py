@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """For every key and cell, the share of people who hold the key with a value in the cell: unbiased, unclipped."""
+    """For every key and cell, the share of people who hold the key with a value in the cell; NaN errors are unknown."""
 
     schema: Schema
     mass: Floats  # [d, cells]
@@ -32,7 +32,7 @@ class Histogram:
 
     @property
     def law(self) -> Floats:
-        """The distribution among the holders of each key: negative masses cut, then normalised; NaN where none is left."""
+        """The distribution among each key's holders: negative masses cut, then normalised; NaN where none is left."""
         cut = np.maximum(self.mass, 0)
         total = cut.sum(axis=1, keepdims=True)
         return np.divide(cut, total, out=np.full_like(cut, np.nan), where=total > 0)

@@ -1,0 +1,174 @@
+"""Collections of several rounds or several groups, as one pure function: what came back decides what is asked next.
+
+A ``Protocol`` looks at the finished rounds and returns the next ``Round`` (a mechanism with its broadcast, who takes
+part, and what it costs each of them) or ``None`` when it is done. It keeps no state: a collection that was stopped
+goes on from its history, and simulator, collector and tests all drive the same object.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.epsilon import decimal_text, parse_epsilon
+from keyveil.core.errors import ProtocolError
+from keyveil.core.estimates import Estimates
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism
+from keyveil.privacy.budget import across_groups, in_sequence
+
+_HALF = 1 << 32
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of the people: those whose public word lies between two fractions of its range."""
+
+    start: Fraction = Fraction(0)
+    stop: Fraction = Fraction(1)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop <= 1:
+            raise ProtocolError("protocol/part", f"A part of the people lies in [0, 1], not in {self.start} to {self.stop}.")
+
+    def holds(self, word: int) -> bool:
+        return self._bound(self.start) <= word >> 32 < self._bound(self.stop)
+
+    def members(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """``holds`` for many people."""
+        upper = (words >> np.uint64(32)).astype(np.int64)
+        inside: NDArray[np.bool_] = (self._bound(self.start) <= upper) & (upper < self._bound(self.stop))
+        return inside
+
+    @staticmethod
+    def _bound(share: Fraction) -> int:
+        return -(-share.numerator * _HALF // share.denominator)
+
+
+EVERYONE = Part()
+
+
+def in_parts(*shares: Fraction) -> tuple[Part, ...]:
+    """Disjoint parts that together are everyone, of the given relative shares."""
+    total = sum(shares, Fraction(0))
+    edges = [sum(shares[:count], Fraction(0)) / total for count in range(len(shares) + 1)]
+    return tuple(Part(start, stop) for start, stop in zip(edges, edges[1:], strict=False))
+
+
+@dataclass(frozen=True)
+class Round:
+    """One question: how it is asked, of whom, and what each of them pays for answering."""
+
+    number: int
+    mechanism: Mechanism
+    part: Part = EVERYONE
+    cost: Fraction | None = None  # epsilon at the worst broadcast; the mechanism's own request unless it says less
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.mechanism.epsilon if self.cost is None else self.cost
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A round with the tally of its reports."""
+
+    round: Round
+    tally: Tally
+
+    def estimates(self, confidence: float = 0.95, population: bool = False) -> Estimates:
+        return self.round.mechanism.estimate(self.tally, confidence, population)
+
+
+History = Sequence[Finished]
+
+
+@dataclass(frozen=True)
+class Protocol(ABC):
+    """Several rounds for one schema, of which nobody answers more than epsilon allows."""
+
+    schema: Schema
+    epsilon: Fraction
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        self.validate()
+
+    def validate(self) -> None:
+        """Refuse options that make no sense together; nothing to refuse by default."""
+
+    @abstractmethod
+    def plan(self, finished: History) -> Round | None:
+        """The round after these, or ``None`` when nothing more is to be asked."""
+
+    @abstractmethod
+    def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        """What all finished rounds together say."""
+
+    def next_round(self, finished: History) -> Round | None:
+        """``plan``, after the history was found to be one of this protocol and the budget to suffice."""
+        self.check(finished)
+        following = self.plan(finished)
+        if following is not None:
+            asked = [*(one.round for one in finished), following]
+            if most_spent(asked) > self.epsilon:
+                raise ProtocolError(
+                    "protocol/budget",
+                    f"Round {following.number} of {self.name} would let somebody spend {decimal_text(most_spent(asked))}, "
+                    f"more than {decimal_text(self.epsilon)}.",
+                )
+        return following
+
+    def check(self, finished: History) -> None:
+        """Refuse a history that this protocol could not have: rounds out of order, or of another making."""
+        for number, one in enumerate(finished):
+            if one.round.number != number + 1:
+                raise ProtocolError("protocol/order", f"Round {one.round.number} stands where round {number + 1} belongs.")
+            if one.round != self.plan(finished[:number]):
+                raise ProtocolError("protocol/foreign", f"Round {number + 1} is not the one that {self.name} would have asked.")
+            if one.tally.fingerprint != one.round.mechanism.fingerprint:
+                raise ProtocolError("protocol/foreign", f"The tally of round {number + 1} belongs to another mechanism.")
+
+
+def most_spent(rounds: Sequence[Round]) -> Fraction:
+    """What the person who pays most pays: rounds add up within a part of the people, parts do not."""
+    edges = sorted({edge for one in rounds for edge in (one.part.start, one.part.stop)})
+    return across_groups(
+        in_sequence(one.epsilon for one in rounds if one.part.start <= edge < one.part.stop) for edge in edges
+    )
+
+
+def history_document(finished: History) -> list[dict[str, Any]]:
+    """What is needed to go on later: round by round the mechanism's identity and the tally."""
+    return [
+        {
+            "round": one.round.number,
+            "mechanism": one.round.mechanism.name,
+            "fingerprint": one.round.mechanism.fingerprint.hex(),
+            "tally": one.tally.to_bytes().hex(),
+        }
+        for one in finished
+    ]
+
+
+def resume(protocol: Protocol, document: Sequence[dict[str, Any]]) -> list[Finished]:
+    """The finished rounds of a document; the protocol itself says again what it asked."""
+    finished: list[Finished] = []
+    for entry in document:
+        asked = protocol.next_round(finished)
+        if asked is None or asked.number != entry.get("round"):
+            raise ProtocolError("protocol/order", f"The history holds a round {entry.get('round')} that does not follow.")
+        tally = Tally.from_bytes(bytes.fromhex(entry["tally"]))
+        if tally.fingerprint != asked.mechanism.fingerprint:
+            raise ProtocolError("protocol/foreign", f"The tally of round {asked.number} belongs to another mechanism.")
+        finished.append(Finished(asked, tally))
+    return finished
