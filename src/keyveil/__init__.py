@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from keyveil.core.schema import Schema as Schema
     from keyveil.core.tally import Tally as Tally
     from keyveil.lab.simulate import simulate as simulate
+    from keyveil.learn import postprocess as postprocess
     from keyveil.mechanisms.registry import create as mechanism
     from keyveil.privacy.certify import certify as certify
 
@@ -36,6 +37,7 @@ _WHERE = {
     "Tally": "core.tally:Tally",
     "certify": "privacy.certify:certify",
     "mechanism": "mechanisms.registry:create",
+    "postprocess": "learn.postprocess",
     "simulate": "lab.simulate:simulate",
 }
 
@@ -49,6 +51,7 @@ __all__ = [
     "Tally",
     "certify",
     "mechanism",
+    "postprocess",
     "simulate",
 ]
 
@@ -56,8 +59,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'keyveil' has no attribute {name!r}")
-    module, attribute = _WHERE[name].split(":")
-    return getattr(import_module(f"keyveil.{module}"), attribute)
+    module, _, attribute = _WHERE[name].partition(":")
+    found = import_module(f"keyveil.{module}")
+    return getattr(found, attribute) if attribute else found
 
 
 def __dir__() -> list[str]:

@@ -66,11 +66,11 @@ def test_rows_must_have_one_positive_total(rows: tuple[tuple[int, ...], ...]) ->
         Table(rows)
 
 
-@pytest.mark.parametrize("hot", [1, 2])
-def test_a_product_is_worst_on_disjoint_coordinates(hot: int) -> None:
-    channel = Product(Table(((5, 2, 1), (2, 5, 1), (1, 2, 5))), length=4, hot=hot)
-    inputs = [states for states in product(range(3), repeat=4) if sum(map(bool, states)) <= hot]
-    outputs = list(product(range(3), repeat=4))
+@pytest.mark.parametrize(("length", "hot"), [(4, 1), (4, 2), (3, 2), (1, 1), (2, 2)])
+def test_a_product_is_worst_on_disjoint_coordinates_if_there_is_room(length: int, hot: int) -> None:
+    channel = Product(Table(((5, 2, 1), (2, 5, 1), (1, 2, 5))), length=length, hot=hot)
+    inputs = [states for states in product(range(3), repeat=length) if sum(map(bool, states)) <= hot]
+    outputs = list(product(range(3), repeat=length))
 
     def probability(states: tuple[int, ...], output: tuple[int, ...]) -> Fraction:
         return math.prod((channel.factor.probability(s, o) for s, o in zip(states, output, strict=True)), start=ONE)

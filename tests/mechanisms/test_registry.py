@@ -7,6 +7,7 @@ import pytest
 import keyveil as kv
 from keyveil.core.errors import KeyveilError
 from keyveil.mechanisms.registry import create, find, names
+from tests.contract.cases import usual
 
 SCHEMA = kv.Schema(keys=4)
 
@@ -14,7 +15,7 @@ SCHEMA = kv.Schema(keys=4)
 @pytest.mark.parametrize("name", names())
 def test_every_name_leads_to_its_mechanism(name: str) -> None:
     assert find(name).name == name
-    assert create(name, SCHEMA, "0.5").epsilon == Fraction(1, 2)
+    assert usual(name, "0.5").epsilon == Fraction(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,9 @@ def test_public_bytes_have_a_fixed_length() -> None:
     with pytest.raises(KeyveilError) as refused:
         mechanism.perturb("2", kv.Coins(), public=b"short")
     assert refused.value.code == "report/public"
+
+
+def test_one_tally_can_be_read_in_several_ways() -> None:
+    published = create("privkv", SCHEMA, 1, estimator="published")
+    assert published.fingerprint == create("privkv", SCHEMA, 1).fingerprint
+    assert published.fingerprint != create("privkv", SCHEMA, 1, split="paper").fingerprint

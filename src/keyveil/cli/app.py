@@ -8,8 +8,11 @@ from typing import Annotated
 
 import typer
 
+from keyveil.cli.audit import audit
 from keyveil.cli.certify import certify
+from keyveil.cli.compare import compare
 from keyveil.cli.demo import demo
+from keyveil.cli.simulate import simulate
 from keyveil.core.errors import KeyveilError
 
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
@@ -23,7 +26,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(certify)
+app.command()(audit)
 app.command()(demo)
+app.command()(simulate)
+app.command()(compare)
 
 
 def _version(asked: bool) -> None:

@@ -39,19 +39,18 @@ NAMES = (
 
 
 def metrics(estimates: Estimates, truth: Truth) -> Metrics:
-    """Everything that one run tells; ``None`` where nothing is estimated. ``_top`` is over the 20 most frequent keys."""
+    """Everything that one run tells; ``None`` where nothing is estimated. ``_top``: over the 20 most frequent keys."""
     held = np.flatnonzero(truth.frequency > 0)
     top = most_frequent(truth.frequency, TOP)
     answers: Metrics = dict.fromkeys(NAMES)
     frequency, mean = estimates.frequency, estimates.mean
     if not frequency.absent and len(held):
         errors = np.nan_to_num(frequency.values) - truth.frequency
-        relative = np.abs(errors[held]) / truth.frequency[held]
         answers |= {
             "mse_frequency": float(np.mean(errors[held] ** 2)),
             "mse_frequency_top": float(np.mean(errors[top] ** 2)),
             "ae_frequency": float(np.mean(np.abs(errors[held]))),
-            "re_frequency": float(np.median(relative)),
+            "re_frequency": relative_error(np.nan_to_num(frequency.values), truth.frequency),
             "re_frequency_top": float(np.median(np.abs(errors[top]) / truth.frequency[top])),
             "coverage_frequency": _coverage(frequency.low, frequency.high, truth.frequency, held),
             **heavy_hitters(frequency.values, truth.frequency, HITTERS),

@@ -1,16 +1,135 @@
-"""Making estimates obey what is known of them: non-negative, with a given sum. Privacy is not touched by it."""
+"""Making estimates obey what is known of them: not negative, not above one, with a given sum (mechanisms.md 5.1).
+
+Every function takes unbiased estimates and gives another vector; privacy is not touched by it. Which one is best
+depends on the question: docs/consistency.md has the guidance, ``learn.choose`` finds out by simulation.
+"""
 
 from __future__ import annotations
+
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from keyveil.core.errors import MechanismError
 
-def norm_sub(estimates: ArrayLike, total: float = 1.0) -> NDArray[np.float64]:
-    """The nearest vector (in the Euclidean sense) that is non-negative and has the given sum: mechanisms.md 5.1."""
-    raw = np.asarray(estimates, dtype=np.float64)
+Floats = NDArray[np.float64]
+
+FALSE_POSITIVES = 2.0  # absent keys that Base-Cut lets pass, on average
+HALVINGS = 200  # of the bracket of the shift: more than doubles can tell apart
+
+
+def base_pos(estimates: ArrayLike) -> Floats:
+    """Negative values become zero. Sums are too large afterwards."""
+    return np.maximum(_vector(estimates), 0.0)
+
+
+def base_cut(estimates: ArrayLike, sigma: ArrayLike) -> Floats:
+    """Values that noise alone would explain become zero; about two absent keys pass the threshold."""
+    raw = _vector(estimates)
+    return np.where(raw > cut_threshold(len(raw)) * np.asarray(sigma, dtype=np.float64), raw, 0.0)
+
+
+def cut_threshold(d: int) -> float:
+    """Base-Cut's threshold in standard deviations; zero for so few keys that the quantile is not positive (C8)."""
+    tail = FALSE_POSITIVES / d
+    return 0.0 if tail >= 0.5 else -NormalDist().inv_cdf(tail)
+
+
+def norm(estimates: ArrayLike, total: float = 1.0) -> Floats:
+    """The same shift of all values gives the sum. Stays unbiased."""
+    raw = _vector(estimates)
+    shifted: Floats = raw + (total - raw.sum()) / len(raw)
+    return shifted
+
+
+def norm_mul(estimates: ArrayLike, total: float = 1.0) -> Floats:
+    """Positive values are scaled to the sum. Shrinks frequent keys much."""
+    positive = base_pos(estimates)
+    mass = positive.sum()
+    return positive * (total / mass) if mass > 0 else np.full(len(positive), total / len(positive))
+
+
+def norm_sub(estimates: ArrayLike, total: float = 1.0, upper: float | None = None) -> Floats:
+    """The nearest vector (in the Euclidean sense) within [0, upper] that has the given sum."""
+    raw = _vector(estimates)
+    _feasible(total, len(raw), upper)
     falling = np.sort(raw)[::-1]
     offsets = (total - np.cumsum(falling)) / np.arange(1, len(falling) + 1)
     last = np.flatnonzero(falling + offsets > 0)
     shift = offsets[last[-1]] if len(last) else offsets[0]
-    return np.maximum(raw + shift, 0.0)
+    nearest = np.maximum(raw + shift, 0.0)
+    return nearest if upper is None or nearest.max() <= upper else _boxed(raw, total, upper)
+
+
+def norm_sub_at_most(estimates: ArrayLike, most: float, upper: float | None = None) -> Floats:
+    """The nearest vector within [0, upper] whose sum does not exceed ``most``."""
+    inside = np.clip(_vector(estimates), 0.0, upper)
+    return inside if inside.sum() <= most else norm_sub(estimates, most, upper)
+
+
+def norm_cut(estimates: ArrayLike, total: float = 1.0) -> Floats:
+    """The largest values as they are, as many as the sum has room for; zero for the rest (prefix rule of C6)."""
+    positive = base_pos(estimates)
+    if positive.sum() <= total:
+        return positive
+    order = np.argsort(-positive, kind="stable")
+    kept = order[: np.searchsorted(np.cumsum(positive[order]), total, side="right")]
+    cut = np.zeros_like(positive)
+    cut[kept] = positive[kept]
+    return cut
+
+
+def mle_apx(estimates: ArrayLike, p: float, q: float, total: float = 1.0) -> Floats:
+    """The most likely frequencies with this sum, noise taken as normal with the variance that p and q give (C3).
+
+    ``p`` and ``q`` are the probabilities that a report supports a key for its holders and for all others.
+    """
+    raw = _vector(estimates)
+    found = np.zeros_like(raw)
+    if total == 0:
+        return found
+    gain, noise = p - q, q * (1 - q)
+    active = np.arange(len(raw))
+    while True:
+        mine = raw[active]
+        x = gain * (total - mine.sum()) / (total * gain * (1 - p - q) + len(mine) * noise)
+        likely = (noise * x + mine * gain) / (gain * (1 - (1 - p - q) * x))
+        if (likely >= 0).all():
+            found[active] = likely
+            return found
+        active = active[likely >= 0]
+
+
+def _boxed(raw: Floats, total: float, upper: float) -> Floats:
+    """The projection when some values meet the upper bound: bisection on the shift, then its exact value."""
+    low, high = -float(raw.max()), upper - float(raw.min())
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if np.clip(raw + middle, 0.0, upper).sum() < total:
+            low = middle
+        else:
+            high = middle
+    moved = raw + high
+    between, full = (moved > 0) & (moved < upper), moved >= upper
+    if between.any():
+        shift = (total - upper * np.count_nonzero(full) - raw[between].sum()) / np.count_nonzero(between)
+        moved[between] = raw[between] + shift
+    return np.clip(moved, 0.0, upper)
+
+
+def _vector(estimates: ArrayLike) -> Floats:
+    raw = np.asarray(estimates, dtype=np.float64)
+    if raw.ndim != 1 or not len(raw) or not np.isfinite(raw).all():
+        raise MechanismError(
+            "postprocess/vector", "Post-processing takes a vector of finite numbers, one for each key."
+        )
+    return raw
+
+
+def _feasible(total: float, d: int, upper: float | None) -> None:
+    if not 0 <= total < np.inf or (upper is not None and total > d * upper * (1 + 1e-12)):
+        limit = "" if upper is None else f" up to {upper:g} each"
+        raise MechanismError("postprocess/total", f"No {d} frequencies{limit} have the sum {total:g}.")

@@ -47,6 +47,8 @@ class Mechanism(ABC):
     epsilon: Fraction
 
     name: ClassVar[str]
+    readings: ClassVar[frozenset[str]] = frozenset()
+    """Options that only change how a tally is read; reports and tallies are the same whatever they say."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
@@ -185,7 +187,7 @@ class Mechanism(ABC):
         document = {
             "mechanism": self.name,
             "epsilon": decimal_text(self.epsilon),
-            "options": self.options,
+            "options": {name: value for name, value in self.options.items() if name not in self.readings},
             "schema": self.schema.hash,
         }
         return hashlib.sha256(canonical(document)).digest()

@@ -28,7 +28,27 @@ _WHERE = {
     "hybrid": "numeric.hybrid:Hybrid",
     "square-wave": "numeric.square_wave:SquareWave",
     "kvue": "keyvalue.kvue:KVUE",
+    "privkv": "keyvalue.privkv:PrivKV",
+    "f2m": "keyvalue.f2m:F2M",
+    "kvoh": "keyvalue.kvoh:KVOH",
+    "ioh": "keyvalue.ioh:IOH",
+    "moments": "keyvalue.moments:Moments",
+    "marginals": "keyvalue.marginals:Marginals",
+    "krr-harmony": "keyvalue.baselines:KRRHarmony",
+    "shist-harmony": "keyvalue.baselines:SHistHarmony",
+    "rappor-meanest": "keyvalue.baselines:RAPPORMeanEst",
+    "pckv-ue": "keyvalue.pckv_ue:PCKVUE",
+    "pckv-grr": "keyvalue.pckv_grr:PCKVGRR",
+    "kv-sw": "keyvalue.kv_sw:KVSW",
+    "wsr": "keyvalue.wsr:WSR",
+    "ssr": "keyvalue.ssr:SSR",
+    "wheel": "keyvalue.wheel:Wheel",
+    "topsel": "keyvalue.topsel:TopSel",
+    "collision": "keyvalue.collision:Collision",
 }
+
+
+_SPELLED = {"sizes": "set_sizes"}  # options whose name means something else on a mechanism
 
 
 def names() -> tuple[str, ...]:
@@ -51,6 +71,7 @@ def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechan
     """A mechanism by name. Options may be strings, as the command line has them."""
     kind = find(name)
     own = {field.name: field for field in fields(kind) if field.name not in ("schema", "epsilon")}
+    options = {_SPELLED.get(option, option): value for option, value in options.items()}
     for option in options:
         if option not in own:
             known = f"its options are {', '.join(own)}" if own else "it has no options"

@@ -251,7 +251,7 @@ def support_counts(own: Fraction, other: Fraction) -> Response:
 def label_supports(
     own: Fraction, other: Fraction, own_and_other: Fraction, two_others: Fraction, labels: int = 2
 ) -> Response:
-    """Reports that support (key, label) symbols (best-mechanism.md 2.5): a holder holds one label, the rest are foreign.
+    """Reports that support (key, label) symbols: a holder of the key holds one of them, the rest are foreign.
 
     With two labels they are the signs of a value; with more they are cells, and there is no sign to learn from.
     """

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-CAUTION = 3.0  # standard errors that a hunch is discounted by, so that chance finds among many events rank low
+CAUTION = 3.0  # standard errors that both shares are discounted by, so that chance finds among many events rank low
 
 
 def at_least(hits: int, draws: int, alarm: float) -> float:
@@ -34,9 +34,20 @@ def epsilon_at_least(hits: int, other_hits: int, draws: int, alarm: float) -> fl
     return math.log(low / high) if low > high else 0.0
 
 
-def hunch(hits: NDArray[np.int64], other_hits: NDArray[np.int64], draws: int) -> NDArray[np.float64]:
-    """About what ``epsilon_at_least`` would give, for many events at once: to choose among them, never to claim."""
-    one, two = hits + 0.5, other_hits + 0.5
-    error = np.sqrt(np.maximum(1 / one + 1 / two - 2 / (draws + 1), 0.0))
-    guess: NDArray[np.float64] = np.log(one / two) - CAUTION * error
+def hunch(
+    hits: NDArray[np.int64], other_hits: NDArray[np.int64], draws: int, caution: float = CAUTION
+) -> NDArray[np.float64]:
+    """About what ``epsilon_at_least`` would give, for many events at once: to choose among them, never to claim.
+
+    On the arcsine scale all shares have nearly the same standard error, 1 / (2 √draws).
+    """
+    step = caution / (2 * math.sqrt(draws))
+    low = np.maximum(_angle(hits, draws) - step, 1e-3 / math.sqrt(draws))
+    high = np.minimum(_angle(other_hits, draws) + step, math.pi / 2)
+    guess: NDArray[np.float64] = 2 * np.log(np.sin(low) / np.sin(high))
     return guess
+
+
+def _angle(hits: NDArray[np.int64], draws: int) -> NDArray[np.float64]:
+    angle: NDArray[np.float64] = np.arcsin(np.sqrt((hits + 0.375) / (draws + 0.75)))
+    return angle

@@ -2,15 +2,16 @@
 
 A report may be a number, text, bytes, a tuple, an array, a set, a dictionary, an object with fields, or nothing at all.
 Each part becomes a column: bits of bytes, coordinates and members of vectors, lengths, low-order bits of real numbers,
-and the report as a whole. Parts that a report lacks hold ``MISSING``, for their absence can be seen, too.
+and the report as a whole. Parts that a report lacks hold ``MISSING``, for their absence can be seen, too. What a column
+holds for a report depends on that report alone, never on its neighbours: only so are events the same in every sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from keyveil.core.errors import PrivacyError
 MISSING = -(1 << 63)
 WHOLE = "the whole report"
 
+_GIVEN = " as given"
 _WIDEST = 1 << 12  # bits or coordinates of a part that are looked at one by one
-_MOST_MEMBERS = 1 << 10  # symbols of a vector whose presence is looked at one by one
+_MOST_MEMBERS = 1 << 10  # symbols of a vector, from 0 on, whose presence is looked at one by one
 
 Columns = dict[str, NDArray[Any]]
 
@@ -72,23 +74,24 @@ class Sights:
         return np.full(self.n, np.nan) if real else np.full(self.n, MISSING, dtype=np.int64)
 
 
-def see(reports: Sequence[Any], lexicon: Lexicon) -> Sights:
-    """Take reports apart, one object each."""
+def see(reports: Sequence[Any], lexicon: Lexicon, given: bytes | None = None) -> Sights:
+    """Take reports apart, one object each; public bytes that come back as they were ``given`` say nothing."""
     n = len(reports)
-    gathered: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}
+    gathered: dict[tuple[str, str], dict[int, Any]] = {}  # part: which report holds what
     wholes = np.full(n, MISSING, dtype=np.int64)
     for row, report in enumerate(reports):
-        parts = list(_parts("report", report))
+        parts = [
+            (name + _GIVEN, "number", 1) if kind == "bytes" and part == given else (name, kind, part)
+            for name, kind, part in _parts("report", report)
+        ]
         for name, kind, part in parts:
-            rows, values = gathered.setdefault((name, kind), ([], []))
-            rows.append(row)
-            values.append(part)
+            gathered.setdefault((name, kind), {})[row] = part
         if len(parts) > 1 or parts[0][1] in ("bytes", "vector"):
-            wholes[row] = lexicon.code(tuple((name, part) for name, _, part in parts))
+            wholes[row] = lexicon.code(tuple((name, part) for name, _, part in parts if not name.endswith(_GIVEN)))
     columns: Columns = {}
-    for (name, kind), (rows, values) in gathered.items():
-        for title, column in _spread(name, kind, values, lexicon):
-            columns[title] = _placed(column, rows, n)
+    for (name, kind), held in gathered.items():
+        for title, column in _spread(name, kind, list(held.values()), lexicon):
+            columns[title] = _placed(column, list(held), columns.get(title), n)
     if (wholes != MISSING).any():
         columns[WHOLE] = wholes
     return Sights(n, columns)
@@ -103,8 +106,9 @@ def see_rows(name: str, rows: NDArray[Any], lexicon: Lexicon) -> Sights:
     raw = rows.view(np.uint8).reshape(len(rows), -1)
     distinct, inverse = np.unique(raw.view(np.dtype((np.void, raw.shape[1])))[:, 0], return_inverse=True)
     codes = np.array([lexicon.code(row.tobytes()) for row in distinct], dtype=np.int64)
-    columns = dict(_bits(name, raw)) if rows.dtype == np.uint64 else dict(_coordinates(name, rows))
-    return Sights(len(rows), {**columns, WHOLE: codes[inverse]})
+    words = rows.dtype == np.uint64
+    parts = _bits(name, raw, np.full(len(rows), raw.shape[1])) if words else _coordinates(name, rows)
+    return Sights(len(rows), {**dict(parts), WHOLE: codes[inverse]})
 
 
 # -- one report into parts ----------------------------------------------------------------------------------------
@@ -114,10 +118,8 @@ def _parts(name: str, part: Any) -> Iterator[tuple[str, str, Any]]:
     """The parts of a report: (name, kind, a hashable value)."""
     if part is None or isinstance(part, Silence):
         yield name, "text", Silence() if part is None else part
-    elif isinstance(part, bool | np.bool_):
-        yield name, "number", int(part)
-    elif isinstance(part, Integral):
-        yield name, "number" if -MISSING > abs(int(part)) else "text", int(part)
+    elif isinstance(part, int | np.integer | np.bool_):
+        yield name, "number" if abs(int(part)) < -MISSING else "text", int(part)
     elif isinstance(part, Real):
         yield name, "real", float(part)
     elif isinstance(part, str):
@@ -129,9 +131,10 @@ def _parts(name: str, part: Any) -> Iterator[tuple[str, str, Any]]:
     elif isinstance(part, AbstractSet):
         yield from _members(name, part)
     elif isinstance(part, Mapping):
+        yield f"length of {name}", "number", len(part)
         yield from _named(name, ((f"[{key!r}]", value) for key, value in part.items()))
     elif isinstance(part, Sequence) and not hasattr(part, "_fields"):
-        if part and all(type(one) is int and -MISSING > abs(one) for one in part):
+        if part and all(type(one) in (int, bool) and abs(one) < -MISSING for one in part):
             yield name, "vector", tuple(part)
         else:
             yield f"length of {name}", "number", len(part)
@@ -154,11 +157,11 @@ def _object(name: str, thing: Any) -> Iterator[tuple[str, str, Any]]:
     if is_dataclass(thing) and not isinstance(thing, type):
         held = [field.name for field in fields(thing)]
     else:
-        slots = getattr(thing, "__struct_fields__", None) or getattr(thing, "_fields", None)
-        held = list(slots or getattr(thing, "__dict__", ()))
+        slots = getattr(thing, "__struct_fields__", ()) or getattr(thing, "_fields", ())
+        held = list(slots or getattr(thing, "__dict__", {}))
     if held:
         yield from _named("" if name == "report" else name, ((f".{field}", getattr(thing, field)) for field in held))
-    elif type(thing).__eq__ is not object.__eq__ and type(thing).__hash__ is not None:
+    elif isinstance(thing, Hashable) and any("__eq__" in vars(kind) for kind in type(thing).__mro__[:-1]):
         yield name, "text", thing
     else:
         raise PrivacyError(
@@ -174,13 +177,16 @@ def _named(name: str, parts: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, s
 # -- many parts into columns --------------------------------------------------------------------------------------
 
 
-def _placed(column: NDArray[Any], rows: list[int], n: int) -> NDArray[Any]:
-    """A column for all reports from the values of those that have the part."""
+def _placed(column: NDArray[Any], rows: list[int], before: NDArray[Any] | None, n: int) -> NDArray[Any]:
+    """A column for all reports from those that have the part, beside those that have it in another form."""
     if len(rows) == n:
         return column
     real = column.dtype.kind == "f"
     placed = np.full(n, np.nan if real else MISSING, dtype=np.float64 if real else np.int64)
-    placed[rows] = column
+    if before is not None:
+        placed[:] = before
+    taken = column != MISSING  # a row without this coordinate may hold it in another form
+    placed[np.array(rows)[taken]] = column[taken]
     return placed
 
 
@@ -197,35 +203,35 @@ def _spread(name: str, kind: str, values: Any, lexicon: Lexicon) -> Iterator[tup
         longest = min(int(lengths.max()), _WIDEST // 8 if kind == "bytes" else _WIDEST)
         if kind == "bytes":
             padded = b"".join(value[:longest].ljust(longest, b"\0") for value in values)
-            expand, rows = _bits, np.frombuffer(padded, np.uint8).reshape(len(values), longest)
-        elif (lengths == longest).all():
-            expand, rows = _coordinates, np.array(values, dtype=np.int64)
+            yield from _bits(name, np.frombuffer(padded, np.uint8).reshape(len(values), longest), lengths)
         else:
-            expand, rows = _coordinates, np.full((len(values), longest), MISSING, dtype=np.int64)
+            rows = np.full((len(values), longest), MISSING, dtype=np.int64)
             for row, value in zip(rows, values, strict=True):
                 row[: len(value)] = value[:longest]
-        yield from expand(name, rows)
+            yield from _coordinates(name, rows)
 
 
-def _bits(name: str, raw: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[Any]]]:
+def _bits(name: str, raw: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[Any]]]:
     bits = np.unpackbits(raw[:, : _WIDEST // 8], axis=1, bitorder="little")
+    shortest = 8 * int(lengths.min())
     for place, column in enumerate(bits.T):
-        yield f"bit {place} of {name}", column
+        held = column if place < shortest else np.where(8 * lengths > place, column.astype(np.int64), MISSING)
+        yield f"bit {place} of {name}", held
 
 
 def _coordinates(name: str, rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
     for place in range(min(rows.shape[1], _WIDEST)):
         yield f"{name}[{place}]", rows[:, place]
     symbols = np.unique(rows)
-    if 2 < len(symbols) <= _MOST_MEMBERS:
-        for symbol in symbols[symbols != MISSING]:
-            yield f"{symbol} in {name}", np.where((rows == symbol).any(axis=1), 1, MISSING)
+    for symbol in symbols[(symbols >= 0) & (symbols < _MOST_MEMBERS)]:
+        yield f"{symbol} in {name}", np.where((rows == symbol).any(axis=1), 1, MISSING)
 
 
 def _reals(name: str, values: NDArray[np.float64]) -> Iterator[tuple[str, NDArray[Any]]]:
     """A real number, and the places where one can hide something: low-order bits, and digits after the visible ones."""
     yield f"{name} as a real number", values
     raw = values.view(np.int64)
+    yield f"lowest bit of {name}", raw & 1
     yield f"lowest byte of {name}", raw & 0xFF
     yield f"trailing zero bits of {name}", np.bitwise_count((raw & -raw) - 1).astype(np.int64)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -74,19 +74,25 @@ def product_sets(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:
         return np.concatenate(users), np.concatenate(keys)
     rare = np.flatnonzero(shares < _SPARSE)
     holders = rng.binomial(n, shares[rare])
-    codes = np.sort(_holders(n, np.repeat(rare, holders), len(shares), rng))
+    codes = _holders(n, np.repeat(rare, holders), len(shares), rng)
     both = np.sort(np.concatenate([who * len(shares) + held for who, held in zip(users, keys, strict=True)] + [codes]))
     return both // len(shares), both % len(shares)
 
 
 def _holders(n: int, keys: Integers, d: int, rng: np.random.Generator) -> Integers:
     """Codes person·d + key with a uniform set of people for every key; whoever comes twice is drawn anew."""
-    found = np.unique(rng.integers(n, size=len(keys)) * d + keys)
+    found = _distinct(rng.integers(n, size=len(keys)) * d + keys)
     wanted = np.bincount(keys, minlength=d)
     while len(found) < len(keys):
         missing = np.repeat(np.arange(d), wanted - np.bincount(found % d, minlength=d))
-        found = np.unique(np.concatenate([found, rng.integers(n, size=len(missing)) * d + missing]))
+        found = _distinct(np.concatenate([found, rng.integers(n, size=len(missing)) * d + missing]))
     return found
+
+
+def _distinct(codes: Integers) -> Integers:
+    """Sorted, each once; NumPy's own ``unique`` hashes, which is forty times slower on codes like these."""
+    ranked = np.sort(codes)
+    return ranked[np.append(True, ranked[1:] != ranked[:-1])]
 
 
 def single_keys(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:

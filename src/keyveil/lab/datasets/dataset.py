@@ -16,6 +16,7 @@ class Dataset:
     population: Population
     schema: Schema
     about: str
+    source: str  # the name of the file, or what ``synthetic:`` is followed by
 
     def __repr__(self) -> str:
         return f"Dataset({self.name}: {self.population.n:,} people, {self.schema.d:,} keys)"

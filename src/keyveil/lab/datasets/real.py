@@ -46,7 +46,7 @@ def real(
     low: Number | None = None,
     high: Number | None = None,
 ) -> Dataset:
-    """People from a Parquet or CSV file; without bounds the range is the one known for the name, or that of the data."""
+    """People from a Parquet or CSV file; without bounds the range is that known for the name, or that of the data."""
     path = Path(path)
     reader = next((_READERS[suffix.lower()] for suffix in path.suffixes if suffix.lower() in _READERS), None)
     if reader is None:
@@ -59,4 +59,4 @@ def real(
     else:
         schema = population.schema(low, high)
         about = "values clipped to the given range" if None not in (low, high) else "the range is that of the data"
-    return Dataset(path.name.partition(".")[0], population, schema, about)
+    return Dataset(path.name.partition(".")[0], population, schema, about, path.name)

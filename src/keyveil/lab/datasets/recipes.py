@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.errors import PopulationError
 from keyveil.core.population import Population
-from keyveil.core.schema import Schema
+from keyveil.core.schema import MOST_KEYS, Schema
 from keyveil.lab.datasets.crowds import (
     Crowd,
     Floats,
@@ -86,7 +86,10 @@ def load(name: str, *, n: int | None = None, seed: int = 0, **options: float) ->
     people = law.people if n is None else n
     if people < 1:
         raise PopulationError("population/size", f"A population has at least 1 person, not {people}.")
-    return Dataset(name, law.draw(people, seed), Schema(keys=len(law.profile(seed)[0])), law.about)
+    chosen = ",".join(f"{option}={value:g}" for option, value in options.items())
+    source = f"synthetic:{name}:{people}" + (f":{chosen}" if chosen else "")
+    schema = Schema(keys=len(law.profile(seed)[0]))
+    return Dataset(f"{name} ({chosen})" if chosen else name, law.draw(people, seed), schema, law.about, source)
 
 
 # -- frequencies and means ------------------------------------------------------------------------------------------
@@ -142,9 +145,13 @@ def _grid(frequency: float = 0.2, mean: float = 0.0) -> Recipe:
 
 
 def _linear(slope: float = 1.0, size: float = 5, keys: float = 20) -> Recipe:
+    if not (slope >= 0 and 1 <= size <= keys <= MOST_KEYS and keys == int(keys) and size == int(size)):
+        raise PopulationError(
+            "population/option", "linear-s takes a slope of at least 0, and whole numbers size ≤ keys."
+        )
     weights = 1 + slope * (ranks(int(keys)) - 1)
     shares = int(size) * weights / weights.sum()
-    if slope < 0 or size < 1 or shares.max() > 1:
+    if shares.max() > 1:
         raise PopulationError("population/option", "Sets of this size cannot have these frequencies: one exceeds 1.")
     about = f"exactly {int(size)} of {int(keys)} keys each, frequencies linear in rank (slope {slope:g})"
     return Recipe(20_000, about, fixed(shares), uniform(-0.8, 0.8, int(keys)), fixed_size_sets)

@@ -53,6 +53,7 @@ class RAPPOR(Categorical):
     decoder: str = "auto"
 
     name: ClassVar[str] = "rappor"
+    readings: ClassVar[frozenset[str]] = frozenset({"decoder"})
 
     def validate(self) -> None:
         super().validate()

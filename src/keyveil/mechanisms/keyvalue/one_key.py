@@ -6,9 +6,11 @@ or the label of the value; PrivKV, F2M, KVUE and KVOH differ in nothing but the 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, Table
 from keyveil.core.coins import Coins
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
@@ -112,3 +115,21 @@ class OneKey(KeyValue):
             population=population,
             no_mean=f"{self.name} with bins estimates histograms; without bins it estimates means.",
         )
+
+
+def exact_table(rows: Sequence[Sequence[Fraction]]) -> Table:
+    """A table from exact probabilities, over their least common denominator."""
+    total = math.lcm(*(share.denominator for row in rows for share in row))
+    return Table(tuple(tuple(int(share * total) for share in row) for row in rows))
+
+
+def sign_law(truth: Fraction, mean: Fraction) -> tuple[Fraction, Fraction]:
+    """Probabilities of minus and plus: a value of this mean is rounded to a sign, which is told with ``truth``."""
+    slope = (2 * truth - 1) * mean
+    return (1 - slope) / 2, (1 + slope) / 2
+
+
+def one_of(mechanism: str, option: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a choice that there is not."""
+    if value not in choices:
+        raise MechanismError("mechanism/option", f"{mechanism} takes {option} {' or '.join(choices)}, not {value!r}.")

@@ -1,15 +1,17 @@
 """Set responses: all pairs of a person count at once, instead of one that is sampled.
 
-Every pair becomes a symbol, its key with a label (the sign of the value, or its cell); a person holds at most
-``max_pairs`` of them. The answer suits what is held with weight e^ε and anything else with weight 1, out of a total
-that is the same for everybody. Members of the family differ in what an answer is; the decoder is one: how often is a
-symbol supported by its holder, and how often by anybody else?
+Every pair becomes a symbol, its key with a label: the sign of the value, or its cell. The answer suits what is held
+with weight e^ε and anything else with weight 1, out of a total that is the same for everybody. Members of the family
+differ in what an answer is; the decoder is one: how often is a symbol supported by its holder, and how often by
+anybody else?
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,13 +29,32 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import Cap, Labels
 from keyveil.mechanisms.keyvalue.base import REDUCED_KEYS, KeyValue
-from keyveil.mechanisms.responses import Response, Solution, label_supports, support_counts
+from keyveil.mechanisms.responses import Response, Solution, Spread, label_supports, support_counts
 
 REDUCED_PAIRS = 2
 REDUCED_BINS = 3
 MOST_BINS = 256
 
 Integers = NDArray[np.int64]
+Keys = Integers | slice
+
+
+class Odds(NamedTuple):
+    """How often an answer supports a symbol or two, from the integers of the channel."""
+
+    own: Fraction  # a held symbol
+    other: Fraction  # a symbol that is not held
+    own_and_other: Fraction  # a held one and a foreign one, both
+    two_others: Fraction  # two foreign ones, both
+
+    def of_key(self, labels: int) -> Response:
+        """How the supports of a key, whatever the label, answer to its holders."""
+        return label_supports(*self, labels)
+
+    @property
+    def of_symbol(self) -> Response:
+        """How the supports of one symbol answer to its holders."""
+        return support_counts(self.own, self.other)
 
 
 class Held(NamedTuple):
@@ -63,30 +84,16 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class SetResponse(KeyValue):
-    """One answer about all pairs of a person, of whom at most ``max_pairs`` count."""
-
-    max_pairs: int
-
-    def validate(self) -> None:
-        if not 1 <= self.max_pairs <= self.schema.d:
-            raise refused(f"{self.name} takes max_pairs from 1 to {self.schema.d}, the number of keys.")
+    """One answer about all pairs of a person."""
 
     @property
     def labels(self) -> Labels:
         return Labels()
 
-    @cached_property
-    def encoder(self) -> Cap:
-        return Cap(self.max_pairs)
-
     @property
     def symbols(self) -> int:
         """How many pairs of key and label there are; symbol number ``labels · key + label``."""
         return self.labels.count * self.schema.d
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {**super().sizes, "max_pairs": self.max_pairs}
 
     @property
     def few_keys(self) -> Schema:
@@ -103,20 +110,25 @@ class SetResponse(KeyValue):
         """The same law for many people."""
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        kept, labels = self.encoder.draw(pairs, coins), self.labels
-        return self.answer([labels.count * key + labels.draw(value, coins) for key, value in kept], word, coins)
+        labels = self.labels
+        return self.answer([labels.count * key + labels.draw(value, coins) for key, value in pairs], word, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        kept, labels = self.encoder.draw_many(records, coins), self.labels
-        symbols = labels.count * kept.keys.astype(np.int64) + labels.draw_many(kept.values, coins)
-        return self.answer_many(Held(kept.offsets, symbols), words, coins)
+        labels = self.labels
+        symbols = labels.count * records.keys.astype(np.int64) + labels.draw_many(records.values, coins)
+        return self.answer_many(Held(records.offsets, symbols), words, coins)
 
     # -- counts -------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
+    def odds(self) -> Sequence[tuple[Keys, Odds]]:
+        """How often symbols are supported; one entry for each group of keys that are treated alike."""
+
+    @cached_property
     def response(self) -> Response:
-        """How the supports of a key answer to its holders."""
+        """How the supports of a key answer to its holders; of the first group of keys, if there are several."""
+        return self.odds[0][1].of_key(self.labels.count)
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
@@ -126,15 +138,25 @@ class SetResponse(KeyValue):
         """How many reports support each symbol, [label, key]."""
         return self._own(tally)
 
+    def asked(self, tally: Tally) -> Integers:
+        """How many reports could speak about each key."""
+        return np.full(self.schema.d, tally.reports)
+
     def by_label(self, counts: Integers) -> Integers:
         """Counts of symbols in the form of the tally."""
         return counts[: self.symbols].reshape(self.schema.d, self.labels.count).T
 
     def solve(self, tally: Tally, population: bool) -> Solution:
         """Unbiased estimates from the supports."""
-        counts, n = self.supports(tally), tally.reports
-        signed = counts[1] - counts[0] if self.labels.signed else None
-        return self.response.solve(n, np.full(self.schema.d, n), counts.sum(axis=0), signed, population)
+        counts, asked = self.supports(tally), self.asked(tally)
+        columns = np.empty((5, self.schema.d))
+        for keys, odds in self.odds:
+            mine = counts[:, keys]
+            signed = mine[1] - mine[0] if self.labels.signed else None
+            response = odds.of_key(self.labels.count)
+            part = response.solve(tally.reports, asked[keys], mine.sum(axis=0), signed, population)
+            columns[:, keys] = part.frequency, part.product, *part.spread
+        return Solution(columns[0], columns[1], Spread(*columns[2:]))
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         no_mean = f"{self.name} with bins estimates histograms; without bins it estimates means."
@@ -143,7 +165,7 @@ class SetResponse(KeyValue):
             mechanism=self.name,
             epsilon=self.epsilon,
             n=tally.reports,
-            asked=np.full(self.schema.d, tally.reports),
+            asked=self.asked(tally),
             confidence=confidence,
             population=population,
             no_mean=None if self.labels.signed else no_mean,
@@ -151,7 +173,32 @@ class SetResponse(KeyValue):
 
 
 @dataclass(frozen=True)
-class BinnedSetResponse(SetResponse):
+class CappedSetResponse(SetResponse):
+    """A set response in which at most ``max_pairs`` pairs of a person count, a uniform choice of larger records."""
+
+    max_pairs: int
+
+    def validate(self) -> None:
+        if not 1 <= self.max_pairs <= self.schema.d:
+            raise refused(f"{self.name} takes max_pairs from 1 to {self.schema.d}, the number of keys.")
+
+    @cached_property
+    def encoder(self) -> Cap:
+        return Cap(self.max_pairs)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {**super().sizes, "max_pairs": self.max_pairs}
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        return super().respond(self.encoder.draw(pairs, coins), word, coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        return super().respond_many(self.encoder.draw_many(records, coins), words, coins)
+
+
+@dataclass(frozen=True)
+class BinnedSetResponse(CappedSetResponse):
     """A set response whose labels may be cells of the value's range instead of signs."""
 
     bins: int | None = None
@@ -173,20 +220,17 @@ class BinnedSetResponse(SetResponse):
     def few_bins(self) -> int | None:
         return self.bins and min(self.bins, REDUCED_BINS)
 
-    @property
-    @abstractmethod
-    def cell(self) -> Response:
-        """How the supports of one cell answer to the people who are in it."""
-
     def histogram(self, tally: Tally, population: bool = False) -> Histogram:
         if self.bins is None:
             return super().histogram(tally, population)
         counts, n = self.supports(tally), tally.reports
-        return self.cell.histogram(self.schema, n, np.full(self.schema.d, n), counts.T, population)
+        mass, se = np.empty((2, self.schema.d, self.bins))
+        for keys, odds in self.odds:
+            mine = counts.T[keys]
+            part = odds.of_symbol.histogram(self.schema, n, np.full(len(mine), n), mine, population)
+            mass[keys], se[keys] = part.mass, part.se
+        return Histogram(self.schema, mass, se, n)
 
 
 def refused(sentence: str) -> MechanismError:
     return MechanismError("mechanism/option", sentence)
-
-
-__all__ = ["BinnedSetResponse", "Held", "SetResponse", "label_supports", "refused", "support_counts"]

@@ -1,0 +1,115 @@
+"""``keyveil audit``: a lower bound on epsilon from samples alone, also for other people's code."""
+
+from __future__ import annotations
+
+import sys
+from functools import reduce
+from importlib import import_module
+from inspect import isclass
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.table import Table
+
+from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings
+from keyveil.core.epsilon import parse_epsilon
+from keyveil.core.errors import MechanismError, PrivacyError, RecordError
+from keyveil.core.schema import Schema
+from keyveil.mechanisms.registry import create
+from keyveil.privacy.audit import Audit
+from keyveil.privacy.audit import audit as attack
+from keyveil.privacy.subjects import extremes
+
+
+def audit(
+    epsilon: Epsilon,
+    mechanism: Annotated[str | None, typer.Option("--mechanism", help="A name of the registry.")] = None,
+    subject: Annotated[
+        str | None, typer.Option(metavar="MODULE:ATTRIBUTE", help="An object with perturb, or a function of a record.")
+    ] = None,
+    keys: Keys = 10,
+    max_pairs: MaxPairs = None,
+    set: Settings = None,
+    record: Annotated[
+        list[str] | None, typer.Option(metavar="JSON", help="A record to compare; without any, extreme ones are.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="About how long to try.")] = 60.0,
+    confidence: Annotated[float, typer.Option(help="How sure the bound must be.")] = 0.99,
+    json: Json = False,
+) -> int:
+    """Attack a mechanism: prove from samples alone that it spends at least so much; status 1 if that is too much."""
+    if (mechanism is None) == (subject is None):
+        raise MechanismError("audit/subject", "Give --mechanism or --subject, one of them.")
+    asked, schema = parse_epsilon(epsilon), Schema(keys=keys)
+    target = load(subject) if subject else create(str(mechanism), schema, asked, **settings(set, max_pairs))
+    records: list[Any] | None = [_record(text) for text in record] if record else None
+    if records is None and not hasattr(target, "schema"):
+        records = extremes(schema, max_pairs)
+    console = Console(stderr=True)
+    parts = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Starting", total=1.0)
+        found = attack(
+            target,
+            epsilon=asked,
+            records=records,
+            confidence=confidence,
+            seconds=seconds,
+            progress=lambda stage, share: progress.update(task, description=stage, completed=share),
+        )
+    if json:
+        print(msgspec.json.encode(found.document()).decode())
+    else:
+        page = Console()
+        page.print(_table(found))
+        page.print(_worst(found), markup=False, highlight=False)
+    return 1 if found.violated else 0
+
+
+def load(where: str) -> Any:
+    """The object or function that ``module:attribute`` names, seen from the current directory."""
+    module, colon, attribute = where.partition(":")
+    if not (module and colon and attribute):
+        raise MechanismError("audit/subject", f"--subject takes module:attribute, not {where!r}.")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = reduce(getattr, attribute.split("."), import_module(module))
+    except Exception as reason:  # other people's modules may fail in any way while they load
+        raise MechanismError(
+            "audit/subject", f"{where} cannot be imported ({type(reason).__name__}: {reason})."
+        ) from reason
+    if isclass(found):
+        raise PrivacyError("audit/subject", f"{where} is a class; name an object with perturb, or a function.")
+    return found
+
+
+def _record(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text.encode())
+    except msgspec.DecodeError:
+        raise RecordError("audit/record", f"--record takes JSON, and {text!r} is none.") from None
+
+
+def _table(found: Audit) -> Table:
+    table = Table(title="Privacy, attacked by sampling", title_justify="left")
+    for column in ("subject", "asked", "spends at least", "confidence", "verdict"):
+        table.add_column(column, overflow="fold")
+    asked = "" if found.requested_epsilon is None else f"{float(found.requested_epsilon):g}"
+    verdict = "PROMISE BROKEN" if found.violated else "not refuted"
+    table.add_row(found.mechanism, asked, f"{found.lower_bound:.4f}", f"{found.confidence:g}", verdict)
+    return table
+
+
+def _worst(found: Audit) -> str:
+    worst = found.worst
+    public = "public bytes of its own" if worst.public is None else f"public bytes {worst.public.hex()}"
+    return (
+        f"Told apart best, through {worst.way} with {public}:\n"
+        f"  {worst.record}: {worst.hits:,} of {worst.draws:,} reports\n"
+        f"  {worst.other_record}: {worst.other_hits:,} of {worst.draws:,} reports\n"
+        f"have: {worst.event}"
+    )

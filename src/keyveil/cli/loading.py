@@ -1,0 +1,118 @@
+"""What ``DATA`` may be on the command line: a file of user, key and value, or a synthetic population.
+
+The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from keyveil.core.errors import KeyveilError, PopulationError
+from keyveil.lab import datasets
+from keyveil.lab.datasets import Dataset
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SYNTHETIC = "synthetic"
+
+_WIDTH = 160
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help="A .parquet or .csv file, or synthetic:NAME[:PEOPLE].")]
+User = Annotated[str, typer.Option("--user", help="The column of the users.")]
+Key = Annotated[str, typer.Option("--key", help="The column of the keys.")]
+Value = Annotated[str, typer.Option("--value", help="The column of the values.")]
+Low = Annotated[str | None, typer.Option("--low", help="The least value; below it values are clipped.")]
+High = Annotated[str | None, typer.Option("--high", help="The largest value; above it values are clipped.")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a picture (.png, .svg, .pdf).")]
+
+
+def load(
+    data: str,
+    user: str = "user",
+    key: str = "key",
+    value: str = "value",
+    low: str | None = None,
+    high: str | None = None,
+    seed: int = 0,
+) -> Dataset:
+    """The people that DATA names, with the schema that was given or that the data suggest."""
+    kind, _, rest = data.partition(":")
+    if kind != SYNTHETIC:
+        return datasets.real(data, user=user, key=key, value=value, low=low, high=high)
+    if low is not None or high is not None:
+        raise PopulationError(
+            "population/range", "Synthetic values lie between -1 and 1; --low and --high are for files."
+        )
+    name, people, options = (*rest.split(":", 2), "", "")[:3]
+    if people and not (people.isascii() and people.isdigit()):
+        raise PopulationError("population/size", f"The number of people must be a whole number, not {people!r}.")
+    return datasets.load(name, n=int(people) if people else None, seed=seed, **_numbers(options))
+
+
+def _numbers(options: str) -> dict[str, float]:
+    """``slope=2,size=3`` as numbers."""
+    numbers: dict[str, float] = {}
+    for item in filter(None, options.split(",")):
+        name, _, number = item.partition("=")
+        try:
+            numbers[name] = float(number)
+        except ValueError:
+            raise PopulationError("population/option", f"Options look like slope=2,size=3, not {item!r}.") from None
+    return numbers
+
+
+def describe(dataset: Dataset) -> str:
+    """What was taken from the data, in one line."""
+    people, schema = dataset.population, dataset.schema
+    sizes = people.sizes
+    dropped = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in people.notes.items())
+    return (
+        f"{dataset.name}: {people.n:,} people, {schema.d:,} keys, {people.pairs:,} pairs "
+        f"({sizes.mean():.3g} a person, at most {sizes.max():,}); {_bounds(dataset)}{dataset.about}."
+        + (f" Dropped: {dropped}." if dropped else "")
+    )
+
+
+def say(sentence: str) -> None:
+    """One remark on standard error, out of the way of the output."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, markup=False)
+
+
+def screen() -> Console:
+    """Standard output: as wide as the terminal, and wide enough for any table where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH)
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[tuple[Progress, TaskID]]:
+    """A bar on standard error that disappears when the work is done."""
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield progress, progress.add_task("Reporting", total=total)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture in the format that the name asks for."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150, bbox_inches="tight")
+    except (OSError, ValueError) as reason:
+        raise KeyveilError("output/file", f"The picture {path.name} cannot be written: {reason}.") from reason
+    say(f"Written: {path}")
+
+
+def _bounds(dataset: Dataset) -> str:
+    low, high = dataset.schema.low, dataset.schema.high
+    return (
+        "" if isinstance(low, tuple) or isinstance(high, tuple) else f"values from {float(low):g} to {float(high):g}, "
+    )

@@ -1,0 +1,112 @@
+"""``keyveil simulate``: one mechanism over a file, truth against estimates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+
+from keyveil.cli.loading import Data, High, Key, Low, Plot, User, Value, describe, load, progress_bar, save, say, screen
+from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
+from keyveil.core.epsilon import parse_epsilon
+from keyveil.core.estimates import Column, Estimates
+from keyveil.lab.metrics import most_frequent
+from keyveil.lab.simulate import Simulation
+from keyveil.lab.simulate import simulate as run_simulation
+from keyveil.mechanisms.registry import find
+
+
+def simulate(
+    data: Data,
+    mechanism: Annotated[str, typer.Option("--mechanism", help="A name of the registry.")],
+    epsilon: Epsilon,
+    low: Low = None,
+    high: High = None,
+    max_pairs: MaxPairs = None,
+    set: Settings = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Repeatable coins; otherwise the system's.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs over the same people; errors are averaged.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Blocks of people worked on at once.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="How many of the most frequent keys the table shows.")] = 20,
+    plot: Plot = None,
+    user: User = "user",
+    key: Key = "key",
+    value: Value = "value",
+    json: Json = False,
+) -> int:
+    """Let everybody in a data set report, and hold the estimates against the truth."""
+    find(mechanism)
+    parse_epsilon(epsilon)
+    options: dict[str, Any] = dict(settings(set, max_pairs))
+    dataset = load(data, user, key, value, low, high, seed or 0)
+    with progress_bar(dataset.population.n * repeats) as (progress, task):
+        result = run_simulation(
+            mechanism,
+            dataset.population,
+            dataset.schema,
+            epsilon,
+            seed=seed,
+            repeats=repeats,
+            threads=threads,
+            progress=lambda people: progress.advance(task, people),
+            **options,
+        )
+    for remark in (describe(dataset), *result.notes):
+        say(remark)
+    if plot is not None:
+        save(result.estimates.plot(top=top), plot)
+    if json:
+        print(msgspec.json.encode(result.document()).decode())
+    else:
+        console = screen()
+        console.print(_table(result.estimates, top))
+        console.print(_summary(result), markup=False, highlight=False)
+    return 0
+
+
+def _table(estimates: Estimates, top: int) -> Table:
+    table = Table(title="Truth against estimates with 95 % intervals", title_justify="left", pad_edge=False)
+    for column in ("key", "share", "estimated share", "mean", "estimated mean", "in", "flag"):
+        table.add_column(column, justify="left" if column in ("key", "in", "flag") else "right", no_wrap=True)
+    truth = estimates.truth
+    assert truth is not None
+    means, shown, keys = truth.mean_in_units, estimates.display(), estimates.schema.keys
+    for at in most_frequent(truth.frequency, top).tolist():
+        share, share_in = _cell(shown.frequency, keys[at], truth.frequency[at])
+        mean, mean_in = _cell(shown.mean, keys[at], means[at])
+        table.add_row(
+            keys[at],
+            f"{truth.frequency[at]:.3f}",
+            share,
+            f"{means[at]:.3f}",
+            mean,
+            share_in + mean_in,
+            estimates.flag[at],
+        )
+    return table
+
+
+def _cell(column: Column, key: str, true: float) -> tuple[str, str]:
+    """An estimate as text, and whether its interval holds the truth."""
+    if column.absent:
+        return "–", "–"
+    one = column[key]
+    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]", "✓" if true in one else "✗"
+
+
+def _summary(result: Simulation) -> str:
+    mechanism, errors = result.mechanism, result.metrics
+
+    def known(name: str) -> str:
+        value = errors[name]
+        return "–" if value is None else f"{value:.3g}"
+
+    runs = "" if result.repeats == 1 else f", mean of {result.repeats} runs"
+    return (
+        f"{mechanism.name}, epsilon {float(mechanism.epsilon):g}, {result.truth.n:,} people, "
+        f"{mechanism.bits_per_report:.4g} bits a report, {result.seconds:.1f} s. Mean squared error{runs}: "
+        f"shares {known('mse_frequency')}, means on [-1, 1] {known('mse_mean')}; intervals that hold the truth: "
+        f"shares {known('coverage_frequency')}, means {known('coverage_mean')}."
+    )

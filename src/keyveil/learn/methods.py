@@ -1,0 +1,123 @@
+"""The methods by name, and what each of them needs to know."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import MechanismError
+from keyveil.learn import consistency
+from keyveil.learn.constraints import Constraint
+from keyveil.learn.power import power
+
+Floats = NDArray[np.float64]
+
+METHODS = (  # the simplest first: ties are decided by it
+    "base",
+    "base-pos",
+    "post-pos",
+    "base-cut",
+    "norm",
+    "norm-mul",
+    "norm-sub",
+    "norm-cut",
+    "mle-apx",
+    "power",
+    "power-ns",
+)
+UNBIASED = ("base", "norm")  # the only ones with intervals of their own
+SUMMING = ("norm", "norm-mul", "mle-apx")  # make no sense without a sum
+LIMITED = ("norm-sub", "norm-cut", "power-ns")  # need only an upper limit of the sum, if that
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """What is known of the error: support probabilities p of a holder and q of others, n reports, deviation sigma."""
+
+    p: float | None = None
+    q: float | None = None
+    n: int | None = None
+    sigma: Floats | float | None = None
+
+    def __post_init__(self) -> None:
+        if self.p is not None and self.q is not None and not 0 <= self.q < self.p <= 1:
+            raise MechanismError("postprocess/constants", f"p = {self.p} and q = {self.q} must be 0 ≤ q < p ≤ 1.")
+        if self.n is not None and self.n < 1:
+            raise MechanismError("postprocess/constants", f"There must be at least one report, not {self.n}.")
+        if self.sigma is not None and not (np.isfinite(self.sigma).all() and np.min(self.sigma) > 0):
+            raise MechanismError("postprocess/constants", "Standard deviations must be positive.")
+        if self.sigma is None and self.p is not None and self.q is not None and self.n is not None:
+            object.__setattr__(self, "sigma", math.sqrt(self.q * (1 - self.q) / self.n) / (self.p - self.q))
+
+    def suffices(self, method: str) -> bool:
+        if method == "mle-apx":
+            return self.p is not None and self.q is not None
+        if method == "base-cut":
+            return self.sigma is not None
+        return method not in ("power", "power-ns") or (self.sigma is not None and self.n is not None)
+
+
+def known(method: str) -> str:
+    """The name of a method, refused if there is none of it."""
+    if method not in METHODS:
+        raise MechanismError(
+            "postprocess/unknown", f"There is no method {method!r}; there are {', '.join(METHODS)} and bayes."
+        )
+    return method
+
+
+def possible(method: str, constraint: Constraint, noise: Noise) -> bool:
+    """Whether what is known is enough for the method."""
+    return noise.suffices(method) and (constraint.total is not None or method not in SUMMING)
+
+
+def run(method: str, raw: Floats, constraint: Constraint, noise: Noise) -> Floats:
+    """One method on unbiased estimates. Where it would leave the box, the nearest vector inside is given."""
+    total, most, upper = constraint.total, constraint.most, constraint.upper
+    if known(method) == "base":
+        return raw
+    if not noise.suffices(method):
+        needs = {"mle-apx": "p and q", "base-cut": "sigma, or p, q and n"}.get(method, "n, and sigma or p and q")
+        raise MechanismError("postprocess/constants", f"{method} needs {needs}; give them, or the mechanism.")
+    if method in SUMMING and total is None:
+        raise MechanismError(
+            "postprocess/no-sum",
+            f"{method} needs the sum of the frequencies, which these reports do not tell; give the mean set size as "
+            "total, or use norm-sub, base-cut or power.",
+        )
+    if method in ("base-pos", "post-pos"):
+        return np.minimum(consistency.base_pos(raw), _or_more(upper))
+    if method == "base-cut":
+        assert noise.sigma is not None
+        return np.minimum(consistency.base_cut(raw, noise.sigma), _or_more(upper))
+    if method in ("power", "power-ns"):
+        assert noise.sigma is not None and noise.n is not None
+        scale = 1.0 if total is None or total == 0 else total
+        expected = np.minimum(power(raw, noise.sigma, noise.n, scale), _or_more(upper))
+        return expected if method == "power" else _projected(expected, constraint)
+    if method == "norm-sub":
+        return _projected(raw, constraint)
+    if method == "norm-cut":
+        return np.minimum(consistency.norm_cut(raw, most if total is None else total), _or_more(upper))
+    assert total is not None
+    if method == "norm":
+        return consistency.norm(raw, total)
+    if method == "norm-mul":
+        answer = consistency.norm_mul(raw, total)
+    else:
+        assert noise.p is not None and noise.q is not None
+        answer = consistency.mle_apx(raw, noise.p, noise.q, total)
+    return answer if upper is None or answer.max() <= upper else consistency.norm_sub(answer, total, upper)
+
+
+def _projected(vector: Floats, constraint: Constraint) -> Floats:
+    if constraint.total is not None:
+        return consistency.norm_sub(vector, constraint.total, constraint.upper)
+    return consistency.norm_sub_at_most(vector, constraint.most, constraint.upper)
+
+
+def _or_more(upper: float | None) -> float:
+    return math.inf if upper is None else upper

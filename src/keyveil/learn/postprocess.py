@@ -1,0 +1,126 @@
+"""Consistent frequencies by name: ``kv.postprocess.apply`` for vectors, ``kv.postprocess.estimates`` for estimates.
+
+    kv.postprocess.apply("norm-sub", vector, p=p, q=q, n=n, total=1.0)
+    kv.postprocess.estimates("norm-sub", estimates)
+
+Nothing here touches privacy, and nothing is lost: the unbiased estimates stay beside the processed ones as ``raw``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Column, Estimates
+from keyveil.learn.choose import Choice, Score, choose
+from keyveil.learn.constraints import Constraint, constraint_of
+from keyveil.learn.means import shrunk_means
+from keyveil.learn.methods import METHODS, UNBIASED, Noise, known, run
+from keyveil.learn.processed import Processed, unbiased
+from keyveil.learn.shrinkage import bayes
+from keyveil.learn.supports import support_rates
+from keyveil.mechanisms.base import Mechanism
+
+__all__ = ["METHODS", "Choice", "Constraint", "Processed", "Score", "apply", "choose", "estimates"]
+
+Floats = NDArray[np.float64]
+Means = Literal["clip", "shrink"]
+
+SAME = 1e-12  # a value that moved by less did not move
+
+
+def apply(
+    method: str,
+    vector: ArrayLike,
+    *,
+    p: float | None = None,
+    q: float | None = None,
+    n: int | None = None,
+    total: float = 1.0,
+    sigma: ArrayLike | None = None,
+    upper: float | None = None,
+) -> Floats:
+    """A method on a vector of unbiased estimates with the given sum; ``upper`` bounds each value where it is a bound.
+
+    ``p`` and ``q`` are the probabilities that a report supports a key for its holders and for others. ``sigma``, one
+    or per key, is by default the deviation at frequency zero. "post-pos" takes answers to queries, whatever they are.
+    """
+    raw = np.array(vector, dtype=np.float64)
+    if raw.ndim != 1 or not len(raw) or not np.isfinite(raw).all():
+        raise MechanismError(
+            "postprocess/vector", "Post-processing takes a vector of finite numbers, one for each key."
+        )
+    if not 0 <= total < np.inf:
+        raise MechanismError("postprocess/total", f"Frequencies cannot have the sum {total:g}.")
+    deviation = None if sigma is None else np.asarray(sigma, dtype=np.float64)
+    if deviation is not None and deviation.shape not in ((), raw.shape):
+        raise MechanismError("postprocess/constants", f"sigma is one number or one for each of the {len(raw)} keys.")
+    return run(known(method), raw, Constraint(total, total, upper), Noise(p, q, n, deviation))
+
+
+def estimates(
+    method: str,
+    estimates: Estimates,
+    total: float | None = None,
+    *,
+    mechanism: Mechanism | None = None,
+    means: Means = "clip",
+) -> Processed:
+    """A method, or "bayes", with the mechanism's own constants and constraint (mechanisms.md 5.3).
+
+    ``total`` is the mean set size, where it is known; ``mechanism``, the one that made the estimates, adds its cap and
+    the constants of mle-apx. Means are cut to [-1, 1], or shrunk towards each other with ``means="shrink"``.
+    """
+    raw = unbiased(estimates)
+    if means not in ("clip", "shrink"):
+        raise MechanismError("postprocess/means", f"Means are post-processed by clip or shrink, not {means!r}.")
+    if method == "bayes":
+        return _processed(method, raw, Constraint(), **_columns(bayes(raw)))
+    constraint = constraint_of(raw, total, mechanism)
+    column = _frequencies(known(method), raw, constraint, mechanism)
+    mean = raw.mean
+    if not mean.absent and means == "shrink":
+        mean = shrunk_means(mean)
+    elif not mean.absent and method not in UNBIASED:
+        mean = mean.clipped(-1, 1)
+    products: dict[str, Any] = {}
+    if method not in UNBIASED or means == "shrink":
+        products = {"product": None, "product_se": None, "covariance": None}  # they belong to the unbiased values
+    return _processed(method, raw, constraint, frequency=column, mean=mean, **products)
+
+
+def _frequencies(method: str, raw: Estimates, constraint: Constraint, mechanism: Mechanism | None) -> Column:
+    column = raw.frequency
+    there = np.isfinite(column.values) & np.isfinite(column.se) & (column.se > 0)
+    if not there.any():
+        return column
+    if not there.all() and constraint.total is not None:
+        constraint = replace(constraint, total=None)  # keys that nobody spoke about hold some of it
+    p, q = (None, None) if method != "mle-apx" or mechanism is None else support_rates(mechanism)
+    values = column.values.copy()
+    values[there] = run(method, values[there], constraint, Noise(p, q, raw.n, column.se[there]))
+    if method in UNBIASED:
+        shift = values - column.values
+        return replace(column, values=values, low=column.low + shift, high=column.high + shift)
+    moved = there & (np.abs(values - column.values) > SAME)
+    bound = moved & ((values == 0) | (values == constraint.upper))
+    changed = replace(
+        column,
+        values=values,
+        se=np.where(moved, np.nan, column.se),
+        low=np.where(moved, np.fmin(column.low, values), column.low),
+        high=np.where(moved, np.fmax(column.high, values), column.high),
+    )
+    return changed.flagged("shrunk", moved).flagged("clipped", bound)
+
+
+def _processed(method: str, raw: Estimates, constraint: Constraint, **changes: Any) -> Processed:
+    return Processed(**{**_columns(raw), **changes}, method=method, raw=raw, constraint=constraint)
+
+
+def _columns(estimates: Estimates) -> dict[str, Any]:
+    return {field.name: getattr(estimates, field.name) for field in fields(Estimates)}

@@ -1,0 +1,262 @@
+"""Baselines: a key and a value told apart, with half of the budget each, as earlier work would have done it.
+
+Everybody draws one key in secret. Its number, or a symbol for "I do not hold it", goes through a frequency oracle, and
+independently of that a value goes through a mechanism for means. Published, people without the drawn key say nothing,
+which no ε covers (errata A2); the absent symbol repairs that. Frequencies are unbiased; means are not, because the two
+halves no longer belong together, and they come without intervals. Derivation: docs/mechanisms/krr-harmony.md.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.bits import BitVector, Symbol
+from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.coins import Coins
+from keyveil.core.estimates import Column, Estimates
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.kernels.bits import count_bits
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.categorical.base import Categorical, FrequencyOracle
+from keyveil.mechanisms.categorical.grr import GRR
+from keyveil.mechanisms.categorical.rappor import RAPPOR
+from keyveil.mechanisms.categorical.shist import SHist
+from keyveil.mechanisms.encoders import value_of, values_of
+from keyveil.mechanisms.keyvalue.base import KeyValue
+from keyveil.mechanisms.keyvalue.ratios import SHRUNK, biased_means
+from keyveil.mechanisms.numeric.duchi import MINUS, PLUS, draw_sign, draw_signs
+from keyveil.mechanisms.numeric.mean_est import MeanEst
+from keyveil.mechanisms.responses import Floats, normal_quantile
+
+REDUCED_KEYS = 2
+
+
+@dataclass(frozen=True)
+class Baseline(KeyValue):
+    """A secretly drawn key through a frequency oracle over d + 1 symbols, the last of which means absent."""
+
+    @property
+    @abstractmethod
+    def oracle(self) -> Categorical:
+        """How the symbol is reported, with ε/2."""
+
+    @property
+    def symbols(self) -> Schema:
+        return Schema(keys=self.schema.d + 1)
+
+    def reduced(self) -> Self:
+        return replace(self, schema=Schema(keys=min(self.schema.d, REDUCED_KEYS)))
+
+    def every_word(self) -> Iterable[int]:
+        return self.oracle.every_word()
+
+    def draw(self, pairs: Pairs, coins: Coins) -> tuple[int, int]:
+        """The symbol of one key and its value, 0 if it is absent."""
+        key = coins.below(self.schema.d)
+        value = value_of(pairs, key)
+        return (self.schema.d, 0) if value is None else (key, value)
+
+    def draw_many(self, records: Records, coins: Coins) -> tuple[Records, NDArray[np.int32]]:
+        """``draw`` for many people; the symbols as records for the oracle."""
+        keys = coins.below_many(self.schema.d, records.n)
+        held, values = values_of(records, keys)
+        symbols = np.where(held, keys, self.schema.d).astype(np.int32)
+        places = np.arange(records.n + 1, dtype=np.int64)
+        return Records(places, symbols, np.zeros_like(symbols), self.schema.d + 1), values
+
+    def frequency(self, counts: NDArray[np.int64], n: int, z: float, population: bool) -> Column:
+        """d times the share of each symbol, with the luck of the draw in the error.
+
+        The oracle takes symbols as fixed, but for the same people they are drawn anew in every report: a holder names
+        the key with probability 1/d. In a sample of people the oracle's own term f(1 - f)/n already contains that.
+        """
+        oracle, d = self.oracle, self.schema.d
+        symbol = oracle.estimate(Tally(oracle.fingerprint, n, counts), population=population).frequency
+        values, se = d * symbol.values[:d], d * symbol.se[:d]
+        if not population:
+            se = np.sqrt(se**2 + np.clip(values, 0, 1) * (d - 1) / max(n, 1))
+        nothing = n == 0
+        low, high = np.where(nothing, 0, values - z * se), np.where(nothing, 1, values + z * se)
+        return Column(self.schema, values, se, low, high, symbol.flag[:d])
+
+    def estimates(
+        self, tally: Tally, counts: NDArray[np.int64], means: Floats, confidence: float, population: bool
+    ) -> Estimates:
+        return Estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            confidence=confidence,
+            population=population,
+            asked=np.full(self.schema.d, tally.reports, dtype=np.int64),
+            frequency=self.frequency(counts, tally.reports, normal_quantile(confidence), population),
+            mean=biased_means(self.schema, means, np.array(SHRUNK)),
+        )
+
+
+@dataclass(frozen=True)
+class Harmony(Baseline):
+    """The value of the drawn key as one randomised sign (0 for an absent key: a fair one)."""
+
+    @property
+    @abstractmethod
+    def oracle(self) -> FrequencyOracle: ...
+
+    @cached_property
+    def sign(self) -> TwoLevel:
+        return two_level(outputs=2, marked=1, epsilon=self.epsilon / 2)
+
+    @property
+    def ratio(self) -> Ratio:
+        """The worst report: absent, with a fair sign, against the opposite sign of a holder. Less than ε."""
+        return Fraction(self.oracle.ratio) * Fraction(self.sign.high + self.sign.low, 2 * self.sign.low)
+
+    @property
+    def codec(self) -> Symbol:
+        """Symbol 2·(the oracle's report) + sign."""
+        inner = self.oracle.codec
+        assert isinstance(inner, Symbol)
+        return Symbol(2 * inner.outputs)
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        symbol, value = self.draw(pairs, coins)
+        report = self.oracle.respond([(symbol, 0)], word, coins)
+        assert isinstance(report, int)
+        return 2 * report + draw_sign(self.sign, value, coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        symbols, values = self.draw_many(records, coins)
+        reports: NDArray[np.int64] = self.oracle.respond_many(symbols, words, coins)
+        return 2 * reports + draw_signs(self.sign, values, coins)
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        """How many reports with each sign support each symbol."""
+        return (2, self.schema.d + 1)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        of_sign = (payloads % 2 == sign for sign in (MINUS, PLUS))
+        return np.stack([self.oracle.fold(payloads[told] // 2, words[told]) for told in of_sign])
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        counts = self._own(tally)
+        supports, slope = counts.sum(axis=0), float(self.sign.hit - self.sign.miss)
+        surplus, naming = (counts[PLUS] - counts[MINUS])[:-1], supports[:-1]
+        means = np.where(naming > 0, surplus / (slope * np.maximum(naming, 1)), np.nan)
+        return self.estimates(tally, supports, means, confidence, population)
+
+
+@dataclass(frozen=True)
+class KRRHarmony(Harmony):
+    """The symbol through generalised randomised response (k-RR)."""
+
+    name: ClassVar[str] = "krr-harmony"
+
+    @cached_property
+    def oracle(self) -> GRR:
+        return GRR(self.symbols, self.epsilon / 2)
+
+
+@dataclass(frozen=True)
+class SHistHarmony(Harmony):
+    """The symbol as its sign in a public random vector (SHist)."""
+
+    name: ClassVar[str] = "shist-harmony"
+
+    @cached_property
+    def oracle(self) -> SHist:
+        return SHist(self.symbols, self.epsilon / 2)
+
+
+@dataclass(frozen=True)
+class RAPPORMeanEst(Baseline):
+    """The symbol through RAPPOR; beside it the signs of all keys through MeanEst, absent ones counting as 0."""
+
+    bits: int = 64
+    hashes: int = 2
+    cohorts: int = 16
+
+    name: ClassVar[str] = "rappor-meanest"
+
+    def validate(self) -> None:
+        for half in (self.oracle, self.signs):
+            half.validate()
+
+    @cached_property
+    def oracle(self) -> RAPPOR:
+        return RAPPOR(self.symbols, self.epsilon / 2, self.bits, self.hashes, self.cohorts)
+
+    @cached_property
+    def signs(self) -> MeanEst:
+        return MeanEst(self.schema, self.epsilon / 2)
+
+    @property
+    def ratio(self) -> Ratio:
+        """The product of both halves: an upper bound that is not attained."""
+        return self.oracle.ratio * self.signs.ratio
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {**self.oracle.sizes, "keys": self.schema.d}
+
+    @property
+    def codec(self) -> BitVector:
+        """The filter's bits, then a sign for every key."""
+        return BitVector(self.bits + self.schema.d)
+
+    def reduced(self) -> Self:
+        oracle = self.oracle.reduced()
+        return replace(super().reduced(), bits=oracle.bits, hashes=oracle.hashes, cohorts=oracle.cohorts)
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        symbol, _ = self.draw(pairs, coins)
+        report = self.oracle.respond([(symbol, 0)], word, coins)
+        complete = [(key, value_of(pairs, key) or 0) for key in range(self.schema.d)]
+        signs = self.signs.respond(complete, word, coins)
+        assert isinstance(report, bytes) and isinstance(signs, bytes)
+        both = int.from_bytes(report, "little") | int.from_bytes(signs, "little") << self.bits
+        return both.to_bytes(self.codec.size, "little")
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        n, d = records.n, self.schema.d
+        symbols, _ = self.draw_many(records, coins)
+        report = self.oracle.respond_many(symbols, words, coins)
+        values = np.zeros((n, d), dtype=np.int32)
+        values[np.repeat(np.arange(n), records.sizes), records.keys] = records.values
+        keys = np.tile(np.arange(d, dtype=np.int32), n)
+        complete = Records(np.arange(n + 1, dtype=np.int64) * d, keys, values.reshape(-1), d)
+        signs = self.signs.respond_many(complete, words, coins)[:, 0]
+        both = np.zeros((n, self.codec.words), dtype=np.uint64)
+        both[:, : report.shape[1]] = report
+        word, shift = divmod(self.bits, 64)
+        both[:, word] |= signs << np.uint64(shift)
+        if word + 1 < self.codec.words:
+            both[:, word + 1] |= signs >> np.uint64(64 - shift)
+        return both
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        """The counts of RAPPOR in one row, and the number of plus signs of every key."""
+        return (self.cohorts * (self.bits + 1) + self.schema.d,)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        plus = count_bits(payloads)[self.bits : self.bits + self.schema.d]
+        return np.concatenate((self.oracle.fold(payloads, words).reshape(-1), plus))
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        counts, d = self._own(tally), self.schema.d
+        means = self.signs.answers(counts[-d:], tally.reports).mean
+        filters = counts[:-d].reshape(self.oracle.tally_shape)
+        return self.estimates(tally, filters, means, confidence, population)

@@ -1,0 +1,249 @@
+"""KV-SW: every key is silent or says a cell; the sampled one says its value through a square wave (DistKV).
+
+For the distribution of values per key, by EM; frequencies and means come with intervals, but ``ssr`` has less
+variance there. Derivation: docs/mechanisms/kv-sw.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.channels import Ratio, Table
+from keyveil.core.codes import LabelledKeys
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import RESOLUTION, tightest
+from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.estimates import Estimates
+from keyveil.core.histogram import Histogram
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.core.schema import GRID
+from keyveil.core.tally import Tally
+from keyveil.kernels.em import window_em
+from keyveil.kernels.vectors import count_labels, perturb_labels
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.encoders import round_many, round_to
+from keyveil.mechanisms.keyvalue.sampled import Sampled, Split, count_states, vector_ratio
+from keyveil.mechanisms.numeric.square_wave import bandwidth
+from keyveil.mechanisms.numeric.window import Window, window
+from keyveil.mechanisms.responses import Moments, Response, Solution
+
+Floats = NDArray[np.float64]
+
+REDUCED_KEYS, REDUCED_CELLS = 2, 3
+MOST_CELLS = 4096
+
+SEEN = Fraction(1, 2)
+"""How often a sampled pair speaks."""
+
+
+@dataclass(frozen=True)
+class KVSW(Sampled):
+    """The sampled key speaks with probability 1/2, any other as rarely as ε allows and with a uniform cell.
+
+    ``cells`` are equidistant points from low to high end. The window spends ε (``split="tight"``: best for
+    distributions) or ε/2 (``"paper"``: better frequencies); either way all of ε is used.
+    """
+
+    cells: int = 64
+    split: Split = "tight"
+
+    name: ClassVar[str] = "kv-sw"
+
+    def validate(self) -> None:
+        super().validate()
+        self._refuse_unknown("split", "tight", "paper")
+        if not 2 <= self.cells <= MOST_CELLS:
+            raise MechanismError("mechanism/cells", f"kv-sw takes between 2 and {MOST_CELLS} cells, not {self.cells}.")
+
+    @cached_property
+    def window(self) -> Window:
+        epsilon = self.epsilon if self.split == "tight" else self.epsilon / 2
+        return window(self.cells, max(1, int(bandwidth(epsilon) * self.cells)), epsilon)
+
+    @cached_property
+    def fake_threshold(self) -> int:
+        """In how many of RESOLUTION draws a key that was not sampled speaks."""
+        return tightest(self._ratio, self.epsilon, 1, RESOLUTION // 2)
+
+    @property
+    def fake(self) -> Fraction:
+        return Fraction(self.fake_threshold, RESOLUTION)
+
+    @property
+    def ratio(self) -> Ratio:
+        return self._ratio(self.fake_threshold)
+
+    def _ratio(self, threshold: int) -> Fraction:
+        fake, channel = Fraction(threshold, RESOLUTION), self.window.channel
+        likely, unlikely = (SEEN * share * channel.outputs / fake for share in (channel.hit, channel.miss))
+        return vector_ratio(likely, unlikely, SEEN / (1 - fake))
+
+    @property
+    def factor(self) -> Table:
+        """What one key says (nothing, or a cell) if it is not sampled, or sampled with each cell; large, for labs."""
+        channel, places = self.window.channel, range(self.window.outputs)
+        cold = 2 * channel.total * self.fake_threshold
+        silent, unit = RESOLUTION * channel.total * channel.outputs, RESOLUTION * channel.outputs
+        rows = [
+            tuple(unit * (channel.high if input <= place < input + channel.marked else channel.low) for place in places)
+            for input in range(self.cells)
+        ]
+        return Table(((2 * silent - cold * len(places), *[cold] * len(places)), *((silent, *row) for row in rows)))
+
+    @property
+    def codec(self) -> LabelledKeys:
+        return LabelledKeys(self.schema.d, self.window.outputs, self.fake)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {**super().sizes, "cells": self.cells}
+
+    def reduced(self) -> Self:
+        return replace(self._with_keys(REDUCED_KEYS), cells=min(self.cells, REDUCED_CELLS))
+
+    def every_record(self) -> Iterable[Pairs]:
+        """Every set of keys with both ends and the middle: at up to three cells, all others are mixtures."""
+        for values in product((None, -GRID, 0, GRID), repeat=self.schema.d):
+            yield [(key, value) for key, value in enumerate(values) if value is not None]
+        yield [(0, GRID // 3)]
+
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        sampled = self.encoder.draw(pairs, coins)
+        hot, value = sampled if sampled is not None else (-1, 0)
+        return tuple(
+            key * self.window.outputs + self._cell(value if key == hot else None, coins)
+            for key in range(self.schema.d)
+            if coins.chance(RESOLUTION // 2 if key == hot else self.fake_threshold, RESOLUTION)
+        )
+
+    def _cell(self, value: int | None, coins: Coins) -> int:
+        if value is None:
+            return coins.below(self.window.outputs)
+        return self.window.draw(round_to(value, self.cells - 1, coins), coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        keys, values = self.encoder.draw_many(records, coins)
+        own = self.window.draw_many(round_many(values, self.cells - 1, coins), coins)
+        thresholds = RESOLUTION // 2, self.fake_threshold
+        return perturb_labels(keys, own, self.schema.d, self.window.outputs, *thresholds, coins)
+
+    def hot_counts(self, records: Records, coins: Coins) -> NDArray[np.int64]:
+        """Draws everybody's sampled pair: per key, how many people go through each row of ``factor``."""
+        keys, values = self.encoder.draw_many(records, coins)
+        states = 1 + round_many(values, self.cells - 1, coins)
+        return count_states(keys, states, 1 + self.cells, self.schema.d)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (self.window.outputs, self.schema.d)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return count_labels(payloads, self.window.outputs)
+
+    @cached_property
+    def response(self) -> Response:
+        """Q is whether a key speaks, T twice the distance of its cell from the middle (0 for silence).
+
+        A holder's E[T²] grows with the square of the value; here it is the largest, as before anybody reports.
+        """
+        gain, noise, radius = self.window.gain, self.window.noise, self.window.radius
+        signed = SEEN * gain * 2 * radius
+        sampled = Moments(SEEN, SEEN, signed, 4 * SEEN * (noise + gain * radius**2), signed)
+        stranger = Moments(self.fake, self.fake, signed_square=self.fake * Fraction(self.window.outputs**2 - 1, 3))
+        return Response(sampled.mixed(self.inclusion, stranger), stranger)
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        counts, n = self._own(tally), tally.reports
+        steps = 2 * np.arange(self.window.outputs) - (self.window.outputs - 1)
+        asked = np.full(self.schema.d, n, dtype=np.int64)
+        solution = self.response.solve(n, asked, counts.sum(axis=0), steps @ counts, population)
+        square = (steps**2 @ counts) / max(n, 1)
+        variance = self._variance(solution, square, n, population)
+        spread = solution.spread._replace(product=variance)
+        return replace(solution, spread=spread).estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=n,
+            asked=asked,
+            confidence=confidence,
+            population=population,
+        )
+
+    def _variance(self, solution: Solution, square: Floats, n: int, population: bool) -> Floats:
+        """Variance of the estimates of f·m from the recorded mean square of T.
+
+        For a sample it is (E[T²] - E[T]²)/n. For fixed people it is E[T²] less the mean square of everybody's own
+        E[T], and the values' mean square follows from E[T²] too; where that is unsure, the smallest is taken.
+        """
+        signed = float(self.response.holder.signed)
+        if population:
+            between = (signed * solution.product) ** 2
+        else:
+            share = np.clip(solution.frequency, 1 / max(n, 1), 1)
+            own, other = (float(one.signed_square) for one in (self.response.holder, self.response.stranger))
+            per_value = float(4 * SEEN * self.inclusion * self.window.gain * self.window.radius**2)
+            least = np.clip(solution.product / share, -1, 1) ** 2
+            rounding = 1 / float(2 * self.window.radius) ** 2  # the most that rounding to a cell adds to a square
+            values = 1 + ((square - (1 - share) * other) / share - own) / per_value - rounding
+            between = share * signed**2 * np.clip(values, least, 1)
+        return np.maximum(square - between, 0) / (max(n, 1) * signed**2)
+
+    # -- distributions ------------------------------------------------------------------------------------------
+
+    def distribution(self, tally: Tally, key: str | int | None = None, method: Literal["em", "ems"] = "em") -> Floats:
+        """How the values of a key are distributed over ``cells`` equidistant points; [d, cells] if no key is given.
+
+        By EM with the fakes as a component of known law and weight: nothing is subtracted, nothing is negative.
+        """
+        counts = self._own(tally).T
+        if method not in ("em", "ems"):
+            raise MechanismError("estimate/method", f"Distributions come by em or ems, not {method!r}.")
+        if key is not None:
+            place = self.schema.index(key)
+            if place is None:
+                raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
+            counts = counts[[place]]
+        channel, fake = self.window.channel, float(self.fake)
+        speaking = counts.sum(axis=1) / max(tally.reports, 1)
+        sampled = np.clip((speaking - fake) / float(SEEN - self.fake), 0, 1)
+        weight = (1 - sampled) * fake / (sampled * float(SEEN) + (1 - sampled) * fake)
+        uniform = np.full(channel.outputs, 1 / channel.outputs)
+        # Smoothing never converges to the likeliest distribution: it has to be stopped while it still gains.
+        tolerance = 1e-3 * (channel.high / channel.low if method == "em" else 1)
+        shares = window_em(
+            counts,
+            float(channel.hit),
+            float(channel.miss),
+            channel.marked,
+            (weight, uniform),
+            tolerance=tolerance,
+            smooth=method == "ems",
+        )
+        return shares if key is None else shares[0]
+
+    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
+        """The distribution by EM times the frequency, over the cells between neighbouring points; errors unknown.
+
+        A value between two points was rounded to one of them, so a point's share belongs half to either side.
+        """
+        frequency = np.clip(self.estimate(tally).frequency.values, 0, 1)
+        shares = self.distribution(tally)
+        mass = (shares[:, :-1] + shares[:, 1:]) / 2
+        mass[:, 0] += shares[:, 0] / 2
+        mass[:, -1] += shares[:, -1] / 2
+        mass *= frequency[:, None]
+        return Histogram(self.schema, mass, np.full_like(mass, np.nan), tally.reports)

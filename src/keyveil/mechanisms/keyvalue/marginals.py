@@ -1,0 +1,230 @@
+"""Marginals: the cell of one public set of a few keys, through a frequency oracle (after CALM, Zhang et al. 2018).
+
+A report tells at once which of the keys are held and the signs of their values, so any question about ``size`` keys
+can be asked later. There are many sets, so each gets few reports: for presences of pairs among many keys ``moments``
+needs far fewer people. Derivation: docs/mechanisms/marginals.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import combinations
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.bits import Codec
+from keyveil.core.channels import Ratio
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import exp_floor
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Estimates
+from keyveil.core.public import public_index, public_indices, public_words_covering
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.categorical.base import FrequencyOracle
+from keyveil.mechanisms.categorical.grr import GRR
+from keyveil.mechanisms.categorical.unary import OUE
+from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
+from keyveil.mechanisms.keyvalue.base import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.keyvalue.cells import answer_from_cells, pooled
+from keyveil.mechanisms.keyvalue.ioh import ABSENT, MINUS, PLUS
+from keyveil.mechanisms.keyvalue.one_key import one_of
+from keyveil.mechanisms.keyvalue.questions import Answers, Floats, Question, share, solution, total
+from keyveil.mechanisms.keyvalue.ranks import Ints, unrank_sets
+
+ORACLES: dict[str, type[FrequencyOracle]] = {"grr": GRR, "oue": OUE}
+MOST_COUNTS = 1 << 23  # 64 MB
+
+
+@dataclass(frozen=True)
+class Marginals(KeyValue):
+    """One report about the cell of a public set of ``size`` keys; the sets are all there are, or ``members`` of them.
+
+    Fewer members give each more reports, but leave some sets of keys out. ``oracle``: grr below 3·e^ε + 2 cells, else
+    oue, unless it is given.
+    """
+
+    size: int = 2
+    members: int | None = None
+    oracle: str | None = None
+
+    name: ClassVar[str] = "marginals"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.members is None:
+            object.__setattr__(self, "members", self.every)
+        if self.oracle is None:
+            few = 3**self.size < 3 * exp_floor(self.epsilon) + 2
+            object.__setattr__(self, "oracle", "grr" if few else "oue")
+
+    def validate(self) -> None:
+        d = self.schema.d
+        if not 1 <= self.size <= d:
+            raise MechanismError("mechanism/option", f"marginals take a size from 1 to {d} keys, not {self.size}.")
+        members, least = self.every if self.members is None else self.members, -(-d // self.size)
+        if not least <= members <= self.every:
+            raise MechanismError(
+                "mechanism/option",
+                f"marginals of {self.size} out of {d} keys take from {least} to {self.every} members, not {members}.",
+            )
+        if members * (1 + 3**self.size) > MOST_COUNTS:
+            raise MechanismError(
+                "mechanism/too-many-keys",
+                f"{members:,} members with {3**self.size} cells each are too many to count; take fewer members.",
+            )
+        if self.oracle is not None:
+            one_of(self.name, "oracle", self.oracle, tuple(ORACLES))
+
+    @property
+    def every(self) -> int:
+        """How many sets of keys there are."""
+        return math.comb(self.schema.d, self.size)
+
+    @cached_property
+    def family(self) -> Ints:
+        """The sets of keys that reports are about [members, size], each rising."""
+        assert self.members is not None
+        if self.members == self.every:
+            return unrank_sets(np.arange(self.members), self.size, self.schema.d)
+        return balanced_family(self.schema.d, self.size, self.members)
+
+    @cached_property
+    def inner(self) -> FrequencyOracle:
+        assert self.oracle is not None
+        return ORACLES[self.oracle](Schema(keys=3**self.size), self.epsilon)
+
+    @property
+    def ratio(self) -> Ratio:
+        return self.inner.ratio
+
+    @property
+    def codec(self) -> Codec:
+        return self.inner.codec
+
+    def every_word(self) -> list[int]:
+        return public_words_covering(len(self.family))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"keys": self.schema.d, "size": self.size}
+
+    def reduced(self) -> Self:
+        size = min(self.size, 2 if self.oracle == "grr" else 1)  # as many unary reports as there are sets of cells
+        if self.schema.d <= REDUCED_KEYS and self.size == size:
+            return self
+        return replace(self, schema=Schema(keys=min(self.schema.d, REDUCED_KEYS)), size=size, members=None)
+
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        held, cell = dict(pairs), 0
+        for key in self.family[public_index(word, len(self.family))].tolist():
+            digit = (PLUS if is_positive(held[key], coins) else MINUS) if key in held else ABSENT
+            cell = 3 * cell + digit
+        return self.inner.respond([(cell, 0)], word, coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        asked, cells = self.family[self._asked(words)], np.zeros(records.n, dtype=np.int64)
+        for keys in asked.T:
+            held, values = values_of(records, keys)
+            signs = np.where(are_positive(values, coins), PLUS, MINUS)
+            cells = 3 * cells + np.where(held, signs, ABSENT)
+        true = cells.astype(np.int32)
+        one_cell = Records(np.arange(records.n + 1, dtype=np.int64), true, np.zeros_like(true), self.inner.schema.d)
+        return self.inner.respond_many(one_cell, words, coins)
+
+    def _asked(self, words: NDArray[np.uint64]) -> Ints:
+        return public_indices(words, len(self.family))
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        """For every member the reports, then the supports of its cells."""
+        return (len(self.family), 1 + 3**self.size)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        members, cells = self._asked(words), 3**self.size
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
+        counts[:, 0] = np.bincount(members, minlength=len(counts))
+        if self.oracle == "grr":
+            seen = np.bincount(members * cells + payloads, minlength=len(counts) * cells)
+            counts[:, 1:] = seen.reshape(len(counts), cells)
+            return counts
+        for cell in range(cells):
+            supports = payloads[:, cell // 64] >> np.uint64(cell % 64) & np.uint64(1)
+            counts[:, 1 + cell] = np.bincount(members[supports == 1], minlength=len(counts))
+        return counts
+
+    def shares(self, tally: Tally) -> Floats:
+        """Unbiased shares of the cells of every member [members, 3^size]; NaN where there are no reports."""
+        counts, response = self._own(tally), self.inner.response
+        own, fake = float(response.holder.support), float(response.stranger.support)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result: Floats = (counts[:, 1:] / counts[:, :1] - fake) / (own - fake)
+        return result
+
+    def covering(self, keys: Ints) -> Ints:
+        """How many members hold all keys of each row."""
+        ones = np.zeros(self.tally_shape, dtype=np.int64)
+        ones[:, 0] = 1
+        return pooled(self.family, ones, keys)[:, 0]
+
+    def answer(self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False) -> Answers:
+        most = max(len(question.places) for question in questions)
+        if most > self.size:
+            raise MechanismError(
+                "question/order",
+                f"marginals of size {self.size} cannot answer a question about {most} keys together; "
+                f"marginals with size={most} or moments with order={most} could.",
+            )
+        counts = self._own(tally)
+        return answer_from_cells(self.inner, self.family, counts, keys, questions, tally.reports, population)
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        rows = np.arange(self.schema.d)[:, None]
+        answers = self.answer(tally, rows, [share({0: True}), total(0, {})], population)
+        return solution(answers).estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            asked=answers.asked,
+            confidence=confidence,
+            population=population,
+        )
+
+
+@lru_cache(maxsize=8)
+def balanced_family(d: int, size: int, members: int) -> Ints:
+    """Distinct sets of keys, chosen greedily: the least used key, then those that met the chosen ones least often.
+
+    Everybody finds the same family, without a seed. All keys are in it, and pairs meet nearly equally often. Where that
+    leads to a set that was chosen before, the first one that was not is taken.
+    """
+    together, used = np.zeros((d, d), dtype=np.int64), np.zeros(d, dtype=np.int64)
+    family: dict[tuple[int, ...], None] = {}
+    every = combinations(range(d), size)
+    while len(family) < members:
+        chosen: list[int] = []
+        for _ in range(size):
+            burden = together[chosen].sum(axis=0) * (members * size + 1) + used
+            burden[chosen] = np.iinfo(np.int64).max
+            chosen.append(int(burden.argmin()))
+        if tuple(sorted(chosen)) in family:
+            chosen = list(next(one for one in every if one not in family))
+        used[chosen] += 1
+        together[np.ix_(chosen, chosen)] += 1
+        family[tuple(sorted(chosen))] = None
+    result = np.array(list(family), dtype=np.int64)
+    result.setflags(write=False)
+    return result

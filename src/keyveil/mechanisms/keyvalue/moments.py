@@ -1,0 +1,218 @@
+"""Sign moments: one bit a report about one public product of presences and at most one value (a Walsh transform).
+
+All questions about up to ``order`` keys together are sums of a few such moments, so conditional frequencies and means
+stay within reach for hundreds of keys, where a report about cells would drown. Derivation: docs/mechanisms/moments.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, combinations
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.bits import Symbol
+from keyveil.core.channels import Ratio, Table, randomised_response
+from keyveil.core.coins import Coins
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.core.schema import GRID, Schema
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
+from keyveil.mechanisms.keyvalue.base import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.keyvalue.coefficients import NONE, UNIT, Coefficients, Family, families
+from keyveil.mechanisms.keyvalue.questions import Answers, Floats, Question, of_these_people, share, solution, total
+from keyveil.mechanisms.keyvalue.ranks import Ints
+
+MOST_COEFFICIENTS = 1 << 22  # their counts fit into 64 MB
+LAWS = ("optimum", "uniform")
+
+
+@dataclass(frozen=True)
+class Moments(KeyValue):
+    """The sign of one moment's product, through randomised response with the whole ε.
+
+    ``order`` is the number of keys that a question may speak about. ``law`` divides the reports among the families of
+    moments: optimum for questions about ``order`` keys, uniform, or integer weights of a member of each family in
+    order ("4,1,4,1": θ of one and of two keys, then μ alone and with one more key). Without ``values`` only presences
+    are asked for, which triples the reports about them.
+    """
+
+    order: int = 2
+    law: str = "optimum"
+    values: bool = True
+
+    name: ClassVar[str] = "moments"
+
+    def validate(self) -> None:
+        d = self.schema.d
+        if not 1 <= self.order <= d:
+            raise MechanismError("mechanism/option", f"moments take an order from 1 to {d} keys, not {self.order}.")
+        count = sum(family.count(d) for family in self.families)
+        if count > MOST_COEFFICIENTS:
+            raise MechanismError(
+                "mechanism/too-many-keys",
+                f"moments of order {self.order} over {d} keys are {count:,} coefficients; take a lower order.",
+            )
+        if self.coefficients.total > 1 << 32:
+            raise MechanismError("mechanism/option", f"The weights {self.law!r} of moments are too large.")
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return families(self.order, self.values)
+
+    @cached_property
+    def coefficients(self) -> Coefficients:
+        if self.law == "uniform":
+            weights = [UNIT] * len(self.families)
+        elif self.law == "optimum":
+            weights = [family.optimum(self.schema.d, self.order) for family in self.families]
+        else:
+            weights = _weights(self.law, len(self.families))
+        return Coefficients(self.schema.d, self.families, tuple(weights))
+
+    @cached_property
+    def channel(self) -> Table:
+        return randomised_response(self.epsilon)
+
+    @property
+    def ratio(self) -> Ratio:
+        return self.channel.ratio
+
+    @property
+    def codec(self) -> Symbol:
+        return Symbol(2)
+
+    def every_word(self) -> Iterator[int]:
+        return self.coefficients.words()
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"keys": self.schema.d, "order": self.order}
+
+    def reduced(self) -> Self:
+        if self.schema.d <= REDUCED_KEYS:
+            return self
+        order = min(self.order, REDUCED_KEYS)
+        law = self.law if order == self.order else "uniform"
+        return replace(self, schema=Schema(keys=REDUCED_KEYS), order=order, law=law)
+
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        valued, keys = self.coefficients.keys(self.coefficients.drawn(np.array([word], dtype=np.uint64)))
+        held = dict(pairs)
+        signal = GRID if valued[0] == NONE else held.get(int(valued[0]), 0)  # who lacks the key tosses a fair coin
+        for key in keys[0].tolist():
+            signal = -signal if key in held else signal
+        return self.channel.draw(is_positive(signal, coins), coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        valued, keys = self.coefficients.keys(self.coefficients.drawn(words))
+        _, values = values_of(records, np.maximum(valued, 0))
+        signals = np.where(valued == NONE, GRID, values).astype(np.int32)
+        for column in keys.T:
+            held, _ = values_of(records, np.maximum(column, 0))
+            signals = np.where(held & (column != NONE), -signals, signals)
+        return self.channel.draw_many(are_positive(signals, coins).astype(np.int64), coins)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (2, self.coefficients.count)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        count = self.coefficients.count
+        cells = payloads * count + self.coefficients.drawn(words)
+        return np.bincount(cells, minlength=2 * count).reshape(self.tally_shape)
+
+    def moment(self, tally: Tally, ids: Ints | None = None) -> tuple[Floats, Floats, Ints]:
+        """Unbiased moments (all, or those with these ids), their variances for a sample of people, and the reports.
+
+        Reports about different moments come from different people, so the moments of a sample are independent.
+        """
+        counts = self._own(tally) if ids is None else self._own(tally)[:, ids]
+        asked, gain = counts.sum(axis=0), float(2 * self.channel.probability(1, 1) - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moments = (counts[1] - counts[0]) / (gain * asked)
+            variance = (gain**-2 - np.clip(np.nan_to_num(moments), -1, 1) ** 2) / asked
+        return moments, np.where(asked > 0, variance, np.nan), asked
+
+    def answer(self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False) -> Answers:
+        """Answers as sums of moments: P[x_Q = β] = 2^-|Q| Σ_{B ⊆ Q} ∏_{i ∈ B} (1 - 2β_i) θ_B, with values likewise."""
+        self._refuse(questions)
+        weights = [_weights_of(question) for question in questions]
+        terms = sorted(set(chain.from_iterable(weights)), key=str)
+        matrix = np.array([[own.get(term, 0.0) for term in terms] for own in weights])
+        columns = [self._column(tally, keys, term) for term in terms]
+        values, variance, asked = (np.array(part).T for part in zip(*columns, strict=True))
+        answered = values @ matrix.T
+        covariance: Floats = np.einsum("it,rt,jt->rij", matrix, variance, matrix)
+        if not population:
+            covariance = of_these_people(questions, answered, covariance, tally.reports)
+        return Answers(answered, covariance, asked.min(axis=1))
+
+    def _column(self, tally: Tally, keys: Ints, term: Term) -> tuple[Floats, Floats, Ints]:
+        place, subset = term
+        if place is None and not subset:
+            ones = np.ones(len(keys))
+            return ones, 0 * ones, np.full(len(keys), tally.reports, dtype=np.int64)
+        ids = self.coefficients.ids(keys[:, list(subset)], None if place is None else keys[:, place])
+        return self.moment(tally, ids)
+
+    def _refuse(self, questions: Sequence[Question]) -> None:
+        most = max(len(question.places) for question in questions)
+        if most > self.order:
+            raise MechanismError(
+                "question/order",
+                f"moments of order {self.order} cannot answer a question about {most} keys together; "
+                f"moments with order={most} or marginals with size={most} could.",
+            )
+        if not self.values and any(question.value is not None for question in questions):
+            raise MechanismError(
+                "question/no-values", "moments without values know presences only; moments with values know means."
+            )
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        frequency, product = share({0: True}), total(0, {})
+        questions = [frequency, product] if self.values else [frequency]
+        answers = self.answer(tally, np.arange(self.schema.d)[:, None], questions, population)
+        return solution(answers).estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            asked=answers.asked,
+            confidence=confidence,
+            population=population,
+            no_mean=None if self.values else "moments without values give no means; with values they do.",
+        )
+
+
+Term = tuple[int | None, tuple[int, ...]]  # the place of the value, if any, and the places of B
+
+
+def _weights_of(question: Question) -> dict[Term, float]:
+    """How much each moment counts in the answer."""
+    held, places = dict(question.held), [place for place, _ in question.held]
+    subsets = chain.from_iterable(combinations(places, size) for size in range(len(places) + 1))
+    scale = 2.0 ** -len(places)
+    return {(question.value, one): scale * (-1.0) ** sum(held[place] for place in one) for one in subsets}
+
+
+def _weights(law: str, count: int) -> list[int]:
+    parts = law.split(",")
+    if len(parts) != count or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise MechanismError(
+            "mechanism/option",
+            f"moments take the law {' or '.join(LAWS)} or {count} positive whole numbers with commas, not {law!r}.",
+        )
+    return [int(part) for part in parts]

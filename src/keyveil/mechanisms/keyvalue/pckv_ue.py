@@ -1,0 +1,108 @@
+"""PCKV-UE: every key says plus, minus or nothing; the sampled one leans to its truth (Gu et al. 2020).
+
+Best where people hold one pair each and means matter; with more pairs the set responses have far less variance.
+Derivation: docs/mechanisms/pckv-ue.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.channels import Product, Ratio, Table
+from keyveil.core.codes import SignedKeys
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import RESOLUTION, lie_threshold, tightest
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.kernels.vectors import count_signs, perturb_signs
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.keyvalue.sampled import PCKV, Rates, count_states, vector_ratio
+
+COLD, MINUS, PLUS = range(3)
+
+
+@dataclass(frozen=True)
+class PCKVUE(PCKV):
+    """The sampled key speaks with probability 1/2, any other as rarely as ε allows and with a fair sign.
+
+    The sampled one tells its sign like randomised response with ε; ``split="paper"`` gives ε/2 each to presence and
+    sign, which does not use up ε.
+    """
+
+    name: ClassVar[str] = "pckv-ue"
+
+    @cached_property
+    def factor(self) -> Table:
+        """What one key says (nothing, minus, plus) if it is not sampled, or sampled with minus or with plus."""
+        if self.split == "paper":
+            return _factor(lie_threshold(self.epsilon / 2), lie_threshold(self.epsilon / 2))
+        lie = lie_threshold(self.epsilon)
+        return _factor(lie, tightest(lambda fake: _ratio(_factor(lie, fake)), self.epsilon, 1, RESOLUTION // 2))
+
+    @cached_property
+    def channel(self) -> Product:
+        return Product(self.factor, self.schema.d)
+
+    @property
+    def ratio(self) -> Ratio:
+        return _ratio(self.factor)
+
+    @property
+    def rates(self) -> Rates:
+        seen, fake = (1 - self.factor.probability(state, 0) for state in (PLUS, COLD))
+        return Rates(seen, fake, self.factor.probability(PLUS, PLUS) / seen)
+
+    @property
+    def codec(self) -> SignedKeys:
+        return SignedKeys(self.schema.d, share=self.rates.fake)
+
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        sampled, states = self.encoder.draw(pairs, coins), [COLD] * self.schema.d
+        if sampled is not None:
+            states[sampled[0]] = MINUS + self.labels.draw(sampled[1], coins)
+        said = self.channel.draw(states, coins)
+        return tuple(2 * key + sign - MINUS for key, sign in enumerate(said) if sign)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        keys, values = self.encoder.draw_many(records, coins)
+        true = self.labels.draw_many(values, coins) == 1
+        lies = coins.chance_many(self.factor.weights[PLUS][MINUS], RESOLUTION, records.n)
+        return perturb_signs(keys, true ^ lies, self.schema.d, RESOLUTION // 2, self.factor.weights[COLD][PLUS], coins)
+
+    def hot_counts(self, records: Records, coins: Coins) -> NDArray[np.int64]:
+        """Draws everybody's sampled pair: per key, how many people go through each row of ``factor``, [3, d]."""
+        keys, values = self.encoder.draw_many(records, coins)
+        return count_states(keys, MINUS + self.labels.draw_many(values, coins), 3, self.schema.d)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (2, self.schema.d)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return count_signs(payloads, self.schema.d)
+
+    def votes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        return counts
+
+
+def _factor(lie: int, fake: int) -> Table:
+    """Weights out of 2 · RESOLUTION: a sampled pair speaks half the time, any other key in ``fake`` of RESOLUTION."""
+    true, silent = RESOLUTION - lie, RESOLUTION
+    return Table(((2 * (RESOLUTION - fake), fake, fake), (silent, true, lie), (silent, lie, true)))
+
+
+def _ratio(factor: Table) -> Fraction:
+    silent, unlikely, likely = (
+        Fraction(own, other) for own, other in zip(factor.weights[PLUS], factor.weights[COLD], strict=True)
+    )
+    return vector_ratio(likely, unlikely, silent)

@@ -1,0 +1,122 @@
+"""PrivKV: the presence of one key through randomised response, and a sign from all who claim it (Ye et al. 2019).
+
+Somebody who lacks the key but claims it makes up a sign: fair, or of a public ``fake_mean``. Published with ε/2 for the
+key and ε/2 for the value, which spends less than ε; the tight split uses all of it (errata A3). KVUE is more accurate
+still. Derivation: docs/mechanisms/privkv.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from keyveil.core.channels import Table
+from keyveil.core.epsilon import RESOLUTION, levels, lie_threshold
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Column, Estimates
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.keyvalue.one_key import OneKey, exact_table, one_of, sign_law
+from keyveil.mechanisms.keyvalue.ratios import CLIPPED, SHRUNK, biased_means
+from keyveil.mechanisms.responses import INSUFFICIENT, Floats
+
+SPLITS = ("tight", "paper")
+ESTIMATORS = ("unbiased", "published", "iterated")
+
+
+@dataclass(frozen=True)
+class PrivKV(OneKey):
+    """The presence of one key is told with probability p₁, and the sign of its value with probability p₂.
+
+    ``estimator`` decides about means only: "unbiased" (PrivKV-A), "published" (pulled towards the fake mean) or
+    "iterated" (the published one improved by so many virtual ``iterations``; infinitely many are PrivKV-A).
+    """
+
+    split: str = "tight"
+    estimator: str = "unbiased"
+    fake_mean: Fraction = Fraction(0)
+    iterations: int = 6
+
+    name: ClassVar[str] = "privkv"
+    readings: ClassVar[frozenset[str]] = frozenset({"estimator", "iterations"})
+
+    def validate(self) -> None:
+        one_of(self.name, "split", self.split, SPLITS)
+        one_of(self.name, "estimator", self.estimator, ESTIMATORS)
+        if abs(self.fake_mean) > 1:
+            raise MechanismError("mechanism/option", f"privkv takes a fake mean from -1 to 1, not {self.fake_mean}.")
+        if self.split == "tight" and abs(self.fake_mean) == 1:
+            raise MechanismError(
+                "mechanism/option",
+                "With an extreme fake mean the tight split leaves nothing for keys; take split=paper.",
+            )
+        if self.iterations < 1:
+            raise MechanismError("mechanism/option", f"privkv takes at least one iteration, not {self.iterations}.")
+
+    @cached_property
+    def truths(self) -> tuple[Fraction, Fraction]:
+        """The probabilities p₁ and p₂ with which presence and sign are told truthfully.
+
+        The worst report of the tight split is the right sign of a holder against the rarer one of a liar: the sign
+        takes ε, and presence what is left, p₁/(1 - p₁) = ((A + B) - (A - B)·|fake mean|) / 2B.
+        """
+        if self.split == "paper":
+            truth = 1 - Fraction(lie_threshold(self.epsilon / 2), RESOLUTION)
+            return truth, truth
+        high, low = levels(self.epsilon)
+        odds = (high + low - (high - low) * abs(self.fake_mean)) / (2 * low)
+        return odds / (1 + odds), Fraction(high, high + low)
+
+    @cached_property
+    def channel(self) -> Table:
+        presence, sign = self.truths
+        fakes = sign_law(sign, self.fake_mean)
+        absent = (presence, *((1 - presence) * share for share in fakes))
+        holders = ((1 - presence, *(presence * share for share in sign_law(sign, Fraction(end)))) for end in (-1, 1))
+        return exact_table((absent, *holders))
+
+    @property
+    def supports(self) -> Sequence[int]:
+        return (0, 1, 1)
+
+    @property
+    def signs(self) -> Sequence[int]:
+        return (0, -1, 1)
+
+    # -- means as published -------------------------------------------------------------------------------------
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        estimates = super().estimate(tally, confidence, population)
+        if self.estimator == "unbiased":
+            return estimates
+        mean = self._mixed_means(tally)
+        if self.estimator == "iterated":
+            return replace(estimates, mean=self._iterated(mean, estimates))
+        flag = np.where(np.abs(mean) > 1, CLIPPED, SHRUNK)
+        return replace(estimates, mean=biased_means(self.schema, np.clip(mean, -1, 1), flag))
+
+    def _mixed_means(self, tally: Tally) -> Floats:
+        """The mean sign of all who seem to hold a key, liars included, freed of the noise of signs."""
+        _, minus, plus = self._own(tally)
+        told, keep = minus + plus, float(2 * self.truths[1] - 1)
+        mean: Floats = np.where(told > 0, (plus - minus) / (keep * np.maximum(told, 1)), np.nan)
+        return mean
+
+    def _iterated(self, mean: Floats, estimates: Estimates) -> Column:
+        """Each virtual round removes the share θ of liars once more: bias θᶜ·(fake mean - mean) after c rounds.
+
+        A frequency that cannot be told from zero would make θ reach one and the sum explode, so it is floored.
+        """
+        presence, fake = float(self.truths[0]), float(self.fake_mean)
+        seen = estimates.frequency
+        floor = np.maximum(1 / np.maximum(estimates.asked, 1), np.nan_to_num(2 * seen.se))
+        frequency = np.clip(np.nan_to_num(seen.values), np.minimum(floor, 1), 1)
+        holders, liars = frequency * presence, (1 - frequency) * (1 - presence)
+        share = liars / (holders + liars)
+        values = fake + (mean - fake) * (1 - share**self.iterations) / (1 - share)
+        flag = np.select([seen.values < floor, seen.values > 1], [INSUFFICIENT, CLIPPED], SHRUNK)
+        return biased_means(self.schema, values, flag)

@@ -1,0 +1,109 @@
+"""SSR: a set of symbols that meets what a person holds e^ε times as readily as one that does not.
+
+The subset mechanism for sets, lifted to pairs of key and label; the default for up to some thousand keys. Dummies
+fill up small records before the draw and are not sent. Derivation: docs/mechanisms/ssr.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.channels import Ratio, Subset, subset
+from keyveil.core.codes_subset import RealMembers
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import exp_floor
+from keyveil.core.errors import ReportError
+from keyveil.core.report import Payload
+from keyveil.kernels.rice import count_members
+from keyveil.kernels.subsets import count_symbols, draw_subsets
+from keyveil.mechanisms.keyvalue.set_response import REDUCED_PAIRS, BinnedSetResponse, Held, Keys, Odds, refused
+from keyveil.mechanisms.keyvalue.set_sizes import GOALS, subset_size
+
+REDUCED_SIZE = 2
+
+
+@dataclass(frozen=True)
+class SSR(BinnedSetResponse):
+    """Weight e^ε on every subset that meets the held symbols, 1 on every other.
+
+    ``size`` is the number of members; unless given, the one of least variance for the ``goal``: both, frequency, mean.
+    """
+
+    size: int | None = None
+    goal: str = "both"
+
+    name: ClassVar[str] = "ssr"
+
+    def validate(self) -> None:
+        super().validate()
+        if self.goal not in GOALS:
+            raise refused(f"ssr takes the goal both, frequency or mean, not {self.goal!r}.")
+        if self.size is None:
+            labels, e = self.labels.count, float(exp_floor(self.epsilon))
+            object.__setattr__(self, "size", subset_size(self.schema.d, labels, self.max_pairs, e, self.goal))
+        if not 1 <= self.members < self.symbols:
+            raise refused(f"ssr takes a size from 1 to {self.symbols - 1}, not {self.size}.")
+
+    @property
+    def members(self) -> int:
+        """How many symbols are drawn, dummies included."""
+        assert self.size is not None
+        return self.size
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {**super().sizes, "size": self.members}
+
+    @cached_property
+    def channel(self) -> Subset:
+        return subset(self.symbols + self.max_pairs, self.members, held=self.max_pairs, epsilon=self.epsilon)
+
+    @property
+    def ratio(self) -> Ratio:
+        return self.channel.ratio
+
+    @cached_property
+    def codec(self) -> RealMembers:
+        return RealMembers(self.symbols, self.members, self.max_pairs)
+
+    def answer(self, held: list[int], word: int, coins: Coins) -> Payload:
+        dummies = range(self.symbols, self.symbols + self.max_pairs - len(held))
+        return tuple(symbol for symbol in self.channel.draw([*held, *dummies], coins) if symbol < self.symbols)
+
+    def answer_many(self, held: Held, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        padded = np.empty((held.n, self.max_pairs), dtype=np.int64)
+        padded[:] = self.symbols + np.arange(self.max_pairs)
+        padded[held.owners, held.places] = held.symbols
+        hits = coins.choose_many(self.channel.hit_weights, held.n)
+        return draw_subsets(padded, hits, self.channel.symbols, self.members, coins)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return self.by_label(count_symbols(payloads, self.channel.symbols))
+
+    def fold_wire(self, data: bytes | bytearray | memoryview, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Counts of encoded payloads that lie end to end: number i is ``data[offsets[i]:offsets[i + 1]]``."""
+        octets = np.frombuffer(data, dtype=np.uint8)
+        counts, malformed = count_members(octets, offsets, self.codec)
+        if malformed >= 0:
+            raise ReportError("report/malformed", f"Payload {malformed} is not one that a device could have sent.")
+        return self.by_label(counts)
+
+    @cached_property
+    def odds(self) -> Sequence[tuple[Keys, Odds]]:
+        channel = self.channel
+        return [(slice(None), Odds(channel.own, channel.other, channel.own_and_other, channel.two_others))]
+
+    def reduced(self) -> Self:
+        return replace(
+            self,
+            schema=self.few_keys,
+            max_pairs=min(self.max_pairs, REDUCED_PAIRS),
+            bins=self.few_bins,
+            size=min(self.members, REDUCED_SIZE),
+        )

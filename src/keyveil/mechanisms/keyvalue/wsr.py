@@ -1,0 +1,144 @@
+"""WSR: one symbol of all pairs of key and label, or nothing; what a person holds weighs e^ε times as much.
+
+For few keys, and the one member of the family with fairness weights: a key of larger public weight is measured more
+precisely, at the expense of the others. Derivation: docs/mechanisms/wsr.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.bits import Symbol
+from keyveil.core.channels import Ratio
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import levels
+from keyveil.core.report import Payload
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.keyvalue.base import REDUCED_KEYS
+from keyveil.mechanisms.keyvalue.set_response import (
+    REDUCED_PAIRS,
+    BinnedSetResponse,
+    Held,
+    Integers,
+    Keys,
+    Odds,
+    refused,
+)
+
+MOST_UNFAIR = 1000  # largest ratio of two weights
+
+
+@dataclass(frozen=True)
+class WSR(BinnedSetResponse):
+    """Weight e^ε β on the symbols that are held, β on the others, the rest of a constant total on the null symbol.
+
+    ``weights`` are the β of the keys, whole numbers; all alike unless given.
+    """
+
+    weights: tuple[int, ...] | None = None
+
+    name: ClassVar[str] = "wsr"
+
+    def validate(self) -> None:
+        super().validate()
+        if self.weights is None:
+            return
+        given: Any = self.weights  # the command line gives text
+        try:
+            weights = tuple(int(weight) for weight in (given.split(",") if isinstance(given, str) else given))
+        except (TypeError, ValueError):
+            raise refused("wsr takes weights that are whole numbers, such as 1,2,5.") from None
+        if len(weights) != self.schema.d or min(weights) < 1:
+            raise refused(f"wsr takes one positive weight for each of the {self.schema.d} keys.")
+        if max(weights) > MOST_UNFAIR * min(weights):
+            raise refused(f"wsr takes weights that differ by a factor of at most {MOST_UNFAIR}.")
+        object.__setattr__(self, "weights", weights)
+
+    # -- channel ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def beta(self) -> Integers:
+        return np.array(self.weights or [1] * self.schema.d, dtype=np.int64)
+
+    @cached_property
+    def reserve(self) -> int:
+        """The most weight that a person can hold."""
+        return int(np.sort(self.beta)[-self.max_pairs :].sum())
+
+    @cached_property
+    def total(self) -> int:
+        high, low = levels(self.epsilon)
+        return low * self.labels.count * int(self.beta.sum()) + high * self.reserve
+
+    @property
+    def ratio(self) -> Ratio:
+        return Fraction(*levels(self.epsilon))
+
+    @property
+    def null(self) -> int:
+        return self.symbols
+
+    @property
+    def codec(self) -> Symbol:
+        return Symbol(self.symbols + 1)
+
+    def answer(self, held: list[int], word: int, coins: Coins) -> Payload:
+        (high, low), labels = levels(self.epsilon), self.labels.count
+        weights = [low * beta for beta in self.beta.tolist() for _ in range(labels)]
+        for symbol in held:
+            weights[symbol] += (high - low) * int(self.beta[symbol // labels])
+        return coins.choose([*weights, self.total - sum(weights)])
+
+    def answer_many(self, held: Held, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        """The same weights in two layers: β on every symbol for everybody, and a layer that only holders fill."""
+        (high, low), labels, n = levels(self.epsilon), self.labels.count, held.n
+        common = coins.choose_many(self.beta.tolist(), n) * labels + coins.below_many(labels, n)
+        bounds = np.concatenate(([0], np.cumsum(self.beta[held.symbols // labels])))
+        starts, stops = bounds[held.offsets[:-1]], bounds[held.offsets[1:]]
+        marks = starts + coins.below_many(self.reserve, n)
+        told = (marks < stops) & coins.chance_many(high - low, high, n)
+        own = np.full(n, self.null, dtype=np.int64)
+        own[told] = held.symbols[np.searchsorted(bounds, marks[told], side="right") - 1]
+        return np.where(coins.chance_many(high * self.reserve, self.total, n), own, common)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (self.symbols + 1,)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return np.bincount(payloads, minlength=self.symbols + 1)
+
+    def supports(self, tally: Tally) -> Integers:
+        return self.by_label(self._own(tally))
+
+    @cached_property
+    def odds(self) -> Sequence[tuple[Keys, Odds]]:
+        high, low = levels(self.epsilon)
+
+        def of(beta: int) -> Odds:
+            return Odds(Fraction(high * beta, self.total), Fraction(low * beta, self.total), Fraction(0), Fraction(0))
+
+        return [(np.flatnonzero(self.beta == beta), of(int(beta))) for beta in np.unique(self.beta)]
+
+    def weight_held(self, tally: Tally) -> float:
+        """The mean weight of what people hold: with all weights 1, their mean number of pairs; from the null count."""
+        (high, low), silent = levels(self.epsilon), int(self._own(tally)[self.null])
+        return float((high * self.reserve - Fraction(silent * self.total, max(tally.reports, 1))) / (high - low))
+
+    def reduced(self) -> Self:
+        return replace(
+            self,
+            schema=self.few_keys,
+            max_pairs=min(self.max_pairs, REDUCED_PAIRS),
+            bins=self.few_bins,
+            weights=self.weights and self.weights[:REDUCED_KEYS],
+        )

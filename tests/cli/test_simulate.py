@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyveil.cli.app import run
+
+Output = pytest.CaptureFixture[str]
+FIELDS = {"mechanism", "epsilon", "users", "keys", "seconds", "bits_per_report", "metrics", "estimates"}
+
+
+@pytest.fixture
+def ratings(tmp_path: Path) -> Path:
+    """A file with columns of its own names; everybody rates fries, some pepsi."""
+    path = tmp_path / "ratings.csv"
+    rows = [f"u{i},fries,{1 + i % 5}" for i in range(600)] + [f"u{i},pepsi,5" for i in range(0, 600, 3)]
+    path.write_text("\n".join(["who,what,stars", *rows]) + "\n")
+    return path
+
+
+COLUMNS = ("--user", "who", "--key", "what", "--value", "stars")
+
+
+def simulated(output: Output, *arguments: str) -> dict[str, Any]:
+    assert run(["simulate", *arguments, "--json"]) == 0
+    document: dict[str, Any] = json.loads(output.readouterr().out)
+    return document
+
+
+def test_a_file_becomes_estimates(ratings: Path, capsys: Output) -> None:
+    document = simulated(capsys, str(ratings), *COLUMNS, "--mechanism", "kvue", "--epsilon", "2", "--seed", "1")
+    assert set(document) >= FIELDS
+    assert (document["users"], document["keys"], document["mechanism"]) == (600, 2, "kvue")
+    rows = {row["key"]: row for row in document["estimates"]}
+    assert rows["fries"]["true_frequency"] == 1 and rows["fries"]["true_mean"] == pytest.approx(3)
+    assert rows["pepsi"]["true_mean"] == 5
+
+
+def test_what_was_not_given_is_said(ratings: Path, capsys: Output) -> None:
+    assert run(["simulate", str(ratings), *COLUMNS, "--mechanism", "pckv-ue", "--epsilon", "2"]) == 0
+    shown, said = capsys.readouterr()
+    assert "from 1 to 5" in said and "range is that of the data" in said and "max_pairs is 2" in said
+    assert "fries" in shown and "Truth against estimates" in shown
+
+
+def test_given_bounds_hold(ratings: Path, capsys: Output) -> None:
+    arguments = ["--mechanism", "kvue", "--epsilon", "2", "--low", "0", "--high", "4", "--seed", "1"]
+    document = simulated(capsys, str(ratings), *COLUMNS, *arguments)
+    rows = {row["key"]: row for row in document["estimates"]}
+    assert rows["pepsi"]["true_mean"] == 4
+
+
+def test_a_seed_fixes_all_but_the_seconds(capsys: Output) -> None:
+    arguments = ("synthetic:linear-s:2000", "--mechanism", "kvue", "--epsilon", "1", "--seed", "4", "--repeats", "2")
+    one, same = (simulated(capsys, *arguments) for _ in range(2))
+    other = simulated(capsys, *arguments, "--threads", "2")
+    for document in (one, same, other):
+        assert document.pop("seconds") > 0
+    assert one == same == other
+
+
+def test_options_reach_the_recipe(capsys: Output) -> None:
+    arguments = ("--mechanism", "kvue", "--epsilon", "1", "--seed", "1")
+    document = simulated(capsys, "synthetic:linear-s:300:size=2,keys=6", *arguments)
+    assert document["keys"] == 6
+    assert sum(row["true_frequency"] for row in document["estimates"]) == pytest.approx(2)
+
+
+def test_options_reach_the_mechanism(capsys: Output) -> None:
+    document = simulated(
+        capsys, "synthetic:linear-s:500", "--mechanism", "kvue", "--epsilon", "1", "--set", "bins=4", "--seed", "1"
+    )
+    assert document["options"]["bins"] == 4
+    assert document["metrics"]["mse_mean"] is None and document["estimates"][0]["mean"] is None
+
+
+def test_the_picture_is_written(tmp_path: Path, capsys: Output) -> None:
+    picture = tmp_path / "new" / "intervals.png"
+    arguments = [
+        "synthetic:linear-s:500",
+        "--mechanism",
+        "kvue",
+        "--epsilon",
+        "1",
+        "--plot",
+        str(picture),
+        "--top",
+        "5",
+    ]
+    assert run(["simulate", *arguments]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.count("│") > 5
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nowhere.csv"],
+        ["nowhere.xlsx"],
+        ["{file}"],  # its columns are called otherwise
+        ["{file}", *COLUMNS, "--low", "5", "--high", "1"],
+        ["{file}", *COLUMNS, "--low", "few"],
+        ["{empty}"],
+        ["synthetic:nobody"],
+        ["synthetic:"],
+        ["synthetic:gauss:many"],
+        ["synthetic:gauss:0"],
+        ["synthetic:linear-s:100:size=many"],
+        ["synthetic:linear-s:100:sizes=2"],
+        ["synthetic:linear-s:100:size=nan"],
+        ["synthetic:gauss:100", "--low", "0"],
+        ["synthetic:linear-s:100", "--set", "nonsense"],
+        ["synthetic:linear-s:100", "--set", "size=3"],
+        ["synthetic:linear-s:100", "--max-pairs", "3"],
+        ["synthetic:linear-s:100", "--epsilon", "x"],
+        ["synthetic:linear-s:100", "--epsilon", "0"],
+        ["synthetic:linear-s:100", "--mechanism", "kvu"],
+        ["synthetic:linear-s:100", "--mechanism", "grr"],  # five keys each are too many for it
+        ["synthetic:linear-s:100", "--repeats", "0"],
+        ["synthetic:linear-s:100", "--seed", "-1"],
+        [],
+    ],
+    ids=" ".join,
+)
+def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], ratings: Path, capsys: Output) -> None:
+    empty = ratings.with_name("empty.csv")
+    empty.write_text("user,key,value\n")
+    given = [one.format(file=ratings, empty=empty) for one in arguments]
+    for option, usual in (("--mechanism", "kvue"), ("--epsilon", "1")):
+        given += [] if option in given else [option, usual]
+    assert run(["simulate", *given]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("keyveil: ") and err.count("\n") == 1
+
+
+def test_an_impossible_picture_is_one_line_too(tmp_path: Path, capsys: Output) -> None:
+    arguments = ["synthetic:linear-s:100", "--mechanism", "kvue", "--epsilon", "1", "--plot", str(tmp_path / "a.xyz")]
+    assert run(["simulate", *arguments]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("keyveil: The picture a.xyz cannot be written")

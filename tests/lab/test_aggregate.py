@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from keyveil.core.records import Records
+from keyveil.core.report import Reports
+from keyveil.core.schema import Schema
+from keyveil.lab import datasets
+from keyveil.lab.aggregate import aggregate, has_aggregate
+from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.categorical.base import Categorical
+from keyveil.mechanisms.categorical.unary import OUE
+from keyveil.mechanisms.registry import create, find, names
+
+D, PEOPLE, REPEATS = 6, 600, 1000
+ALARM = 1e-9  # per comparison; a test makes fewer than 300 of them
+
+# Who must have one: unary encodings, one-key tables, and symbols that are the truth or uniform.
+EXPECTED = {"grr", "sue", "oue", "kvue", "privkv", "f2m", "kvoh", "pckv-ue", "pckv-grr", "kv-sw"}
+
+
+def made(name: str, epsilon: str = "2") -> Mechanism:
+    own = {field.name for field in fields(find(name))}
+    usual = {"max_pairs": 2, "cells": 4, "set_sizes": "2"}
+    options: dict[str, Any] = {option: value for option, value in usual.items() if option in own}
+    return create(name, Schema(keys=D), epsilon, **options)
+
+
+def people(mechanism: Mechanism) -> Records:
+    means = np.linspace(-0.8, 0.6, D)
+    if isinstance(mechanism, Categorical):
+        return datasets.one_key(PEOPLE, np.arange(1.0, D + 1), means, 3).records(mechanism.schema)
+    return datasets.independent(PEOPLE, np.linspace(0.1, 0.7, D), means, 3).records(mechanism.schema)
+
+
+def reported(mechanism: Mechanism, records: Records) -> NDArray[Any]:
+    """Tallies of many collections from the same people, by reports; all are drawn at once."""
+    starts = (records.offsets[:-1] + len(records.keys) * np.arange(REPEATS)[:, None]).reshape(-1)
+    offsets = np.append(starts, len(records.keys) * REPEATS)
+    again = Records(offsets, np.tile(records.keys, REPEATS), np.tile(records.values, REPEATS), records.d)
+    reports = mechanism.perturb_many(again, SeededCoins(5))
+    parts = (slice(start, start + records.n) for start in range(0, len(reports), records.n))
+    return np.array([mechanism.tally(Reports(reports.publics[p], reports.payloads[p])).counts.ravel() for p in parts])
+
+
+def same_law(one: NDArray[Any], other: NDArray[Any]) -> None:
+    """Means of all cells, and the distribution of cells and of random sums of cells, which see their dependence."""
+    spread = np.sqrt((one.var(axis=0) + other.var(axis=0)) / len(one))
+    z = np.abs(one.mean(axis=0) - other.mean(axis=0)) / np.maximum(spread, 1e-9)
+    assert z.max() < stats.norm.isf(ALARM), f"another mean in cell {z.argmax()}"
+    rng = np.random.default_rng(7)
+    sums = np.hstack([np.eye(one.shape[1]), rng.normal(size=(one.shape[1], 8))])
+    for left, right in zip((one @ sums).T, (other @ sums).T, strict=True):
+        assert stats.ks_2samp(left, right, method="asymp").pvalue > ALARM
+        assert stats.levene(left, right).pvalue > ALARM
+
+
+def test_the_families_that_have_a_law_are_known() -> None:
+    found = {name for name in names() if has_aggregate(made(name))}
+    assert found >= EXPECTED & set(names())
+    assert "olh" not in found
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_drawn_tally_has_the_law_of_counted_reports(name: str) -> None:
+    mechanism = made(name)
+    records = people(mechanism)
+    drawn = [aggregate(mechanism, records, SeededCoins(6, run)) for run in range(REPEATS)]
+    assert all(tally.reports == PEOPLE and tally.fingerprint == mechanism.fingerprint for tally in drawn)
+    same_law(np.array([tally.counts.ravel() for tally in drawn]), reported(mechanism, records))
+
+
+def test_the_comparison_notices_a_law_that_only_has_the_right_mean() -> None:
+    """Binomial numbers at the average rate forget that everybody is asked exactly once: too much variance."""
+    mechanism = made("oue", "4")
+    assert isinstance(mechanism, OUE)
+    records = people(mechanism)
+    hot = np.bincount(records.keys, minlength=D) / PEOPLE
+    own, other = (float(mechanism.factor.probability(state, 1)) for state in (1, 0))
+    rng = np.random.default_rng(8)
+    careless = rng.binomial(PEOPLE, hot * own + (1 - hot) * other, size=(REPEATS, D))
+    with pytest.raises(AssertionError):
+        same_law(careless, reported(mechanism, records))
+
+
+def test_mechanisms_without_a_law_are_counted_report_by_report() -> None:
+    mechanism = made("olh")
+    assert not has_aggregate(mechanism)
+    assert aggregate(mechanism, people(mechanism), SeededCoins(1)).reports == PEOPLE
