@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from keyveil.lab.simulate import simulate as simulate
     from keyveil.learn import postprocess as postprocess
     from keyveil.mechanisms.registry import create as mechanism
+    from keyveil.privacy.audit import audit as audit
     from keyveil.privacy.certify import certify as certify
 
 _WHERE = {
@@ -35,6 +36,7 @@ _WHERE = {
     "Population": "core.population:Population",
     "Schema": "core.schema:Schema",
     "Tally": "core.tally:Tally",
+    "audit": "privacy.audit:audit",
     "certify": "privacy.certify:certify",
     "mechanism": "mechanisms.registry:create",
     "postprocess": "learn.postprocess",
@@ -49,6 +51,7 @@ __all__ = [
     "Population",
     "Schema",
     "Tally",
+    "audit",
     "certify",
     "mechanism",
     "postprocess",

@@ -50,7 +50,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 IDS = [name + "".join(f"-{value}" for value in options.values()) for name, options in VARIANTS]
 
-KEYS = {"mean-est": 5, "ioh": 3, "moments": 4, "marginals": 4, "pckv-ue": 4, "pckv-grr": 4, "kv-sw": 4}  # few, where a report says little of each
+# few, where a report says little of each
+KEYS = {"mean-est": 5, "ioh": 3, "moments": 4, "marginals": 4, "pckv-ue": 4, "pckv-grr": 4, "kv-sw": 4}
 
 # Key and value go through two channels of ε/2: together they spend less than ε, and their means are biased by design.
 BASELINES = {"krr-harmony", "shist-harmony", "rappor-meanest"}

@@ -2,37 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy import optimize
 
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError
 from keyveil.core.schema import Schema
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
-from keyveil.learn.consistency import norm_sub
 from keyveil.learn.sizes import SizeLaw, SizeSurvey
-
-vectors = st.lists(st.floats(-2, 2), min_size=1, max_size=6)
-
-
-@given(vectors, st.floats(0.1, 3))
-def test_norm_sub_is_the_nearest_possible_vector(raw: list[float], total: float) -> None:
-    projected = norm_sub(raw, total)
-    assert (projected >= 0).all()
-    assert projected.sum() == pytest.approx(total)
-    found = optimize.minimize(
-        lambda x: float(np.sum((x - raw) ** 2)),
-        np.full(len(raw), total / len(raw)),
-        bounds=[(0, None)] * len(raw),
-        constraints={"type": "eq", "fun": lambda x: x.sum() - total},
-    )
-    assert np.sum((projected - raw) ** 2) <= found.fun + 1e-5
-
-
-def test_vector_of_norm_sub() -> None:
-    assert norm_sub([-0.1, 0.05, 0.5, 0.8]) == pytest.approx([0, 0, 0.35, 0.65])
 
 
 def test_a_pilot_group_finds_the_law_of_sizes() -> None:

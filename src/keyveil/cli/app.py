@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -16,7 +16,7 @@ from keyveil.cli.simulate import simulate
 from keyveil.core.errors import KeyveilError
 
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
-CommandError = typer.BadParameter.__mro__[2]
+CommandError = cast(type[Exception], typer.BadParameter.__mro__[2])
 
 app = typer.Typer(
     name="keyveil",

@@ -24,7 +24,7 @@ def certify(
     set: Settings = None,
     json: Json = False,
 ) -> int:
-    """Prove the epsilon of a mechanism: exact, from the integers that its sampler runs on; status 1 if it is exceeded."""
+    """Prove the epsilon of a mechanism, from the integers that its sampler runs on; status 1 if it is exceeded."""
     schema, options = Schema(keys=keys), settings(set, max_pairs)
     wanted = names() if mechanism == "all" else (mechanism,)
     certificates = [create(name, schema, epsilon, **options).certificate() for name in wanted]
@@ -54,8 +54,8 @@ def _worst(certificate: Certificate) -> str:
     worst, sizes = certificate.worst, ", ".join(f"{name} {size}" for name, size in certificate.worst_sizes.items())
     report = worst.report.hex() if isinstance(worst.report, bytes) else worst.report
     return (
-        f"Enumerated at {sizes}: the report {report} tells {_record(worst.likely)} from {_record(worst.unlikely)} best, "
-        f"by a factor of e^{log_ceiling(worst.ratio):.12f}."
+        f"Enumerated at {sizes}: the report {report} tells {_record(worst.likely)} from {_record(worst.unlikely)} "
+        f"best, by a factor of e^{log_ceiling(worst.ratio):.12f}."
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -172,7 +173,7 @@ class SortedSubset:
     def _check(self, payload: Payload) -> None:
         if not isinstance(payload, tuple) or len(payload) != self.size:
             raise _malformed(f"it is not a set of {self.size} symbols")
-        rising = all(low < high for low, high in zip(payload, payload[1:], strict=False))
+        rising = all(low < high for low, high in pairwise(payload))
         if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.symbols):
             raise _malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
 

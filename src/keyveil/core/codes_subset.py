@@ -1,7 +1,8 @@
-"""The wire form of a set whose size varies a little: its real members, without the dummies that completed it.
+"""The wire forms of a set whose size varies a little: its real members, without the dummies that completed it.
 
-A subset of ``size`` symbols was drawn, but at most ``dummies`` of them carry no news and are not sent. How many are
-missing is written in unary, then the gaps between the members in Rice code. Every set has exactly one encoding.
+A subset of ``size`` symbols was drawn, but at most ``dummies`` of them carry no news and are not sent. ``RealMembers``
+writes the gaps between members; ``DenseMembers`` says of every symbol whether it is there, which is shorter for sets of
+more than a third of all symbols. Every set has exactly one encoding.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from keyveil.core.report import Payload
 
 
 @dataclass(frozen=True)
-class RealMembers:
+class Members:
     """Up to ``size`` distinct symbols below ``symbols``, sorted; in bulk int32[n, size], dummies are ≥ ``symbols``."""
 
     symbols: int
@@ -31,6 +32,28 @@ class RealMembers:
     def fewest(self) -> int:
         """The least number of members: there are only so many dummies."""
         return max(0, self.size - self.dummies)
+
+    def _check(self, payload: Payload) -> None:
+        if not isinstance(payload, tuple) or not self.fewest <= len(payload) <= self.size:
+            raise _malformed(f"it is not a set of {self.fewest} to {self.size} symbols")
+        rising = all(low < high for low, high in pairwise(payload))
+        if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.symbols):
+            raise _malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
+
+    def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
+        rows = np.full((len(payloads), self.size), self.symbols, dtype=np.int32)
+        for row, payload in zip(rows, payloads, strict=True):
+            assert isinstance(payload, tuple)
+            row[: len(payload)] = payload
+        return rows
+
+    def unstack(self, rows: NDArray[Any]) -> list[Payload]:
+        return [tuple(symbol for symbol in row if symbol < self.symbols) for row in rows.tolist()]
+
+
+@dataclass(frozen=True)
+class RealMembers(Members):
+    """How many are missing in unary, then the gaps in Rice code."""
 
     @cached_property
     def shift(self) -> int:
@@ -90,22 +113,68 @@ class RealMembers:
         self._check(tuple(members))
         return tuple(members)
 
-    def _check(self, payload: Payload) -> None:
-        if not isinstance(payload, tuple) or not self.fewest <= len(payload) <= self.size:
-            raise _malformed(f"it is not a set of {self.fewest} to {self.size} symbols")
-        rising = all(low < high for low, high in pairwise(payload))
-        if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.symbols):
-            raise _malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
 
-    def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
-        rows = np.full((len(payloads), self.size), self.symbols, dtype=np.int32)
-        for row, payload in zip(rows, payloads, strict=True):
-            assert isinstance(payload, tuple)
-            row[: len(payload)] = payload
-        return rows
+@dataclass(frozen=True)
+class DenseMembers(Members):
+    """Three symbols at a time, in a prefix code in which fewer members are shorter."""
 
-    def unstack(self, rows: NDArray[Any]) -> list[Payload]:
-        return [tuple(symbol for symbol in row if symbol < self.symbols) for row in rows.tolist()]
+    @cached_property
+    def bits(self) -> float:
+        """Average length for a uniform subset."""
+        everything = self.symbols + self.dummies
+
+        def average(width: int) -> float:
+            total = 0.0
+            for pattern in range(1 << width):
+                chance, there, absent = 1.0, self.size, everything - self.size
+                for place in range(width):
+                    chance *= (there if pattern >> place & 1 else absent) / (everything - place)
+                    there, absent = there - (pattern >> place & 1), absent - (~pattern >> place & 1)
+                total += chance * TRIPLES[pattern][0]
+            return total
+
+        whole, rest = divmod(self.symbols, 3)
+        return whole * average(3) + (average(rest) if rest else 0.0)
+
+    def encode(self, payload: Payload) -> bytes:
+        self._check(payload)
+        assert isinstance(payload, tuple)
+        there = sum(1 << symbol for symbol in payload)
+        stream = length = 0
+        for first in range(0, self.symbols, 3):
+            bits, code = TRIPLES[there >> first & 7]
+            stream |= code << length
+            length += bits
+        return stream.to_bytes((length + 7) // 8, "little")
+
+    def decode(self, data: bytes) -> Payload:
+        stream, left = int.from_bytes(data, "little"), 8 * len(data)
+        members: list[int] = []
+        for first in range(0, self.symbols, 3):
+            pattern = PATTERNS[stream & 15]
+            bits = TRIPLES[pattern][0]
+            stream, left = stream >> bits, left - bits
+            members += [first + place for place in range(3) if pattern >> place & 1]
+        if left < 0:
+            raise _malformed("it ends too early")
+        if left >= 8 or stream:
+            raise _malformed("something follows the last symbol")
+        self._check(tuple(members))
+        return tuple(members)
+
+
+# Length and bits (the first one lowest) of the code of each pattern of three symbols, the first one lowest.
+TRIPLES = ((2, 0b00), (3, 0b010), (3, 0b110), (3, 0b101), (3, 0b001), (3, 0b011), (4, 0b0111), (4, 0b1111))
+PATTERNS = tuple(
+    next(pattern for pattern, (bits, code) in enumerate(TRIPLES) if ahead & ((1 << bits) - 1) == code)
+    for ahead in range(16)
+)
+
+
+def shortest_members(symbols: int, size: int, dummies: int) -> RealMembers | DenseMembers:
+    """The form that is shorter on average."""
+    gaps, dense = RealMembers(symbols, size, dummies), DenseMembers(symbols, size, dummies)
+    return gaps if gaps.bits <= dense.bits else dense
 
 
 def _ones(stream: int) -> int:

@@ -35,4 +35,5 @@ class Histogram:
         """The distribution among each key's holders: negative masses cut, then normalised; NaN where none is left."""
         cut = np.maximum(self.mass, 0)
         total = cut.sum(axis=1, keepdims=True)
-        return np.divide(cut, total, out=np.full_like(cut, np.nan), where=total > 0)
+        law: Floats = np.divide(cut, total, out=np.full_like(cut, np.nan), where=total > 0)
+        return law

@@ -26,7 +26,8 @@ class Arcs:
     def of(cls, starts: Integers, offsets: Integers, circle: int, width: int) -> Arcs:
         """Arcs of ``width`` cells from these starts on, which may come in any order."""
         sizes = np.diff(offsets)
-        ordered = starts[np.lexsort((starts, np.repeat(np.arange(len(sizes)), sizes)))]
+        turns = np.repeat(np.arange(len(sizes)) * circle, sizes)  # a circle for everybody, one after the other
+        ordered = np.sort(turns + starts) - turns
         after = np.concatenate((ordered[1:], ordered[:1]))
         some = sizes > 0
         after[offsets[1:][some] - 1] = ordered[offsets[:-1][some]] + circle

@@ -18,7 +18,7 @@ _COLOURS = (
     "#68a4dc", "#ed9a5f", "#6fbf8b", "#e58fc0", "#a48ee0", "#d9b64a", "#5cc0cc", "#f08a8a", "#99a3b3",
 )  # fmt: skip
 _MARKERS = "osD^vP*Xhp<>8"
-_HEADROOM = 30  # errors beyond so many times the average of everyone are useless, and may leave the picture
+_HEADROOM = 30  # errors beyond so many times the best and the average of everyone are useless, and may leave the picture
 _TITLES = {"frequency": "frequencies", "mean": "means"}
 
 
@@ -68,22 +68,24 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
         )
         winning = [(epsilon, error) for epsilon, error, wins in points if wins]
         for epsilon, error in winning:
-            ax.scatter(epsilon, error, s=110, facecolors="none", edgecolors=colour, zorder=5, clip_on=False)
+            ax.scatter(epsilon, error, s=110, facecolors="none", edgecolors=colour, zorder=5)
     ax.scatter([], [], s=110, facecolors="none", edgecolors=QUIET, label="best")
     ax.axhline(
         comparison.average[quantity], color=QUIET, linestyle=(0, (4, 3)), linewidth=1.2, label="everyone's average"
     )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    _limit(ax, _HEADROOM * comparison.average[quantity])
+    least = [comparison.error(name, epsilon, quantity) or 0 for epsilon, name in best.items() if name]
+    _limit(ax, _HEADROOM * max(comparison.average[quantity], *least, 0))
     ticks = [float(epsilon) for epsilon in comparison.epsilons]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("ε", color=INK)
     ax.set_ylabel("mean squared error", color=INK)
     people = comparison.dataset.population.n
-    ax.set_title(f"{comparison.dataset.name} · {_TITLES[quantity]}", loc="left", fontsize=10.5, color=INK)
-    ax.set_title(f"{people:,} people, {comparison.dataset.schema.d:,} keys", loc="right", fontsize=8.5, color=QUIET)
+    ax.set_title(f"{comparison.dataset.name} · {_TITLES[quantity]}\n", loc="left", fontsize=10.5, color=INK)
+    size = f"{people:,} people, {comparison.dataset.schema.d:,} keys"
+    ax.text(0, 1.03, size, transform=ax.transAxes, fontsize=8.5, color=QUIET)
     ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
     ax.tick_params(length=0, colors=INK, labelsize=9)

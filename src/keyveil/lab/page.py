@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from keyveil.core.epsilon import decimal_text
-from keyveil.lab.compare import QUANTITIES, Comparison
+from keyveil.lab.compare import Comparison
 
 SUITE = (
     "synthetic:gauss:50000",
@@ -27,15 +27,24 @@ about keys. The truth itself, without privacy, has error 0."""
 _PRIVACY_NOTE = """\
 Exact ε of the closed form, rounded up, as a share of the ε in the row; never above 1. A mechanism that spends less than
 it is asked for was asked for more, until it spends what the row says."""
-_TITLES = {"frequency": "Frequencies", "mean": "Means, on the scale [−1, 1]"}
+_TITLES = {
+    "frequency": "Frequencies",
+    "mean": "Means, on the scale [−1, 1]",
+    "frequency_top": "Frequencies of the 20 most frequent keys",
+    "mean_top": "Means of the 20 most frequent keys",
+}
+_MEAN_NOTE = """\
+Where most keys are too rare for anybody to learn their means, estimates that hardly move from 0 have the least error
+over all keys, and *everyone's average* may beat them all: see the most frequent keys below."""
 
 
 def page(comparisons: Sequence[Comparison]) -> str:
     """The whole page."""
     names = list(dict.fromkeys(name for one in comparisons for name in one.mechanisms))
     parts = [_opening(comparisons), _data(comparisons)]
-    for quantity in QUANTITIES:
-        parts += [f"## {_TITLES[quantity]}", _errors(comparisons, names, quantity), _wins(comparisons, quantity)]
+    for quantity, title in _TITLES.items():
+        parts += [f"## {title}", _errors(comparisons, names, quantity), _wins(comparisons, quantity)]
+        parts += [_MEAN_NOTE] if quantity == "mean" else []
     parts += ["## Privacy", _privacy(comparisons), "## Not in the tables", _refused(comparisons)]
     return "\n\n".join(parts) + "\n"
 

@@ -1,4 +1,4 @@
-"""Which method answers best what will be asked? Found out by simulation on the estimates themselves (mechanisms.md 5.4).
+"""Which method answers best what will be asked? Found out by simulation on the estimates (mechanisms.md 5.4).
 
 The estimates, made consistent by Norm-Sub, are taken for the truth; collections are drawn from it with the noise of the
 mechanism, all methods are applied, and the one with the smallest loss wins. Norm-Sub and not PowerNS makes the truth: a
@@ -18,6 +18,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
+from keyveil.learn.consistency import finite
 from keyveil.learn.constraints import Constraint, constraint_of
 from keyveil.learn.methods import METHODS, Noise, known, possible, run
 from keyveil.learn.processed import unbiased
@@ -164,7 +165,7 @@ def _given(
         raise MechanismError("postprocess/constants", "Choosing for a vector needs p, q and n.")
     noise, constraint = Noise(p, q, n), Constraint(total, total, upper)
     _few_enough(np.size(vector))
-    truth = run("norm-sub", np.asarray(vector, dtype=np.float64), constraint, noise)
+    truth = run("norm-sub", finite(vector), constraint, noise)
     support = np.clip(q + (p - q) * truth, 0, 1)
     sd = np.sqrt(support * (1 - support) / n) / (p - q)
     return _Collection(truth, np.maximum(sd, 1e-300), noise, constraint, fixed_sum)

@@ -21,12 +21,12 @@ HALVINGS = 200  # of the bracket of the shift: more than doubles can tell apart
 
 def base_pos(estimates: ArrayLike) -> Floats:
     """Negative values become zero. Sums are too large afterwards."""
-    return np.maximum(_vector(estimates), 0.0)
+    return np.maximum(finite(estimates), 0.0)
 
 
 def base_cut(estimates: ArrayLike, sigma: ArrayLike) -> Floats:
     """Values that noise alone would explain become zero; about two absent keys pass the threshold."""
-    raw = _vector(estimates)
+    raw = finite(estimates)
     return np.where(raw > cut_threshold(len(raw)) * np.asarray(sigma, dtype=np.float64), raw, 0.0)
 
 
@@ -38,7 +38,7 @@ def cut_threshold(d: int) -> float:
 
 def norm(estimates: ArrayLike, total: float = 1.0) -> Floats:
     """The same shift of all values gives the sum. Stays unbiased."""
-    raw = _vector(estimates)
+    raw = finite(estimates)
     shifted: Floats = raw + (total - raw.sum()) / len(raw)
     return shifted
 
@@ -52,7 +52,7 @@ def norm_mul(estimates: ArrayLike, total: float = 1.0) -> Floats:
 
 def norm_sub(estimates: ArrayLike, total: float = 1.0, upper: float | None = None) -> Floats:
     """The nearest vector (in the Euclidean sense) within [0, upper] that has the given sum."""
-    raw = _vector(estimates)
+    raw = finite(estimates)
     _feasible(total, len(raw), upper)
     falling = np.sort(raw)[::-1]
     offsets = (total - np.cumsum(falling)) / np.arange(1, len(falling) + 1)
@@ -64,7 +64,7 @@ def norm_sub(estimates: ArrayLike, total: float = 1.0, upper: float | None = Non
 
 def norm_sub_at_most(estimates: ArrayLike, most: float, upper: float | None = None) -> Floats:
     """The nearest vector within [0, upper] whose sum does not exceed ``most``."""
-    inside = np.clip(_vector(estimates), 0.0, upper)
+    inside = np.clip(finite(estimates), 0.0, upper)
     return inside if inside.sum() <= most else norm_sub(estimates, most, upper)
 
 
@@ -85,7 +85,7 @@ def mle_apx(estimates: ArrayLike, p: float, q: float, total: float = 1.0) -> Flo
 
     ``p`` and ``q`` are the probabilities that a report supports a key for its holders and for all others.
     """
-    raw = _vector(estimates)
+    raw = finite(estimates)
     found = np.zeros_like(raw)
     if total == 0:
         return found
@@ -120,12 +120,11 @@ def _boxed(raw: Floats, total: float, upper: float) -> Floats:
     return np.clip(moved, 0.0, upper)
 
 
-def _vector(estimates: ArrayLike) -> Floats:
+def finite(estimates: ArrayLike) -> Floats:
+    """A vector to work on, refused if it is not one."""
     raw = np.asarray(estimates, dtype=np.float64)
     if raw.ndim != 1 or not len(raw) or not np.isfinite(raw).all():
-        raise MechanismError(
-            "postprocess/vector", "Post-processing takes a vector of finite numbers, one for each key."
-        )
+        raise MechanismError("postprocess/vector", "Post-processing takes a vector of finite numbers, one per key.")
     return raw
 
 

@@ -65,7 +65,7 @@ def belongs(estimates: Estimates, mechanism: Mechanism | None) -> None:
     ):
         raise MechanismError(
             "postprocess/mechanism",
-            f"The estimates come from {estimates.mechanism}, with its own schema and ε, not from this {mechanism.name}.",
+            f"The estimates come from another mechanism, schema or ε than this {mechanism.name}.",
         )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.learn.choose import Choice, Score, choose
+from keyveil.learn.consistency import finite
 from keyveil.learn.constraints import Constraint, constraint_of
 from keyveil.learn.means import shrunk_means
 from keyveil.learn.methods import METHODS, UNBIASED, Noise, known, run
@@ -49,11 +50,7 @@ def apply(
     ``p`` and ``q`` are the probabilities that a report supports a key for its holders and for others. ``sigma``, one
     or per key, is by default the deviation at frequency zero. "post-pos" takes answers to queries, whatever they are.
     """
-    raw = np.array(vector, dtype=np.float64)
-    if raw.ndim != 1 or not len(raw) or not np.isfinite(raw).all():
-        raise MechanismError(
-            "postprocess/vector", "Post-processing takes a vector of finite numbers, one for each key."
-        )
+    raw = finite(vector).copy()
     if not 0 <= total < np.inf:
         raise MechanismError("postprocess/total", f"Frequencies cannot have the sum {total:g}.")
     deviation = None if sigma is None else np.asarray(sigma, dtype=np.float64)

@@ -94,7 +94,8 @@ def _prior(points: Floats, alpha: float) -> Floats:
 def _closeness(centres: Floats, points: Floats, noise: Floats) -> Floats:
     """Normal densities up to a factor per row: the nearest point has 1, so that no row vanishes."""
     exponents = -0.5 * ((centres - points) / noise) ** 2
-    return np.exp(exponents - exponents.max(axis=1, keepdims=True))
+    close: Floats = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+    return close
 
 
 def _posterior(weights: Floats, points: Floats, centres: Floats, noise: Floats) -> Floats:

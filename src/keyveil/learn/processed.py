@@ -20,7 +20,7 @@ class Processed(Estimates):
 
     method: str
     raw: Estimates
-    constraint: Constraint = Constraint()
+    constraint: Constraint  # what was taken as known of the sum
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self.method})"

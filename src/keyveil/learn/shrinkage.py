@@ -57,7 +57,8 @@ class Beliefs:
     @property
     def sd(self) -> Floats:
         square = (self.weights * self.points**2).sum(axis=1)
-        return np.sqrt(np.maximum(square - self.mean**2, 0))
+        sd: Floats = np.sqrt(np.maximum(square - self.mean**2, 0))
+        return sd
 
 
 def _frequencies(values: Floats, errors: Floats) -> Beliefs:
@@ -117,7 +118,7 @@ def _fine(values: Floats, errors: Floats, prior: Floats) -> tuple[Floats, Floats
 
 
 def _learnt(likelihood: Floats, places: Ints, size: int, known: NDArray[np.bool_]) -> Floats:
-    """The prior on a grid that makes all estimates together most likely: EM from a flat start, smoothed if keys are few."""
+    """The prior on a grid that makes all estimates together likeliest: EM from a flat start, smoothed for few keys."""
     prior = np.full(size, 1 / size)
     rows, at = likelihood[known], places[known]
     for _ in range(ROUNDS):

@@ -49,7 +49,7 @@ class SizeSurvey:
 
     def __post_init__(self) -> None:
         if self.most < 1:
-            raise MechanismError("mechanism/option", f"A size survey must tell at least 0 from 1, not up to {self.most}.")
+            raise MechanismError("mechanism/option", f"A size survey counts up to at least 1, not {self.most}.")
 
     @property
     def mechanism(self) -> Mechanism:

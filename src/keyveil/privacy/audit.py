@@ -174,7 +174,9 @@ def _search(door: list[Way], records: list[Any], effort: _Effort, lexicon: Lexic
     """The pair of records, the public bytes and the events that promise most, for one kind of way out."""
     began = time.perf_counter()
     columns = len(door[-1].draw(records[-1], 16, lexicon).columns)
-    rate = _rate(lambda count: door[-1].draw(records[-1], count, lexicon)) if effort.draws is None else 0.0
+    rate = (
+        0.0 if effort.draws is not None else _rate(lambda record, count: door[-1].draw(record, count, lexicon), records)
+    )
     most = min(_MOST_SEARCH, _MOST_CELLS // (columns * len(records)))
     n = effort.each(_SEARCH, len(door) * len(records), rate, most)
     sharp: list[tuple[float, Way, int, int]] = []
@@ -232,7 +234,7 @@ def _prove(finalist: _Finalist, effort: _Effort, lexicon: Lexicon, alarm: float,
         sights = way.draw(record, count, lexicon)
         return [event.count(sights) for event in events]
 
-    n = effort.left(_rate(lambda count: counts(finalist.record, count)) if effort.draws is None else 0.0)
+    n = effort.left(0.0 if effort.draws is not None else _rate(counts, [finalist.record, finalist.other]))
     totals = np.zeros((2, len(events)), dtype=np.int64)
     for start in range(0, n, way.block):
         count = min(way.block, n - start)
@@ -254,16 +256,17 @@ def _prove(finalist: _Finalist, effort: _Effort, lexicon: Lexicon, alarm: float,
     ]
 
 
-def _rate(work: Callable[[int], object]) -> float:
-    """Draws a second, after a first call that may load and compile things."""
-    work(16)
-    count, elapsed = 64, 0.0
+def _rate(work: Callable[[Any, int], object], records: Sequence[Any]) -> float:
+    """Draws a second, over all records, after a first call that may load and compile things."""
+    work(records[0], 16)
+    count = 64
     while True:
         began = time.perf_counter()
-        work(count)
+        for record in records:
+            work(record, count)
         elapsed = time.perf_counter() - began
-        if elapsed > 0.05 or count >= 1 << 16:
-            return count / max(elapsed, 1e-9)
+        if elapsed > 0.1 or count >= 1 << 16:
+            return count * len(records) / max(elapsed, 1e-9)
         count *= 4
 
 

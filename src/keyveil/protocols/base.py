@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +37,7 @@ class Part:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.stop <= 1:
-            raise ProtocolError("protocol/part", f"A part of the people lies in [0, 1], not in {self.start} to {self.stop}.")
+            raise ProtocolError("protocol/part", f"People are parted within 0 to 1, not {self.start} to {self.stop}.")
 
     def holds(self, word: int) -> bool:
         return self._bound(self.start) <= word >> 32 < self._bound(self.stop)
@@ -59,7 +60,7 @@ def in_parts(*shares: Fraction) -> tuple[Part, ...]:
     """Disjoint parts that together are everyone, of the given relative shares."""
     total = sum(shares, Fraction(0))
     edges = [sum(shares[:count], Fraction(0)) / total for count in range(len(shares) + 1)]
-    return tuple(Part(start, stop) for start, stop in zip(edges, edges[1:], strict=False))
+    return tuple(Part(start, stop) for start, stop in pairwise(edges))
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,8 @@ class Protocol(ABC):
             if most_spent(asked) > self.epsilon:
                 raise ProtocolError(
                     "protocol/budget",
-                    f"Round {following.number} of {self.name} would let somebody spend {decimal_text(most_spent(asked))}, "
-                    f"more than {decimal_text(self.epsilon)}.",
+                    f"With round {following.number} of {self.name} somebody would spend "
+                    f"{decimal_text(most_spent(asked))}, more than {decimal_text(self.epsilon)}.",
                 )
         return following
 
@@ -132,11 +133,15 @@ class Protocol(ABC):
         """Refuse a history that this protocol could not have: rounds out of order, or of another making."""
         for number, one in enumerate(finished):
             if one.round.number != number + 1:
-                raise ProtocolError("protocol/order", f"Round {one.round.number} stands where round {number + 1} belongs.")
+                raise ProtocolError("protocol/order", f"Round {one.round.number} is not round {number + 1}.")
             if one.round != self.plan(finished[:number]):
-                raise ProtocolError("protocol/foreign", f"Round {number + 1} is not the one that {self.name} would have asked.")
+                raise ProtocolError("protocol/foreign", f"{self.name} would not have asked this round {number + 1}.")
             if one.tally.fingerprint != one.round.mechanism.fingerprint:
-                raise ProtocolError("protocol/foreign", f"The tally of round {number + 1} belongs to another mechanism.")
+                raise _stranger(number + 1)
+
+
+def _stranger(number: int) -> ProtocolError:
+    return ProtocolError("protocol/foreign", f"The tally of round {number} belongs to another mechanism.")
 
 
 def most_spent(rounds: Sequence[Round]) -> Fraction:
@@ -166,9 +171,9 @@ def resume(protocol: Protocol, document: Sequence[dict[str, Any]]) -> list[Finis
     for entry in document:
         asked = protocol.next_round(finished)
         if asked is None or asked.number != entry.get("round"):
-            raise ProtocolError("protocol/order", f"The history holds a round {entry.get('round')} that does not follow.")
+            raise ProtocolError("protocol/order", f"Round {entry.get('round')} of the history does not follow.")
         tally = Tally.from_bytes(bytes.fromhex(entry["tally"]))
         if tally.fingerprint != asked.mechanism.fingerprint:
-            raise ProtocolError("protocol/foreign", f"The tally of round {asked.number} belongs to another mechanism.")
+            raise _stranger(asked.number)
         finished.append(Finished(asked, tally))
     return finished

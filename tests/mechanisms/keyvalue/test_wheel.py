@@ -56,6 +56,16 @@ def test_errors_with_many_keys() -> None:
     assert abs(of_f.mean(axis=0) * np.sqrt(60)).max() < 6.2  # 60 keys: false alarm below 1e-7
 
 
+def test_supports_are_counted_around_the_circle() -> None:
+    mechanism, words = make("wheel", 10, max_pairs=2, cells=16, arc=5), np.arange(50, dtype=np.uint64)
+    cells = np.arange(50) * 7 % 16
+    expected = np.zeros((2, 10), dtype=int)
+    for word, cell in zip(words.tolist(), cells.tolist(), strict=True):
+        for symbol in range(20):
+            expected[symbol % 2, symbol // 2] += (cell - hash_one(word, symbol, 16)) % 16 < 5
+    assert (mechanism.fold(cells, words) == expected).all()
+
+
 def test_twelve_bits_a_report() -> None:
     assert make("wheel", 100_000, max_pairs=20).bits_per_report == 12
 

@@ -33,10 +33,10 @@ def pooled(members: Ints, tables: Ints, keys: Ints) -> Ints:
         here = np.flatnonzero(wanted[at] == ranks)
         np.add.at(sums, at[here], marginal(tables[here], places))
     result = sums[rows]
-    for turn in np.unique(order, axis=0):  # from rising keys back to the order of the row
+    for turn in np.unique(order, axis=0) if size else []:  # from rising keys back to the order of the row
         some = np.flatnonzero((order == turn).all(axis=1))
-        cells = result[some, 1:].reshape(-1, *[3] * size).transpose(0, *(1 + np.argsort(turn)))
-        result[some, 1:] = cells.reshape(len(some), -1)
+        cells = result[some, 1:].reshape(len(some), *[3] * size).transpose(0, *(1 + np.argsort(turn)))
+        result[some, 1:] = cells.reshape(len(some), 3**size)
     return result
 
 
@@ -44,8 +44,8 @@ def marginal(tables: Ints, places: Sequence[int]) -> Ints:
     """Tables of the keys at some places only."""
     length = round(np.log(tables.shape[1] - 1) / np.log(3))
     gone = tuple(1 + place for place in range(length) if place not in places)
-    cells = tables[:, 1:].reshape(-1, *[3] * length).sum(axis=gone)
-    return np.concatenate([tables[:, :1], cells.reshape(len(tables), -1)], axis=1)
+    cells = tables[:, 1:].reshape(len(tables), *[3] * length).sum(axis=gone)
+    return np.concatenate([tables[:, :1], cells.reshape(len(tables), 3 ** len(places))], axis=1)
 
 
 def answer_from_cells(
@@ -112,8 +112,8 @@ def _cells(question: Question | None, length: int) -> int:
 
 def _signs(question: Question) -> Ints:
     """What each cell over the question's own places counts."""
-    digits = np.indices([3] * len(question.places)).reshape(len(question.places), -1)
-    signs = np.ones(digits.shape[1], dtype=np.int64)
+    size = len(question.places)
+    digits, signs = np.indices([3] * size).reshape(size, 3**size), np.ones(3**size, dtype=np.int64)
     for row, place in zip(digits, question.places, strict=True):
         if place == question.value:
             signs *= row - ABSENT

@@ -6,6 +6,7 @@ Derivation: docs/mechanisms/topsel.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -177,6 +178,7 @@ def _bucket_grid(typical: float, gain: float, symbols: int) -> list[int]:
 def _score(cover: Cover, frequency: float) -> float:
     own, other = cover.supports()
     if own <= other:
-        return np.inf
+        return math.inf
     spread = cover.odds.of_key(2).spread(np.array([min(frequency, 1.0)]), np.zeros(1), np.ones(1), 1.0)
-    return float(0.4 * np.log(spread.frequency[0]) + 0.6 * np.log(spread.product[0]))
+    frequency, product = (max(float(part[0]), 1e-300) for part in spread[:2])  # everybody may hold every key
+    return 0.4 * math.log(frequency) + 0.6 * math.log(product)

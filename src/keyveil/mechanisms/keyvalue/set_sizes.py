@@ -37,7 +37,7 @@ def subset_variances(sizes: Floats, keys: int, labels: int, max_pairs: int, e: f
     other = inclusion * tilt(1) / tilt(0)
     two_others = inclusion * (sizes - 1) / (symbols - 1) * tilt(2) / tilt(0)
     together = two_others - other**2
-    gain = np.maximum(own - other, 1e-150) ** 2  # nearly all symbols in every answer: nothing is learnt
+    gain = np.maximum(own - other, 1e-60) ** 2  # nearly all symbols in every answer: nothing is learnt
     alone = other * (1 - other)
     frequency = labels * (alone + (labels - 1) * together) / gain
     return frequency, (2 * (alone - together) if labels == 2 else alone) / gain

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio, Subset, subset
-from keyveil.core.codes_subset import RealMembers
+from keyveil.core.codes_subset import DenseMembers, RealMembers, shortest_members
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import ReportError
@@ -69,8 +69,8 @@ class SSR(BinnedSetResponse):
         return self.channel.ratio
 
     @cached_property
-    def codec(self) -> RealMembers:
-        return RealMembers(self.symbols, self.members, self.max_pairs)
+    def codec(self) -> RealMembers | DenseMembers:
+        return shortest_members(self.symbols, self.members, self.max_pairs)
 
     def answer(self, held: list[int], word: int, coins: Coins) -> Payload:
         dummies = range(self.symbols, self.symbols + self.max_pairs - len(held))

@@ -244,8 +244,11 @@ class TopSel(SetResponse):
     def _with_cohorts(self, solution: Solution) -> Solution:
         """Adds the variance of shared seeds: symbols that meet in one report of a cohort meet in all of them."""
         spread, shared = solution.spread, self.cover.shared
-        noise = solution.frequency**2 - spread.frequency + solution.product**2 - spread.product
-        common = max(float(noise.sum()), 0.0) * shared * (1 - shared) / self.groups
+        held = float(solution.frequency.sum())
+        dummies = max(self.padding - held, 0.0)  # per person; at worst everybody has the same ones
+        squares = solution.frequency**2 - spread.frequency + solution.product**2 - spread.product
+        uneven = float(squares.sum()) / 2 + dummies - (held + dummies) ** 2 / self.partition.symbols
+        common = 2 * max(uneven, 0.0) * shared * (1 - shared) / self.groups
         wider = Spread(spread.frequency + common, spread.product + common, spread.covariance)
         return replace(solution, spread=wider)
 

@@ -1,0 +1,220 @@
+"""Questions about keys together: "will those who ordered burgers order Pepsi?", answered with an interval.
+
+    conditionals = Conditionals(mechanism, tally, min_reports=1000)
+    conditionals.frequency("pepsi", given={"burger": True, "fries": False})
+    conditionals.mean("pepsi", given={"burger": True})
+    conditionals.matrix("lift").plot()
+
+Works on the reports of ``moments``, ``marginals`` and ``ioh``. Ratios have Fieller's intervals; what the reports cannot
+tell is flagged, and what they could never tell is an error that says which mechanism could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.estimates import FLAGS, Column, Interval
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.learn.matrix import KINDS, Matrix
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.keyvalue.cells import answer_from_cells
+from keyveil.mechanisms.keyvalue.ioh import IOH
+from keyveil.mechanisms.keyvalue.marginals import Marginals
+from keyveil.mechanisms.keyvalue.questions import Answers, Joint, Question, share, total
+from keyveil.mechanisms.keyvalue.ranks import Ints
+from keyveil.mechanisms.responses import Floats, Spread, fieller, normal_quantile
+
+INSUFFICIENT, SUPPRESSED = FLAGS.index("insufficient"), FLAGS.index("suppressed")
+Given = Mapping[str, bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Conditionals:
+    """What the reports of a tally say about keys together.
+
+    Below ``min_reports`` reports nothing is answered, and nothing about a group that is estimated to be smaller.
+    """
+
+    mechanism: Mechanism
+    tally: Tally
+    min_reports: int = 0
+    confidence: float = 0.95
+    population: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Joint | IOH):
+            raise MechanismError(
+                "question/no-joint",
+                f"Reports of {self.mechanism.name} do not tell how keys depend on each other; "
+                "those of moments and marginals do, and for at most six keys those of ioh.",
+            )
+        normal_quantile(self.confidence)
+        _ = self.tally + Tally.empty(self.mechanism.fingerprint, self.mechanism.tally_shape)  # refuses a stranger's
+
+    @property
+    def schema(self) -> Schema:
+        return self.mechanism.schema
+
+    def frequency(self, key: str, given: Given | None = None) -> Interval:
+        """How many of the people who hold (True) and lack (False) the given keys hold the key."""
+        keys, condition = self._asked(key, given)
+        if 0 in condition:
+            return Interval(1.0, 1.0, 1.0, 0.0)
+        column = self._frequencies(keys, condition)
+        return _interval(column, 0)
+
+    def mean(self, key: str, given: Given | None = None) -> Interval:
+        """The mean value of a key among its holders who also hold (True) and lack (False) the given keys."""
+        keys, condition = self._asked(key, given)
+        return _interval(_in_units(self.schema, self._means(keys, condition), keys[:, 0]), 0)
+
+    def share(self, condition: Given) -> Interval:
+        """How many of all people hold (True) and lack (False) these keys."""
+        keys, places = self._condition(condition)
+        return _interval(self._shares(keys, places), 0)
+
+    def matrix(self, kind: str = "frequency") -> Matrix:
+        """All pairs of keys: ``frequency`` or ``mean`` of a key given another, their ``joint`` share, or the ``lift``.
+
+        The lift P[both] / (P[one]·P[other]) is 1 where two keys are independent.
+        """
+        if kind not in KINDS:
+            raise MechanismError("question/kind", f"There is a matrix of {', '.join(KINDS)}, not of {kind!r}.")
+        d, together = self.schema.d, {0: True, 1: True}
+        pairs = np.argwhere(~np.eye(d, dtype=bool))
+        each = np.arange(d)[:, None]
+        alone = self._shares(each, {0: True})
+        if kind == "frequency":
+            one = np.ones(d)
+            own, others = Column(Schema(keys=d), one, 0 * one, one, one), self._frequencies(pairs, {1: True})
+        elif kind == "mean":
+            own = _in_units(self.schema, self._means(each, {}), each[:, 0])
+            others = _in_units(self.schema, self._means(pairs, {1: True}), pairs[:, 0])
+        elif kind == "joint":
+            own, others = alone, self._shares(pairs, together)
+        else:
+            own, others = self._lifts(each, (0, 0)), self._lifts(pairs, (0, 1))
+        return Matrix.of(self.schema, kind, alone.values, own, others, pairs)
+
+    # -- ratios -------------------------------------------------------------------------------------------------
+
+    def _shares(self, keys: Ints, condition: Mapping[int, bool]) -> Column:
+        answers = self._answer(keys, [share(condition)])
+        value, se = answers.values[:, 0], np.sqrt(answers.covariance[:, 0, 0])
+        z, unknown = normal_quantile(self.confidence), answers.asked == 0
+        low, high = np.where(unknown, 0, value - z * se), np.where(unknown, 1, value + z * se)
+        flag = np.where(unknown, INSUFFICIENT, 0).astype(np.int8)
+        column = Column(Schema(keys=len(keys)), value, se, low, high, flag)
+        return self._suppressed(column, np.ones(len(keys)), (0.0, 1.0))
+
+    def _frequencies(self, keys: Ints, condition: Mapping[int, bool]) -> Column:
+        """Of the people who fulfil the condition, those who hold the key at place 0."""
+        answers = self._answer(keys, [share(condition), share({**condition, 0: True})])
+        column = self._ratio(answers, (0.0, 1.0))
+        return self._suppressed(column, answers.values[:, 0], (0.0, 1.0))
+
+    def _means(self, keys: Ints, condition: Mapping[int, bool]) -> Column:
+        """The mean at place 0 among its holders who fulfil the condition, on [-1, 1]."""
+        answers = self._answer(keys, [share({**condition, 0: True}), total(0, condition)])
+        column = self._ratio(answers, (-1.0, 1.0))
+        return self._suppressed(column, answers.values[:, 0], (-1.0, 1.0))
+
+    def _lifts(self, keys: Ints, places: tuple[int, int]) -> Column:
+        """P[both] / (P[one]·P[other]) with errors to first order."""
+        questions = [share(dict.fromkeys(places, True)), *(share({place: True}) for place in places)]
+        answers = self._answer(keys, questions)
+        (both, one, other), z = answers.values.T, normal_quantile(self.confidence)
+        singles = np.sqrt(answers.covariance[:, (1, 2), (1, 2)])
+        known = (answers.asked > 0) & (answers.values[:, 1:] > 0).all(axis=1)
+        sure = known & (answers.values[:, 1:] > z * singles).all(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = np.array([1 / (one * other), -both / (one**2 * other), -both / (one * other**2)])
+            lift = np.where(known, both / (one * other), np.nan)
+            se = np.where(known, np.sqrt(np.einsum("ir,rij,jr->r", slopes, answers.covariance, slopes)), np.nan)
+            low, high = np.where(sure, lift - z * se, 0.0), np.where(sure, lift + z * se, np.inf)
+        flag = np.where(sure, 0, INSUFFICIENT).astype(np.int8)
+        column = Column(Schema(keys=len(keys)), lift, se, low, high, flag)
+        return self._suppressed(column, np.minimum(one, other), (0.0, np.inf))
+
+    def _ratio(self, answers: Answers, limits: tuple[float, float]) -> Column:
+        """The second answer over the first."""
+        whole, part = np.where(answers.asked > 0, answers.values.T, np.nan)
+        spread = Spread(answers.covariance[:, 0, 0], answers.covariance[:, 1, 1], answers.covariance[:, 0, 1])
+        column = fieller(Schema(keys=len(whole)), whole, part, spread, normal_quantile(self.confidence))
+        unknown = column.flag > 0
+        low, high = np.where(unknown, limits[0], column.low), np.where(unknown, limits[1], column.high)
+        return Column(column.schema, column.values, column.se, low, high, column.flag)
+
+    def _suppressed(self, column: Column, group: Floats, limits: tuple[float, float]) -> Column:
+        """Nothing about too few people."""
+        people = self.tally.reports * np.clip(np.nan_to_num(group), 0, 1)
+        few = people < self.min_reports
+        value, se = (np.where(few, np.nan, part) for part in (column.values, column.se))
+        low, high = np.where(few, limits[0], column.low), np.where(few, limits[1], column.high)
+        return Column(column.schema, value, se, low, high, np.where(few, SUPPRESSED, column.flag))
+
+    # -- asking -------------------------------------------------------------------------------------------------
+
+    def _answer(self, keys: Ints, questions: Sequence[Question]) -> Answers:
+        mechanism, n = self.mechanism, self.tally.reports
+        if isinstance(mechanism, IOH):  # one member that holds every key
+            table = np.concatenate(([n], self.tally.counts))[None, :]
+            everything = np.arange(mechanism.schema.d)[None, :]
+            return answer_from_cells(mechanism.inner, everything, table, keys, questions, n, self.population)
+        assert isinstance(mechanism, Joint)
+        if isinstance(mechanism, Marginals) and len(keys) == 1:
+            self._refuse_uncovered(mechanism, keys, questions)
+        return mechanism.answer(self.tally, keys, questions, self.population)
+
+    def _refuse_uncovered(self, mechanism: Marginals, keys: Ints, questions: Sequence[Question]) -> None:
+        places = sorted(set().union(*(question.places for question in questions)))
+        if len(places) <= mechanism.size and not mechanism.covering(keys[:, places])[0]:
+            names = ", ".join(self.schema.keys[key] for key in keys[0, places])
+            raise MechanismError(
+                "question/not-covered",
+                f"No report was asked about {names} together; marginals with more members could answer, or moments.",
+            )
+
+    def _asked(self, key: str, given: Given | None) -> tuple[Ints, dict[int, bool]]:
+        """The key at place 0 and the given ones after it; the key itself may be given, too, if it is held."""
+        first, rest = self._index(key), dict(given or {})
+        own = {name for name in rest if self._index(name) == first}
+        if any(not rest[name] for name in own):
+            raise MechanismError("question/contradiction", f"Nobody holds {key!r} among the people who lack it.")
+        keys, condition = self._condition({name: held for name, held in rest.items() if name not in own})
+        shifted = {place + 1: held for place, held in condition.items()}
+        return np.concatenate(([[first]], keys), axis=1), {**shifted, **({0: True} if own else {})}
+
+    def _condition(self, given: Given) -> tuple[Ints, dict[int, bool]]:
+        keys: dict[int, bool] = {}
+        for name, held in given.items():
+            if not isinstance(held, bool | np.bool_):
+                raise MechanismError("question/condition", f"A condition on {name!r} is True or False, not {held!r}.")
+            if keys.setdefault(self._index(name), bool(held)) != held:
+                raise MechanismError("question/contradiction", f"Nobody both holds and lacks {name!r}.")
+        return np.array([list(keys)], dtype=np.int64).reshape(1, -1), dict(enumerate(keys.values()))
+
+    def _index(self, key: str) -> int:
+        at = self.schema.index(key)
+        if at is None:
+            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
+        return at
+
+
+def _interval(column: Column, row: int) -> Interval:
+    value, low, high, se = (float(part[row]) for part in (column.values, column.low, column.high, column.se))
+    return Interval(value, low, high, se, FLAGS[column.flag[row]])
+
+
+def _in_units(schema: Schema, column: Column, keys: NDArray[np.int64]) -> Column:
+    """Means of these keys from [-1, 1] to the schema's units."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a wild mean on a logarithmic scale is simply unknown
+        values, low, high = (schema.from_unit(part, keys) for part in (column.values, column.low, column.high))
+        se = column.se * schema.slope(column.values, keys)
+    return Column(column.schema, values, se, low, high, column.flag).flagged("insufficient", ~np.isfinite(values))
