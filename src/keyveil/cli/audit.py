@@ -14,11 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings
+from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError, PrivacyError, RecordError
 from keyveil.core.schema import Schema
-from keyveil.mechanisms.registry import create
 from keyveil.privacy.audit import Audit
 from keyveil.privacy.audit import audit as attack
 from keyveil.privacy.subjects import extremes
@@ -44,7 +43,7 @@ def audit(
     if (mechanism is None) == (subject is None):
         raise MechanismError("audit/subject", "Give --mechanism or --subject, one of them.")
     asked, schema = parse_epsilon(epsilon), Schema(keys=keys)
-    target = load(subject) if subject else create(str(mechanism), schema, asked, **settings(set, max_pairs))
+    target = load(subject) if subject else without_data(str(mechanism), keys, asked, settings(set, max_pairs))
     records: list[Any] | None = [_record(text) for text in record] if record else None
     if records is None and not hasattr(target, "schema"):
         records = extremes(schema, max_pairs)

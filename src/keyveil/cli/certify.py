@@ -9,10 +9,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings
+from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
 from keyveil.core.epsilon import log_ceiling
-from keyveil.core.schema import GRID, Schema
-from keyveil.mechanisms.registry import create, names
+from keyveil.core.errors import EpsilonError, KeyveilError, PrivacyError, SchemaError
+from keyveil.core.schema import GRID
+from keyveil.mechanisms.registry import names
 from keyveil.privacy.certify import Certificate, Pairs
 
 
@@ -25,17 +26,26 @@ def certify(
     json: Json = False,
 ) -> int:
     """Prove the epsilon of a mechanism, from the integers that its sampler runs on; status 1 if it is exceeded."""
-    schema, options = Schema(keys=keys), settings(set, max_pairs)
-    wanted = names() if mechanism == "all" else (mechanism,)
-    certificates = [create(name, schema, epsilon, **options).certificate() for name in wanted]
+    options, everything = settings(set, max_pairs), mechanism == "all"
+    certificates, left_out = [], {}
+    for name in names() if everything else (mechanism,):
+        try:
+            certificates.append(without_data(name, keys, epsilon, options).certificate())
+        except KeyveilError as refused:
+            if not everything or isinstance(refused, EpsilonError | SchemaError | PrivacyError):
+                raise
+            left_out[name] = refused.sentence
     if json:
         documents = [certificate.document() for certificate in certificates]
-        print(msgspec.json.encode(documents[0] if mechanism != "all" else {"certificates": documents}).decode())
+        whole = {"certificates": documents, "left_out": left_out}
+        print(msgspec.json.encode(whole if everything else documents[0]).decode())
     else:
         console = Console()
         console.print(_table(certificates))
-        if mechanism != "all":
+        if not everything:
             console.print(_worst(certificates[0]))
+        for name, reason in left_out.items():
+            console.print(f"{name} is left out: {reason}")
     return 0 if all(certificate.certified for certificate in certificates) else 1
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from keyveil.core.epsilon import Number
 from keyveil.core.errors import MechanismError
+from keyveil.core.schema import Schema
+from keyveil.lab.simulate import with_public
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import create
+
+USUAL_PAIRS = 3  # how many pairs a person has where a mechanism must know and nobody said
 
 Epsilon = Annotated[str, typer.Option("--epsilon", help="The privacy parameter, an exact decimal.")]
 Keys = Annotated[int, typer.Option("--keys", help="How many keys there are.")]
@@ -26,3 +35,15 @@ def settings(given: list[str] | None, max_pairs: int | None = None) -> dict[str,
     if max_pairs is not None:
         options["max_pairs"] = max_pairs
     return options
+
+
+def without_data(name: str, keys: int, epsilon: Number, options: dict[str, Any]) -> Mechanism:
+    """A mechanism for so many keys; what it must know of people's sets and was not told is assumed, and said."""
+    usual = np.array([min(USUAL_PAIRS, keys)])
+    filled, notes = with_public(name, usual, keys, options)
+    for _ in notes:
+        print(
+            f"keyveil: {name} is taken for people with {usual[0]} pairs; say otherwise with --max-pairs.",
+            file=sys.stderr,
+        )
+    return create(name, Schema(keys=keys), epsilon, **filled)

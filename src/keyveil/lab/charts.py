@@ -18,7 +18,9 @@ _COLOURS = (
     "#68a4dc", "#ed9a5f", "#6fbf8b", "#e58fc0", "#a48ee0", "#d9b64a", "#5cc0cc", "#f08a8a", "#99a3b3",
 )  # fmt: skip
 _MARKERS = "osD^vP*Xhp<>8"
-_HEADROOM = 30  # errors beyond so many times the best and the average of everyone are useless, and may leave the picture
+_HEADROOM = (
+    30  # errors beyond so many times the best and the average of everyone are useless, and may leave the picture
+)
 _TITLES = {"frequency": "frequencies", "mean": "means"}
 
 

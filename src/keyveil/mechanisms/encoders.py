@@ -140,13 +140,15 @@ class Cap:
         return [pairs[place] for place in coins.subset(self.cap, len(pairs))]
 
     def draw_many(self, records: Records, coins: Coins) -> Records:
-        sizes = records.sizes
-        if not len(sizes) or sizes.max() <= self.cap:
+        sizes, over = records.sizes, np.flatnonzero(records.sizes > self.cap)
+        if not len(over):
             return records
-        people = np.repeat(np.arange(records.n), sizes)
-        lottery = coins.words(len(people))
-        order = np.lexsort((lottery, people))  # the order within a person is uniform
-        ranks = np.arange(len(people)) - np.repeat(records.offsets[:-1], sizes)
-        kept = np.sort(order[ranks < self.cap])
+        kept = np.ones(len(records.keys), dtype=bool)
+        people = np.repeat(over, sizes[over])  # of every pair that is in the lottery
+        starts = np.concatenate(([0], np.cumsum(sizes[over])[:-1]))
+        places = np.arange(len(people)) - np.repeat(starts, sizes[over]) + records.offsets[people]
+        order = np.lexsort((coins.words(len(people)), people))  # the order within a person is uniform
+        ranks = np.arange(len(people)) - np.repeat(starts, sizes[over])
+        kept[places[order[ranks >= self.cap]]] = False
         offsets = np.concatenate(([0], np.cumsum(np.minimum(sizes, self.cap)))).astype(np.int64)
         return Records(offsets, records.keys[kept], records.values[kept], records.d)

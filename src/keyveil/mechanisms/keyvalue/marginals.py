@@ -2,7 +2,7 @@
 
 A report tells at once which of the keys are held and the signs of their values, so any question about ``size`` keys
 can be asked later. There are many sets, so each gets few reports: for presences of pairs among many keys ``moments``
-needs far fewer people. Derivation: docs/mechanisms/marginals.md.
+needs fewer people below ε = 3. Derivation: docs/mechanisms/marginals.md.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Sampled(KeyValue):
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {"keys": self.schema.d, "pairs": self.max_pairs}
+        return {"keys": self.schema.d, "max_pairs": self.max_pairs}
 
     def reduced(self) -> Self:
         return self._with_keys(REDUCED_KEYS)
