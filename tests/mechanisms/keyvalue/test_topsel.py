@@ -71,7 +71,7 @@ def test_answers_have_two_probabilities_for_a_given_marking(pairs: Any, marked: 
     assert sum(answers.values()) == 1
     if len(pairs) == marked:
         hit, miss = mechanism.channel.hit, mechanism.channel.miss
-        assert answers == {bucket: hit if bucket in (1, 2, 5)[:marked] else miss for bucket in range(6)} or marked == 1
+        assert answers == {bucket: hit if bucket in (1, 2, 5)[:marked] else miss for bucket in range(6)}
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
@@ -233,7 +233,11 @@ def test_the_comparison(
     options: Any,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """A million people; the stated error is the best published one over the stated ratio (0.46 has two digits)."""
+    """A million people, one run each; the stated error is the best published one over its ratio, known to two digits.
+
+    Frequencies are cut to [0, 1]: the comparison does not say so, but uncut errors would be twice the stated ones.
+    Where one key holds 39 % of the people and ε is large, shared seeds alone cost more than 15 %.
+    """
     begin, measured = time.perf_counter(), clipped_error(data(1_000_000), epsilon, **options)
     record_property("error", f"{measured:.3g}")
     record_property("stated", f"{error:.3g}")
