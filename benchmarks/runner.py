@@ -22,6 +22,8 @@ class Race:
 
     contestant: Side
     rival: Side
+    reports: int = 0  # that the contestant handles, if a rate makes sense
+    rivals_share: float = 1.0  # of that work which the rival does
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Ratio:
     ratio: float
     against: str
     goal: float | None
+    reports_per_second: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ def run(quick: bool = False) -> Iterator[Ratio]:
     """Run all registered benchmarks, one after the other."""
     for entry in REGISTRY:
         race = entry.prepare(quick)
-        yield Ratio(entry.name, round(_ratio(race, 3 if quick else 7), 2), entry.against, entry.goal)
+        mine, theirs = _seconds_of_both(race, 3 if quick else 7)
+        rate = round(race.reports / mine) if race.reports else None
+        yield Ratio(entry.name, round(theirs / race.rivals_share / mine, 2), entry.against, entry.goal, rate)
 
 
 def results(ratios: list[Ratio]) -> dict[str, Any]:
@@ -80,11 +85,12 @@ def machine() -> str:
     return f"{name}, one thread, Python {platform.python_version()}"
 
 
-def _ratio(race: Race, repeats: int) -> float:
+def _seconds_of_both(race: Race, repeats: int) -> tuple[float, float]:
     race.contestant()  # compiles
     race.rival()
     turns = [(_seconds(race.contestant), _seconds(race.rival)) for _ in range(repeats)]
-    return median(rival for _, rival in turns) / median(contestant for contestant, _ in turns)
+    mine, theirs = zip(*turns, strict=True)
+    return median(mine), median(theirs)
 
 
 def _seconds(side: Side) -> float:

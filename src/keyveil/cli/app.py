@@ -12,6 +12,7 @@ from keyveil.cli.audit import audit
 from keyveil.cli.certify import certify
 from keyveil.cli.compare import compare
 from keyveil.cli.demo import demo
+from keyveil.cli.estimate import estimate
 from keyveil.cli.simulate import simulate
 from keyveil.core.errors import KeyveilError
 
@@ -29,6 +30,7 @@ app.command()(certify)
 app.command()(audit)
 app.command()(demo)
 app.command()(simulate)
+app.command()(estimate)
 app.command()(compare)
 
 

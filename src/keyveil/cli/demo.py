@@ -12,6 +12,7 @@ from rich.table import Table
 
 from keyveil.cli.options import Epsilon
 from keyveil.core.coins import Coins
+from keyveil.core.display import page as whole_page
 from keyveil.core.estimates import Estimates
 from keyveil.core.population import Population
 from keyveil.core.schema import Schema
@@ -98,11 +99,5 @@ def _write(estimates: Estimates, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     picture, page = out / "estimates.png", out / "report.html"
     estimates.plot().savefig(picture, dpi=150, bbox_inches="tight")
-    page.write_text(
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Keyveil demo</title>"
-        "<body style='font-family: system-ui, sans-serif; max-width: 60rem; margin: 2rem auto'>"
-        f"<h1>Truth against estimates</h1>{estimates._repr_html_()}"
-        "<p><img src='estimates.png' alt='Intervals of all keys' style='max-width: 100%'></p></body></html>",
-        encoding="utf-8",
-    )
+    page.write_text(whole_page(estimates, "Keyveil demo: truth against estimates"), encoding="utf-8")
     return [picture, page]

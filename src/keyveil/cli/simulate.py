@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import isnan
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 from rich.table import Table
 
+from keyveil.cli.estimate import write_tally
 from keyveil.cli.loading import Data, High, Key, Low, Plot, User, Value, describe, load, progress_bar, save, say, screen
 from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
 from keyveil.core.epsilon import parse_epsilon
@@ -31,6 +34,7 @@ def simulate(
     threads: Annotated[int, typer.Option(min=1, help="Blocks of people worked on at once.")] = 1,
     top: Annotated[int, typer.Option(min=1, help="How many of the most frequent keys the table shows.")] = 20,
     plot: Plot = None,
+    tally: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tally, for keyveil estimate.")] = None,
     user: User = "user",
     key: Key = "key",
     value: Value = "value",
@@ -57,6 +61,8 @@ def simulate(
         say(remark)
     if plot is not None:
         save(result.estimates.plot(top=top), plot)
+    if tally is not None:
+        write_tally(tally, result.mechanism, result.tally)
     if json:
         print(msgspec.json.encode(result.document()).decode())
     else:
@@ -93,7 +99,8 @@ def _cell(column: Column, key: str, true: float) -> tuple[str, str]:
     if column.absent:
         return "–", "–"
     one = column[key]
-    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]", "✓" if true in one else "✗"
+    value = "unknown" if isnan(one.value) else f"{one.value:.3f}"
+    return f"{value} [{one.low:.3f}, {one.high:.3f}]", "✓" if true in one else "✗"
 
 
 def _summary(result: Simulation) -> str:

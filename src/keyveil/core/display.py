@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from io import StringIO
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -49,6 +50,20 @@ def table(estimates: Estimates) -> str:
         f'<div style="font-variant-numeric:tabular-nums"><div>{escape(_caption(estimates))}</div>'
         f"<table><thead><tr><th {left}>key</th>{head}<th {left}>flag</th></tr></thead><tbody>{body}</tbody></table>"
         f"{more}</div>"
+    )
+
+
+def page(estimates: Estimates, title: str) -> str:
+    """A whole page that needs nothing else: the table, and the picture as SVG inside it."""
+    picture = StringIO()
+    forest(estimates, None, 20, estimates.truth).savefig(picture, format="svg", bbox_inches="tight")
+    drawing = picture.getvalue()
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        f"<meta name='viewport' content='width=device-width'><title>{escape(title)}</title>"
+        "<style>body{font-family:system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}"
+        "svg{max-width:100%;height:auto}</style></head>"
+        f"<body><h1>{escape(title)}</h1>{table(estimates)}{drawing[drawing.index('<svg') :]}</body></html>"
     )
 
 

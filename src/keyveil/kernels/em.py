@@ -3,23 +3,27 @@
     em(counts, matrix)                    a channel written out, matrix[j, i] = P(output j | input i)
     window_em(counts, inner, outer, width)  output j has probability inner for i <= j < i + width, else outer
 
-Both are linear maps and share one iteration; the second needs cumulative sums only. The loop is matrix products over
-groups of keys that fit the cache; a key that has converged leaves its group.
+A key is finished when a step hardly gains any more, so keys take their own time. The first form is matrix products
+over groups of keys that fit the cache. The second slides windows, a step of a key in time O(outputs): key by key in
+machine code, or in groups by cumulative sums.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from keyveil.kernels.backend import native, twinless
 
 Floats = NDArray[np.float64]
 Known = tuple[ArrayLike, ArrayLike]  # the weight of a component whose law is known (one or per key), and the law
 _Map = Callable[[Floats], Floats]
 
 _GROUP = 16  # keys at a time: what a step needs of them stays in the cache
-_TINY = np.finfo(np.float64).tiny  # outputs that no input reaches are never seen; this keeps their logarithm finite
+_TINY = float(np.finfo(np.float64).tiny)  # outputs that no input reaches are never seen; their logarithm stays finite
 
 
 def em(
@@ -36,9 +40,10 @@ def em(
     ``known`` mixes in a component that is not estimated. ``smooth`` averages neighbours after every step (EMS). A key
     is finished when a step raises its log-likelihood by less than ``tolerance``, or after ``limit`` steps.
     """
-    return _solve(
-        counts, matrix.shape[1], lambda p: p @ matrix.T, lambda r: r @ matrix, known, tolerance, smooth, limit
-    )
+    table, weights, law = _prepared(counts, known)
+    shares = np.full((len(table), matrix.shape[1]), 1.0 / matrix.shape[1])
+    _climb(shares, table, weights, law, lambda p: p @ matrix.T, lambda r: r @ matrix, tolerance, smooth, limit)
+    return shares.reshape(*np.shape(counts)[:-1], -1)
 
 
 def window_em(
@@ -53,7 +58,12 @@ def window_em(
     limit: int = 10_000,
 ) -> Floats:
     """``em`` for the channel that favours a window of ``width`` outputs, the first at the input's own index."""
-    inputs = np.shape(counts)[-1] - width + 1
+    table, weights, law = _prepared(counts, known)
+    inputs = table.shape[1] - width + 1
+    shares = np.full((len(table), inputs), 1.0 / inputs)
+    if native():
+        _slide(shares, table, weights, law, float(inner), float(outer), width, float(tolerance), smooth, limit)
+        return shares.reshape(*np.shape(counts)[:-1], -1)
 
     def forward(shares: Floats) -> Floats:
         total = _running(shares)
@@ -67,66 +77,52 @@ def window_em(
         total = _running(ratios)
         return (inner - outer) * (total[:, width:] - total[:, :inputs]) + outer * total[:, -1:]
 
-    return _solve(counts, inputs, forward, backward, known, tolerance, smooth, limit)
+    _climb(shares, table, weights, law, forward, backward, tolerance, smooth, limit)
+    return shares.reshape(*np.shape(counts)[:-1], -1)
 
 
-def _solve(
-    counts: ArrayLike,
-    inputs: int,
-    forward: _Map,
-    backward: _Map,
-    known: Known | None,
-    tolerance: float,
-    smooth: bool,
-    limit: int,
-) -> Floats:
+def _prepared(counts: ArrayLike, known: Known | None) -> tuple[Floats, Floats, Floats]:
+    """Counts [k, J], the weight of the known component per key, and its law [J]."""
     table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
     weight, law = known if known is not None else (0.0, np.zeros(table.shape[1]))
-    weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), len(table))[:, None]
-    base = np.asarray(law, dtype=np.float64)
-    shares = np.full((len(table), inputs), 1.0 / inputs)
-    for first in range(0, len(table), _GROUP):
-        keys = np.arange(first, min(first + _GROUP, len(table)))
-        keys = keys[(table[keys].sum(axis=1) > 0) & (weights[keys, 0] < 1)]  # the others say nothing: uniform stays
-        _climb(shares, keys, table, weights, base, forward, backward, tolerance, smooth, limit)
-    return shares.reshape(*np.shape(counts)[:-1], inputs)
+    weights = np.ascontiguousarray(np.broadcast_to(np.asarray(weight, dtype=np.float64), len(table)))
+    return np.ascontiguousarray(table), weights, np.ascontiguousarray(law, dtype=np.float64)
+
+
+# -- groups of keys, any channel -------------------------------------------------------------------------------------
 
 
 def _climb(
     shares: Floats,
-    keys: NDArray[np.int64],
     table: Floats,
     weights: Floats,
-    base: Floats,
+    law: Floats,
     forward: _Map,
     backward: _Map,
     tolerance: float,
     smooth: bool,
     limit: int,
 ) -> None:
-    seen, mixed, current = table[keys], weights[keys] * base, shares[keys]
-    free = 1 - weights[keys]
-    expected = np.maximum(free * forward(current) + mixed, _TINY)
-    likelihood = _likelihood(seen, expected)
-    for _ in range(limit):
-        if not len(keys):
-            return
-        current = current * backward(seen / expected)
-        current /= current.sum(axis=1, keepdims=True)
-        if smooth:
-            current = _smoothed(current)
+    telling = np.flatnonzero((table.sum(axis=1) > 0) & (weights < 1))  # the others say nothing: uniform stays
+    for first in range(0, len(telling), _GROUP):
+        keys = telling[first : first + _GROUP]
+        seen, mixed, free = table[keys], weights[keys, None] * law, 1 - weights[keys, None]
+        current = shares[keys]
         expected = np.maximum(free * forward(current) + mixed, _TINY)
-        before, likelihood = likelihood, _likelihood(seen, expected)
-        shares[keys] = current
-        going = likelihood - before >= tolerance
-        if not going.all():
-            keys, seen, mixed, free = keys[going], seen[going], mixed[going], free[going]
-            current, expected, likelihood = current[going], expected[going], likelihood[going]
-
-
-def _likelihood(seen: Floats, expected: Floats) -> Floats:
-    likelihood: Floats = np.einsum("kj,kj->k", seen, np.log(expected))
-    return likelihood
+        for _ in range(limit):
+            current = current * backward(seen / expected)
+            current /= current.sum(axis=1, keepdims=True)
+            if smooth:
+                current = _smoothed(current)
+            before, expected = expected, np.maximum(free * forward(current) + mixed, _TINY)
+            gain = np.einsum("kj,kj->k", seen, np.log(expected / before))
+            shares[keys] = current
+            going = gain >= tolerance
+            if not going.all():
+                keys, seen, mixed, free = keys[going], seen[going], mixed[going], free[going]
+                current, expected = current[going], expected[going]
+                if not len(keys):
+                    break
 
 
 def _smoothed(shares: Floats) -> Floats:
@@ -146,3 +142,77 @@ def _running(rows: Floats) -> Floats:
     total = np.zeros((rows.shape[0], rows.shape[1] + 1))
     np.cumsum(rows, axis=1, out=total[:, 1:])
     return total
+
+
+# -- one key after the other, windows in machine code ------------------------------------------------------------------
+
+
+@twinless
+def _slide(
+    shares: Floats,
+    table: Floats,
+    weights: Floats,
+    law: Floats,
+    inner: float,
+    outer: float,
+    width: int,
+    tolerance: float,
+    smooth: bool,
+    limit: int,
+) -> None:
+    """What ``_climb`` does, for windows. Sums run in short loops of their own, so that the rest becomes vectors."""
+    inputs, outputs = shares.shape[1], table.shape[1]
+    padded, moves = np.zeros(outputs + width), np.empty(outputs)  # shares with zeros around; what enters and leaves
+    expected, new, ratios, terms = np.empty(outputs), np.empty(outputs), np.empty(outputs), np.empty(outputs)
+    factors = np.empty(inputs)
+    for key in range(len(table)):
+        seen, current = table[key], shares[key]
+        if not seen.sum() > 0 or not weights[key] < 1:
+            continue
+        free, step = 1 - weights[key], 0
+        slope, known = free * (inner - outer), weights[key] * law
+        while True:
+            padded[width : width + inputs] = current
+            for j in range(outputs):
+                moves[j] = padded[j + width] - padded[j]
+            favoured = 0.0
+            for j in range(outputs):
+                favoured += moves[j]
+                new[j] = favoured
+            flat = free * outer * current.sum()
+            for j in range(outputs):
+                new[j] = max(slope * new[j] + flat + known[j], _TINY)
+                ratios[j] = seen[j] / new[j]
+            if step:
+                # log(new / expected) = 2 artanh(part): near one a few terms are exact, and far cheaper.
+                far = 0.0
+                for j in range(outputs):
+                    part = (new[j] - expected[j]) / (new[j] + expected[j])
+                    square = part * part
+                    far = max(far, square)
+                    terms[j] = seen[j] * 2 * part * (1 + square * (1 / 3 + square * (1 / 5 + square / 7)))
+                if far > 1e-4:
+                    for j in range(outputs):
+                        terms[j] = seen[j] * math.log(new[j] / expected[j])
+                if step == limit or not terms.sum() >= tolerance:
+                    break
+            expected, new = new, expected
+            step += 1
+            flat = outer * ratios.sum()
+            for i in range(inputs - 1):
+                factors[i + 1] = ratios[i + width] - ratios[i]
+            factors[0] = ratios[:width].sum()
+            favoured = 0.0
+            for i in range(inputs):
+                favoured += factors[i]
+                factors[i] = favoured
+            for i in range(inputs):
+                current[i] *= (inner - outer) * factors[i] + flat
+            current /= current.sum()
+            if smooth and inputs > 1:
+                factors[:] = current
+                current[0] = (2 * factors[0] + factors[1]) / 3
+                current[-1] = (2 * factors[-1] + factors[-2]) / 3
+                for i in range(1, inputs - 1):
+                    current[i] = (factors[i - 1] + 2 * factors[i] + factors[i + 1]) / 4
+                current /= current.sum()

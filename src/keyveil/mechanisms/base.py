@@ -181,6 +181,15 @@ class Mechanism(ABC):
 
     _OWN: ClassVar[frozenset[str]] = frozenset({"schema", "epsilon"})
 
+    def document(self) -> dict[str, Any]:
+        """All that is needed to make the same mechanism again (``registry.from_document``); no floats."""
+        return {
+            "mechanism": self.name,
+            "epsilon": decimal_text(self.epsilon),
+            "options": self.options,
+            "schema": self.schema.document(),
+        }
+
     @cached_property
     def fingerprint(self) -> bytes:
         """SHA-256 of mechanism, parameters and schema: what a tally or report belongs to."""

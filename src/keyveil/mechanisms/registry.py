@@ -99,3 +99,12 @@ def _converted(name: str, option: str, value: Any, kind: str) -> Any:
     except (ValueError, TypeError, KeyError):
         raise MechanismError("mechanism/option", f"{name} cannot take {value!r} for {option!r}.") from None
     return value
+
+
+def from_document(document: Any) -> Mechanism:
+    """The mechanism that a document describes; ``Mechanism.document`` reverses it."""
+    names = {"mechanism", "epsilon", "options", "schema"}
+    if not isinstance(document, dict) or set(document) != names or not isinstance(document["options"], dict):
+        raise MechanismError("mechanism/document", f"A mechanism's document has {', '.join(sorted(names))}.")
+    schema = Schema.from_document(document["schema"])
+    return create(str(document["mechanism"]), schema, document["epsilon"], **document["options"])

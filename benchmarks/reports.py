@@ -1,0 +1,52 @@
+"""Reports of SSR on the way to a tally: d = 1000 keys, five pairs a person, epsilon 1, and d = 100."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.runner import Race, benchmark
+from keyveil.core.coins import Coins
+from keyveil.core.schema import Schema
+from keyveil.lab.datasets import independent
+from keyveil.mechanisms.keyvalue.ssr import SSR
+from keyveil.mechanisms.registry import create
+
+EPSILON, PAIRS = 1, 5
+
+
+def _reports(keys: int, n: int) -> tuple[SSR, np.ndarray]:
+    mechanism = create("ssr", Schema(keys=keys), EPSILON, max_pairs=PAIRS)
+    assert isinstance(mechanism, SSR)
+    people = independent(n, np.full(keys, PAIRS / keys), np.zeros(keys), seed=1)
+    return mechanism, mechanism.perturb_many(people.records(mechanism.schema), Coins()).payloads
+
+
+def _folding(keys: int, quick: bool) -> Race:
+    n = 20_000 if quick else 100_000
+    mechanism, rows = _reports(keys, n)
+    words, symbols = np.zeros(n, dtype=np.uint64), mechanism.channel.symbols
+    return Race(lambda: mechanism.fold(rows, words), lambda: np.bincount(rows.reshape(-1), minlength=symbols), n)
+
+
+@benchmark("ssr-folding-100", against="np.bincount of the same rows; goal 10,000,000 reports/s")
+def folding_100(quick: bool) -> Race:
+    return _folding(100, quick)
+
+
+@benchmark("ssr-folding-1000", against="np.bincount of the same rows; goal 10,000,000 reports/s")
+def folding_1000(quick: bool) -> Race:
+    return _folding(1000, quick)
+
+
+@benchmark("ssr-wire-1000", against="decoding one by one in Python; goal 500,000 reports/s")
+def wire(quick: bool) -> Race:
+    n, few = (10_000, 200) if quick else (50_000, 500)
+    mechanism, rows = _reports(1000, n)
+    encoded = [mechanism.codec.encode(payload) for payload in mechanism.codec.unstack(rows)]
+    data, offsets = b"".join(encoded), np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    return Race(
+        lambda: mechanism.fold_wire(data, offsets),
+        lambda: [mechanism.codec.decode(one) for one in encoded[:few]],
+        n,
+        few / n,
+    )

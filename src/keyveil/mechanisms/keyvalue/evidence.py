@@ -1,0 +1,144 @@
+"""What the reports of several rounds say together about a key's frequency f and its product U = f·m.
+
+Each report about a key gives two numbers: Q, whether it speaks for the key, and T, what it says of the value. Their
+expectations are linear in (f, U), so rounds that differ in everything else — budgets, made-up values, labels — add up
+by generalised least squares: every round counts with the inverse of its covariance (mechanisms.md 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.mechanisms.responses import Floats, Solution, Spread
+
+Ints = NDArray[np.int64]
+
+_SINGULAR = 1e-9  # relative determinant below which two equations are one
+_LEAST = 0.01  # of the covariance must be left after subtracting what is no error; otherwise nothing is subtracted
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The counts [outputs, d] of one round, what each output counts, and E[(Q, T)] of holders and of others.
+
+    A holder of value v gives Q = ``seen`` and T = ``slope``·v on average, anybody else ``fake`` and ``made_up``.
+    """
+
+    counts: Ints
+    supports: Sequence[int]
+    signs: Sequence[int]
+    seen: float
+    slope: float
+    fake: float
+    made_up: Floats | float  # one for all keys, or one for each
+
+    @property
+    def asked(self) -> Ints:
+        return np.asarray(self.counts.sum(axis=0), dtype=np.int64)
+
+    def evidence(self, n: int, likely: tuple[Floats, Floats] | None = None) -> Evidence:
+        """What this round says about (f, U) of ``n`` people.
+
+        Reports are taken as a sample of all reports; given ``likely`` (f, m), the share of people who were asked
+        about a key is a known part of the target, and that they differ is no error.
+        """
+        asked = self.asked.astype(np.float64)
+        rows = np.array([self.supports, self.signs], dtype=np.float64)
+        made_up = np.broadcast_to(np.asarray(self.made_up, dtype=np.float64), asked.shape)
+        seen = rows @ self.counts / np.maximum(asked, 1)
+        design = np.zeros((len(asked), 2, 2))
+        design[:, 0, 0] = self.seen - self.fake
+        design[:, 1, 0] = -made_up
+        design[:, 1, 1] = self.slope
+        covariance = _covariance(rows, self.counts)
+        if likely is not None:
+            frequency, mean = likely
+            steps = np.stack([np.full_like(asked, self.seen - self.fake), self.slope * mean - made_up], axis=1)
+            between = (asked / max(n, 1) * frequency * (1 - frequency))[:, None, None] * _outer(steps)
+            within = covariance - between
+            enough = np.linalg.det(within) > _LEAST * np.linalg.det(covariance)
+            covariance = np.where(enough[:, None, None], within, covariance)
+        weight = np.swapaxes(design, 1, 2) @ np.linalg.inv(covariance) * asked[:, None, None]
+        beyond = seen.T - np.stack([np.full_like(asked, self.fake), made_up], axis=1)
+        return Evidence(self.asked, weight @ design, (weight @ beyond[:, :, None])[:, :, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Per key the precision [d, 2, 2] of (f, U) and the precision times the estimate; evidence adds up."""
+
+    asked: Ints
+    precision: Floats
+    weighted: Floats
+
+    def __add__(self, other: Evidence) -> Evidence:
+        return Evidence(
+            self.asked + other.asked, self.precision + other.precision, self.weighted + other.weighted
+        )
+
+    def __radd__(self, other: Any) -> Evidence:
+        """Lets the built-in ``sum`` start from its 0."""
+        return self if other == 0 else NotImplemented
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """The keys of which both numbers follow."""
+        scale = self.precision[:, 0, 0] * self.precision[:, 1, 1]
+        known: NDArray[np.bool_] = (scale > 0) & (np.linalg.det(self.precision) > _SINGULAR * scale)
+        return known
+
+    def solution(self) -> Solution:
+        """The estimates with their variances; NaN where nothing follows."""
+        known, d = self.known, len(self.asked)
+        values, covariance = np.full((d, 2), np.nan), np.full((d, 2, 2), np.nan)
+        covariance[known] = np.linalg.inv(self.precision[known])
+        values[known] = (covariance[known] @ self.weighted[known][:, :, None])[:, :, 0]
+        spread = Spread(covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1])
+        return Solution(values[:, 0], values[:, 1], spread)
+
+
+def combined(rounds: Sequence[Observed], n: int, population: bool) -> tuple[Solution, Ints]:
+    """All rounds together, and how many reports speak about each key (none where nothing follows from them)."""
+    evidence = _total([one.evidence(n) for one in rounds])
+    frequency, mean = _likely(evidence.solution())
+    evidence = _total([one.evidence(n, (frequency, mean)) for one in rounds])
+    solution = evidence.solution()
+    if population:
+        product = frequency * mean
+        drawn = frequency * (1 - frequency), frequency - product**2, product * (1 - frequency)
+        spread = Spread(*(part + more / max(n, 1) for part, more in zip(solution.spread, drawn, strict=True)))
+        solution = Solution(solution.frequency, solution.product, spread)
+    return solution, np.where(evidence.known, evidence.asked, 0)
+
+
+def _total(parts: Sequence[Evidence]) -> Evidence:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _likely(solution: Solution) -> tuple[Floats, Floats]:
+    """Frequencies and means as they may be, to judge errors with."""
+    frequency = np.clip(np.nan_to_num(solution.frequency), 0, 1)
+    ratio = np.divide(solution.product, frequency, out=np.zeros_like(frequency), where=frequency > 0)
+    return frequency, np.clip(np.nan_to_num(ratio), -1, 1)
+
+
+def _covariance(rows: Floats, counts: Ints) -> Floats:
+    """Of (Q, T) among the reports about each key; one more report, spread over all outputs, keeps it regular."""
+    outputs = len(counts)
+    shares = (counts + 1 / outputs) / (counts.sum(axis=0) + 1)
+    means = rows @ shares
+    covariance: Floats = np.einsum("ao,bo,ok->kab", rows, rows, shares) - _outer(means.T)
+    return covariance
+
+
+def _outer(vectors: Floats) -> Floats:
+    outer: Floats = vectors[:, :, None] * vectors[:, None, :]
+    return outer

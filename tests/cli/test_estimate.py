@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from keyveil.cli.app import run
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def tally(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tallies") / "snacks.kvt"
+    arguments = ["simulate", "synthetic:linear-s:40000", "--mechanism", "moments", "--epsilon", "3", "--seed", "1"]
+    assert run([*arguments, "--tally", str(path)]) == 0
+    return path
+
+
+def document(output: Output, *arguments: str) -> dict[str, object]:
+    assert run(["estimate", *arguments, "--json"]) == 0
+    found: dict[str, object] = json.loads(output.readouterr().out)
+    return found
+
+
+def test_a_tally_becomes_estimates(tally: Path, capsys: Output) -> None:
+    found = document(capsys, str(tally))
+    assert found["mechanism"] == "moments" and found["n"] == 40000
+    assert isinstance(found["estimates"], list) and len(found["estimates"]) == 20
+
+
+def test_questions_are_answered_beside_them(tally: Path, capsys: Output) -> None:
+    found = document(capsys, str(tally), "--given", "19|18", "--given", "19|!18")
+    answers = found["given"]
+    assert isinstance(answers, list)
+    assert [answer["given"] for answer in answers] == [{"18": True}, {"18": False}]
+    assert all(answer["frequency"]["low"] <= answer["frequency"]["high"] for answer in answers)
+
+
+def test_estimates_can_be_made_consistent(tally: Path, capsys: Output) -> None:
+    raw = document(capsys, str(tally))["estimates"]
+    projected = document(capsys, str(tally), "--postprocess", "base-pos")["estimates"]
+    assert isinstance(raw, list) and isinstance(projected, list)
+    assert all(after["frequency"] == max(before["frequency"], 0) for before, after in zip(raw, projected, strict=True))
+
+
+def test_pages_and_pictures_are_written(tally: Path, tmp_path: Path, capsys: Output) -> None:
+    page, picture = tmp_path / "page.html", tmp_path / "picture.png"
+    assert run(["estimate", str(tally), "--report", str(page), "--plot", str(picture)]) == 0
+    assert "moments" in capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in page.read_text() and "http-equiv" not in page.read_text()
+
+
+def test_intervals_follow_the_confidence(tally: Path, capsys: Output) -> None:
+    wide, narrow = (document(capsys, str(tally), "--confidence", text)["estimates"] for text in ("0.99", "0.5"))
+    assert isinstance(wide, list) and isinstance(narrow, list)
+    assert wide[19]["frequency_low"] < narrow[19]["frequency_low"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["missing.kvt"],
+        ["--about", "missing.json"],
+        ["--given", "nobody|18"],
+        ["--given", "19|18,17"],
+        ["--postprocess", "nonsense"],
+        ["--confidence", "2"],
+        ["--min-reports", "50000"],
+        ["--quantiles", "0.5"],
+        ["--quantiles", "half"],
+    ],
+    ids=" ".join,
+)
+def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], tally: Path, capsys: Output) -> None:
+    named = arguments if arguments[0].endswith(".kvt") else [str(tally), *arguments]
+    assert run(["estimate", *named]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("keyveil: ") and err.count("\n") == 1
+
+
+def test_damaged_and_foreign_tallies_are_refused(tally: Path, tmp_path: Path, capsys: Output) -> None:
+    damaged = tmp_path / "damaged.kvt"
+    damaged.write_bytes(tally.read_bytes()[:-10])
+    shutil.copy(f"{tally}.json", f"{damaged}.json")
+    assert run(["estimate", str(damaged)]) == 2
+    assert "tally/malformed" in capsys.readouterr().err
+    about = json.loads(Path(f"{tally}.json").read_text())
+    foreign = tmp_path / "foreign.json"
+    foreign.write_text(json.dumps({**about, "epsilon": "2"}))
+    assert run(["estimate", str(tally), "--about", str(foreign)]) == 2
+    assert "tally/foreign" in capsys.readouterr().err
+    foreign.write_text(json.dumps({**about, "nonsense": 1}))
+    assert run(["estimate", str(tally), "--about", str(foreign)]) == 2
+    assert "mechanism/document" in capsys.readouterr().err
