@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.population import Population
 from keyveil.core.records import Records
-from keyveil.core.schema import Schema
+from keyveil.core.schema import GRID, Schema
 from keyveil.lab import datasets
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.categorical.base import Categorical
@@ -105,6 +105,27 @@ def two_halves(n: int, frequencies: Floats, means: Floats, seed: int) -> Populat
         keys.append(half[drawn[users[-1]]])
     held = np.concatenate(keys)
     return Population.from_columns(np.concatenate(users), held, datasets.around(means, held, rng), people=n)
+
+
+def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
+    """More keys than fit into a word, where the mechanism takes them, and sets larger than the reduced ones."""
+    keys = {"mean-est": 9, "rappor-meanest": 9, "ioh": 4}.get(name, 100)
+    given = {**OPTIONS.get(name, {}), **options}
+    given.pop("weights", None)
+    if "max_pairs" in given:
+        given["max_pairs"] = 5
+    return create(name, Schema(keys=keys), epsilon, **given)
+
+
+def full_record(mechanism: Mechanism) -> Pairs:
+    """A record as large as the mechanism is meant for: one key, all keys, or six spread over the domain."""
+    d = mechanism.schema.d
+    if isinstance(mechanism, Categorical):
+        return [(2 * d // 3, 0)]
+    if isinstance(mechanism, Numeric):
+        return [(key, GRID * (key % 5 - 2) // 3) for key in range(d)]
+    keys = sorted({key * (d - 1) // 5 for key in range(6)})
+    return [(key, GRID * (key % 5 - 2) // 3) for key in keys]
 
 
 def copies(pairs: Pairs, count: int, d: int) -> Records:

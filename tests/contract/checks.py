@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,15 @@ from scipy import stats
 
 from keyveil.core.epsilon import keeps, log_ceiling
 from keyveil.core.errors import ReportError, TallyError
+from keyveil.core.public import public_word
 from keyveil.core.report import Reports
-from keyveil.core.schema import Schema
+from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.certify import enumerate_worst
 from keyveil.privacy.enumerate import law
-from tests.contract.cases import BIASED_MEANS, copies, people, population_truth
+from tests.contract.cases import BIASED_MEANS, copies, full_record, people, population_truth
 
 ALARM = 1e-7
 Law = dict[Any, Fraction]
@@ -53,6 +55,45 @@ def single_draws_have_the_law(mechanism: Mechanism, draws: int = 4000) -> None:
     for number, (word, pairs, expected) in enumerate(_laws(mechanism)):
         coins = SeededCoins(11, number)
         _fits(Counter(mechanism.respond(pairs, word, coins) for _ in range(draws)), expected, draws)
+
+
+def devices_do_at_full_size_what_bulk_does(mechanism: Mechanism, singles: int = 1200, many: int = 30_000) -> None:
+    """Beyond what can be enumerated, every part of a report is as likely from a device as from the arrays."""
+    pairs, word = full_record(mechanism), list(islice(mechanism.every_word(), 7))[-1]
+    coins = SeededCoins(16)
+    drawn = [mechanism.respond(pairs, word, coins) for _ in range(singles)]
+    words = np.full(many, word, dtype=np.uint64)
+    rows = mechanism.respond_many(copies(pairs, many, mechanism.schema.d), words, SeededCoins(17))
+    mine, theirs = (
+        Counter(part for payload in payloads for part in _parts(payload))
+        for payloads in (drawn, mechanism.codec.unstack(rows))
+    )
+    alarm = stats.norm.isf(ALARM / len(theirs | mine))
+    for part in mine | theirs:
+        share = (mine[part] + theirs[part]) / (singles + many)
+        error = math.sqrt(max(share * (1 - share), 1 / many) * (1 / singles + 1 / many))
+        gap = abs(mine[part] / singles - theirs[part] / many)
+        # The normal law is a poor guide to rare parts: three reports more or less prove nothing.
+        assert gap < alarm * error + 3 / singles, (
+            f"{part} of a report: {mine[part]} of {singles}, {theirs[part]} of {many}"
+        )
+
+
+def reports_are_what_devices_draw(mechanism: Mechanism) -> None:
+    """A report is the given or freshly drawn public bytes and the response to the cleaned record, and nothing else."""
+    records = [full_record(mechanism), next(iter(mechanism.every_record()))]
+    for pairs in (list(one) for one in records):
+        if len(pairs) and max(key for key, _ in pairs) >= mechanism.schema.d:
+            continue
+        record = _raw(mechanism, pairs)
+        public = bytes(range(100, 116))
+        report = mechanism.perturb(record, SeededCoins(18), public)
+        word = public_word(public, mechanism.fingerprint[:16])
+        assert report.public == public, "the public bytes are not those that were given"
+        expected = mechanism.respond(mechanism.read(record), word, SeededCoins(18))
+        assert report.payload == expected, "perturb does something that respond does not"
+        drawn = mechanism.perturb(record, SeededCoins(19))
+        assert drawn.public == SeededCoins(19).bytes(16), "public bytes must be drawn first, whatever the record"
 
 
 def bulk_draws_have_the_law(mechanism: Mechanism, draws: int = 40_000) -> None:
@@ -139,6 +180,22 @@ def errors_are_as_stated(mechanism: Mechanism, *, population: bool, n: int = 12_
         assert 0.93 <= np.mean(inside) <= 0.97, f"{what}: 95 % intervals cover {np.mean(inside):.3f}"
 
 
+def _parts(payload: Any) -> list[tuple[str, int]]:
+    """What a payload is made of: its set bits, its members, or its symbol and where that lies in the alphabet."""
+    if isinstance(payload, bytes):
+        bits = int.from_bytes(payload, "little")
+        return [("bit", place) for place in range(8 * len(payload)) if bits >> place & 1]
+    if isinstance(payload, tuple):
+        return [("member", member) for member in payload]
+    return [("symbol", payload), ("sixteenth", payload // 16), ("parity", payload % 2)]
+
+
+def _raw(mechanism: Mechanism, pairs: Any) -> dict[str, float]:
+    keys = mechanism.schema.keys
+    units = mechanism.schema.from_unit(np.array([value / GRID for _, value in pairs]), np.array([k for k, _ in pairs]))
+    return {keys[key]: float(unit) for (key, _), unit in zip(pairs, units, strict=True)} if len(pairs) else {}
+
+
 def _decoded_or_refused(mechanism: Mechanism, data: bytes) -> Any:
     try:
         return mechanism.codec.decode(data)
@@ -147,9 +204,9 @@ def _decoded_or_refused(mechanism: Mechanism, data: bytes) -> Any:
 
 
 def _laws(mechanism: Mechanism) -> list[tuple[int, Any, Law]]:
-    """Exact laws of the first, the middle and the last record, at the first and the last public word."""
+    """Exact laws of a few records, the first and the last among them, at the first and the last public word."""
     records, words = list(mechanism.every_record()), list(mechanism.every_word())
-    chosen = {0, len(records) // 2, len(records) - 1}
+    chosen = {0, len(records) // 3, len(records) // 2, len(records) - 1}
     return [
         (word, records[at], law(partial(mechanism.respond, records[at], word)))
         for word in {words[0], words[-1]}

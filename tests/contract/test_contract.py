@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract import checks
-from tests.contract.cases import IDS, NOT_TIGHT, VARIANTS, tiny, usual
+from tests.contract.cases import IDS, NOT_TIGHT, VARIANTS, large, tiny, usual
 
 every_mechanism = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=IDS)
 
@@ -29,6 +29,17 @@ def test_single_draws_have_the_law(name: str, options: dict[str, Any]) -> None:
 @every_mechanism
 def test_bulk_draws_have_the_law(name: str, options: dict[str, Any]) -> None:
     checks.bulk_draws_have_the_law(tiny(name, **options))
+
+
+@every_mechanism
+def test_devices_do_at_full_size_what_bulk_does(name: str, options: dict[str, Any]) -> None:
+    checks.devices_do_at_full_size_what_bulk_does(usual(name, **options))
+    checks.devices_do_at_full_size_what_bulk_does(large(name, **options))
+
+
+@every_mechanism
+def test_reports_are_what_devices_draw(name: str, options: dict[str, Any]) -> None:
+    checks.reports_are_what_devices_draw(usual(name, **options))
 
 
 @every_mechanism

@@ -17,7 +17,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, exp_floor, lie_threshold
 from keyveil.core.errors import PrivacyError
 from keyveil.core.records import Records
-from keyveil.core.report import Payload
+from keyveil.core.report import Payload, Report
 from keyveil.core.schema import GRID, Schema
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.categorical.grr import GRR
@@ -25,7 +25,10 @@ from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.encoders import value_of
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.one_key import ABSENT
+from keyveil.mechanisms.keyvalue.ssr import SSR
+from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.mechanisms.numeric.duchi import Duchi
+from keyveil.mechanisms.numeric.square_wave import SquareWave
 from keyveil.mechanisms.responses import Response, support_counts
 from keyveil.privacy.certify import certify
 from tests.contract import checks
@@ -145,6 +148,66 @@ class RoundedValues(Duchi):
         return super().respond_many(Records(records.offsets, records.keys, signs, records.d), words, coins)
 
 
+@dataclass(frozen=True)
+class TellingId(GRR):
+    """Writes the key into the public bytes."""
+
+    def perturb(self, record: Any, coins: Coins, public: bytes | None = None) -> Report:
+        report = super().perturb(record, coins, public)
+        return Report(bytes([self.read(record)[0][0]]) + report.public[1:], report.payload)
+
+
+@dataclass(frozen=True)
+class ClearBeyondEight(OUE):
+    """Perturbs the first eight bits only: nothing that can be enumerated has more."""
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        report = super().respond(pairs, word, coins)
+        assert isinstance(report, bytes)
+        return report[:1] + (1 << pairs[0][0]).to_bytes(len(report), "little")[1:]
+
+
+@dataclass(frozen=True)
+class ThirdPair(SSR):
+    """Sends one pair in the clear for anybody with more than two."""
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        report = super().respond(pairs, word, coins)
+        assert isinstance(report, tuple)
+        return tuple(sorted({*report[1:], 2 * pairs[0][0]})) if len(pairs) > 2 else report
+
+
+@dataclass(frozen=True)
+class ClearCell(KVUE):
+    """Tells one cell of every key but the first without noise."""
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        key = self.encoder.key(word)
+        value = value_of(pairs, key)
+        if key and value is not None and self.labels.draw(value, coins) == 1:
+            return 2
+        return super().respond(pairs, word, coins)
+
+
+@dataclass(frozen=True)
+class ClearWindow(SquareWave):
+    """Answers a few values without noise."""
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        if -0.7 < self.value(pairs, word) / GRID < -0.5:
+            return 0
+        return super().respond(pairs, word, coins)
+
+
+@dataclass(frozen=True)
+class NegativeWeight(WSR):
+    """Takes so much from the null symbol that its weight falls below zero: sampled, that passes for never."""
+
+    @property
+    def reserve(self) -> int:
+        return super().reserve - 1
+
+
 Check = Callable[[Mechanism], None]
 
 
@@ -168,6 +231,11 @@ MUTANTS: list[tuple[Mechanism, Check]] = [
     (WrongErrors(SCHEMA, Fraction(1), factor=Fraction(13, 10)), fixed_people),
     (WrongErrors(SCHEMA, Fraction(1), factor=Fraction(7, 10)), fixed_people),
     (RoundedValues(SCHEMA, Fraction(1)), fixed_people),
+    (TellingId(SCHEMA, Fraction(1)), checks.reports_are_what_devices_draw),
+    (ClearBeyondEight(Schema(keys=100), Fraction(1)), checks.devices_do_at_full_size_what_bulk_does),
+    (ThirdPair(Schema(keys=100), Fraction(1), max_pairs=5), checks.devices_do_at_full_size_what_bulk_does),
+    (ClearCell(Schema(keys=2), Fraction(1), bins=4), checks.privacy_by_enumeration),
+    (ClearWindow(Schema(keys=1), Fraction(1), cells=6), checks.privacy_by_enumeration),
 ]
 
 
@@ -177,6 +245,12 @@ MUTANTS: list[tuple[Mechanism, Check]] = [
 def test_the_suite_rejects(mutant: Mechanism, check: Check) -> None:
     with pytest.raises(AssertionError):
         check(mutant)
+
+
+def test_a_negative_weight_is_no_probability() -> None:
+    with pytest.raises(PrivacyError) as refused:
+        certify(NegativeWeight(Schema(keys=3), Fraction(1), max_pairs=2))
+    assert refused.value.code == "privacy/weights"
 
 
 def test_a_closed_form_below_the_enumeration_is_never_certified() -> None:

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from keyveil.kernels.em import em, window_em
@@ -75,3 +79,33 @@ def test_smoothing_tames_noise_and_the_stop_rule_limits_it() -> None:
 def test_an_output_that_no_input_reaches_does_no_harm() -> None:
     matrix = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     assert em([3, 1, 0], matrix, tolerance=1e-9, smooth=False) == pytest.approx([0.75, 0.25])
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("limit", [1, 2, 10_000])
+def test_machine_code_and_numpy_agree(smooth: bool, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a key is like: plenty of counts, few, none, nothing but fakes; keys stop on their own."""
+    rng = np.random.default_rng(4)
+    laws = np.array([MATRIX @ BELL, UNIFORM, MATRIX[:, 0]])
+    counts = np.vstack([rng.multinomial(size, law) for size in (0, 3, 1_000, 100_000) for law in laws])
+    weights = rng.choice([0.0, 0.3, 0.9, 1.0], len(counts))
+
+    def found() -> NDArray[np.float64]:
+        known = (weights, UNIFORM)
+        return window_em(counts, INNER, OUTER, WIDTH, known, tolerance=1e-3, smooth=smooth, limit=limit)
+
+    compiled = found()
+    monkeypatch.setenv("KEYVEIL_KERNELS", "numpy")
+    assert found() == pytest.approx(compiled, abs=1e-9)
+
+
+@given(st.lists(st.integers(0, 500), min_size=OUTPUTS, max_size=OUTPUTS), st.floats(0, 0.9))
+@settings(max_examples=30)
+def test_a_step_never_lowers_the_likelihood(counts: list[int], weight: float) -> None:
+    def likelihood(limit: int) -> float:
+        shares = window_em(counts, INNER, OUTER, WIDTH, (weight, UNIFORM), tolerance=0.0, smooth=False, limit=limit)
+        assert shares.min() >= 0 and shares.sum() == pytest.approx(1)
+        return float(np.array(counts) @ np.log((1 - weight) * MATRIX @ shares + weight * UNIFORM))
+
+    heights = [likelihood(limit) for limit in (1, 2, 5, 20)]
+    assert all(later >= earlier - 1e-6 for earlier, later in pairwise(heights))

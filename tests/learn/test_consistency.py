@@ -1,4 +1,4 @@
-"""The vector methods of mechanisms.md 5.1, and the errata about them."""
+"""The vector methods of docs/consistency.md, and the errata about them (docs/errata.md)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def per_report(response: Response, f: float, m: float, known: float) -> tuple[fl
 
 
 def core(a: float, b: float, p: float, f: float, m: float) -> tuple[float, float, float]:
-    """The variances of mechanisms.md 1.4, per report, for people who are a sample."""
+    """The variances of docs/theory.md (the three-state core), per report, for people who are a sample."""
     pi, g = f * a + (1 - f) * b, a * (2 * p - 1)
     tau = f * g * m
     return pi * (1 - pi) / (a - b) ** 2, (pi - tau**2) / g**2, tau * (1 - pi) / ((a - b) * g)
@@ -49,14 +49,14 @@ def test_fixed_people_are_the_mixture_of_two_kinds() -> None:
 
 
 def test_padding_and_sampling_only_mixes_the_holder() -> None:
-    """A holder among ℓ places is half a stranger: π_o = b + (a - b)/ℓ (mechanisms.md 1.4)."""
+    """A holder among ℓ places is half a stranger: π_o = b + (a - b)/ℓ (docs/theory.md, padding and sampling)."""
     response = three_state(Fraction(1, 2), Fraction(1, 5), Fraction(3, 4), inclusion=Fraction(1, 4))
     assert response.holder.support == Fraction(1, 5) + (Fraction(1, 2) - Fraction(1, 5)) / 4
     assert response.holder.signed == Fraction(1, 4) * Fraction(1, 2) * Fraction(1, 2)
 
 
 def test_the_variance_of_frequency_oracles() -> None:
-    """Part 2: q(1-q)/(n(p-q)²) + f(1-p-q)/(n(p-q)) for fixed people."""
+    """Frequency oracles: q(1-q)/(n(p-q)²) + f(1-p-q)/(n(p-q)) for fixed people."""
     p, q, f = 0.5, 0.25, 0.2
     var_f, var_u, _ = per_report(support_counts(Fraction(1, 2), Fraction(1, 4)), f, 0.0, known=1)
     assert var_f == pytest.approx(q * (1 - q) / (p - q) ** 2 + f * (1 - p - q) / (p - q))
@@ -64,7 +64,7 @@ def test_the_variance_of_frequency_oracles() -> None:
 
 
 def test_label_supports_reproduce_the_planners_table() -> None:
-    """mechanisms.md 1.7: SSR at d=100, ℓ=5, ε=1, w=10 has n·Var 38.8 for f and 39.2 for f·m at rare keys."""
+    """docs/theory.md: SSR at d=100, ℓ=5, ε=1, w=10 has n·Var 38.8 for f and 39.2 for f·m at rare keys."""
     channel = subset(symbols=205, size=10, held=5, epsilon=ONE)
     response = label_supports(channel.own, channel.other, channel.own_and_other, channel.two_others)
     var_f, var_u, _ = per_report(response, 1e-9, 0.0, known=0)

@@ -16,6 +16,7 @@ from keyveil.core.display import page as whole_page
 from keyveil.core.estimates import Estimates
 from keyveil.core.population import Population
 from keyveil.core.schema import Schema
+from keyveil.lab.rounds import Run
 from keyveil.lab.simulate import Simulation, simulate
 from keyveil.mechanisms.registry import create
 
@@ -57,7 +58,7 @@ def demo(
     return 0
 
 
-def _run(people: int, schema: Schema, epsilon: str, seed: int | None) -> Simulation:
+def _run(people: int, schema: Schema, epsilon: str, seed: int | None) -> Simulation | Run:
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),

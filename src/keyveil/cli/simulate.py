@@ -13,12 +13,17 @@ from rich.table import Table
 from keyveil.cli.estimate import write_tally
 from keyveil.cli.loading import Data, High, Key, Low, Plot, User, Value, describe, load, progress_bar, save, say, screen
 from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
+from keyveil.cli.rounds import run_protocol, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
+from keyveil.lab.datasets import Dataset
 from keyveil.lab.metrics import most_frequent
+from keyveil.lab.rounds import Run
 from keyveil.lab.simulate import Simulation
 from keyveil.lab.simulate import simulate as run_simulation
 from keyveil.mechanisms.registry import find
+from keyveil.protocols import registry as protocols
 
 
 def simulate(
@@ -41,12 +46,49 @@ def simulate(
     json: Json = False,
 ) -> int:
     """Let everybody in a data set report, and hold the estimates against the truth."""
-    find(mechanism)
+    several = mechanism in protocols.names()
+    if several and tally is not None:
+        raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
+    if not several:
+        find(mechanism)
     parse_epsilon(epsilon)
     options: dict[str, Any] = dict(settings(set, max_pairs))
     dataset = load(data, user, key, value, low, high, seed or 0)
+    result = (
+        run_protocol(mechanism, dataset, epsilon, seed, repeats, options)
+        if several
+        else _run(mechanism, dataset, epsilon, seed, repeats, threads, options)
+    )
+    for remark in (describe(dataset), *result.notes):
+        say(remark)
+    if plot is not None:
+        save(result.estimates.plot(top=top), plot)
+        if isinstance(result, Run):
+            save_rounds(result, plot)
+    if tally is not None and isinstance(result, Simulation):
+        write_tally(tally, result.mechanism, result.tally)
+    if json:
+        print(msgspec.json.encode(result.document()).decode())
+    else:
+        console = screen()
+        console.print(_table(result.estimates, top))
+        console.print(_summary(result), markup=False, highlight=False)
+        if isinstance(result, Run):
+            console.print(total(result), markup=False, highlight=False)
+    return 0
+
+
+def _run(
+    mechanism: str,
+    dataset: Dataset,
+    epsilon: str,
+    seed: int | None,
+    repeats: int,
+    threads: int,
+    options: dict[str, Any],
+) -> Simulation | Run:
     with progress_bar(dataset.population.n * repeats) as (progress, task):
-        result = run_simulation(
+        return run_simulation(
             mechanism,
             dataset.population,
             dataset.schema,
@@ -57,19 +99,6 @@ def simulate(
             progress=lambda people: progress.advance(task, people),
             **options,
         )
-    for remark in (describe(dataset), *result.notes):
-        say(remark)
-    if plot is not None:
-        save(result.estimates.plot(top=top), plot)
-    if tally is not None:
-        write_tally(tally, result.mechanism, result.tally)
-    if json:
-        print(msgspec.json.encode(result.document()).decode())
-    else:
-        console = screen()
-        console.print(_table(result.estimates, top))
-        console.print(_summary(result), markup=False, highlight=False)
-    return 0
 
 
 def _table(estimates: Estimates, top: int) -> Table:
@@ -103,7 +132,7 @@ def _cell(column: Column, key: str, true: float) -> tuple[str, str]:
     return f"{value} [{one.low:.3f}, {one.high:.3f}]", "✓" if true in one else "✗"
 
 
-def _summary(result: Simulation) -> str:
+def _summary(result: Simulation | Run) -> str:
     mechanism, errors = result.mechanism, result.metrics
 
     def known(name: str) -> str:
@@ -113,7 +142,7 @@ def _summary(result: Simulation) -> str:
     runs = "" if result.repeats == 1 else f", mean of {result.repeats} runs"
     return (
         f"{mechanism.name}, epsilon {float(mechanism.epsilon):g}, {result.truth.n:,} people, "
-        f"{mechanism.bits_per_report:.4g} bits a report, {result.seconds:.1f} s. Mean squared error{runs}: "
+        f"{result.bits_per_report:.4g} bits a report, {result.seconds:.1f} s. Mean squared error{runs}: "
         f"shares {known('mse_frequency')}, means on [-1, 1] {known('mse_mean')}; intervals that hold the truth: "
         f"shares {known('coverage_frequency')}, means {known('coverage_mean')}."
     )

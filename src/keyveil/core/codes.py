@@ -98,6 +98,8 @@ class LabelledKeys:
                 size += 1
             stream >>= size
             left -= size
+            if left < 0:
+                break
             symbols.append(key * self.labels + label)
             key += 1
         if left < 0:

@@ -154,6 +154,8 @@ class DenseMembers(Members):
             pattern = PATTERNS[stream & 15]
             bits = TRIPLES[pattern][0]
             stream, left = stream >> bits, left - bits
+            if left < 0:
+                break
             members += [first + place for place in range(3) if pattern >> place & 1]
         if left < 0:
             raise _malformed("it ends too early")

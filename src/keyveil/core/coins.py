@@ -9,6 +9,7 @@ The bulk verbs (``words``, ``below_many``, ``choose_many``, ``chance_many``) dra
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +17,10 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from keyveil.core.errors import EntropyError
+from keyveil.core.errors import EntropyError, PrivacyError
 
-_BUFFER = 1 << 14  # bytes kept ahead for single draws
+_BUFFER = 1 << 12  # bytes kept ahead for single draws
+_KEY = 32
 _SLAB = 1 << 20  # the cipher is fastest in calls of about a mebibyte
 _ZEROS = bytes(_SLAB)
 
@@ -45,8 +47,23 @@ def os_key() -> bytes:
     return key
 
 
-class Coins:
-    """Cryptographic coins. A child process made by ``fork`` gets a key of its own before its first draw."""
+def refuse_negative(weights: Sequence[int]) -> None:
+    """A weight below zero is a mistake in a mechanism: sampled it would pass for zero, so it must not pass at all."""
+    if min(weights) < 0 or not any(weights):
+        raise PrivacyError("privacy/weights", "Weights must not be negative, nor all be zero.")
+
+
+def _keystream(key: bytes) -> CipherContext:
+    # The nonce may be constant: every key is used for one stream only.
+    return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+
+
+class Coins(threading.local):
+    """Cryptographic coins; every thread has a keystream of its own, and so has a child process made by ``fork``.
+
+    For single draws the key is replaced with every refill and used bytes are wiped, so that whoever reads the memory
+    of a device later cannot undo the noise of reports that left it.
+    """
 
     def __init__(self) -> None:
         self._forks = -1  # forces a key at the first draw
@@ -56,9 +73,8 @@ class Coins:
 
     def _stream(self) -> CipherContext:
         if self._forks != _forks:
-            # The nonce may be constant: every key is used for one stream only.
-            self._cipher = Cipher(algorithms.AES256(self._key()), modes.CTR(bytes(16))).encryptor()
-            self._ahead = memoryview(b"")
+            self._cipher = _keystream(self._key())
+            self._ahead, self._used = bytearray(), 0
             self._forks = _forks
         return self._cipher
 
@@ -69,13 +85,19 @@ class Coins:
         stream = self._stream()
         if count > _BUFFER:
             return stream.update(bytes(count))
-        if count > len(self._ahead):
-            self._ahead = memoryview(stream.update(_ZEROS[:_BUFFER]))
-        taken, self._ahead = self._ahead[:count], self._ahead[count:]
-        return taken.tobytes()
+        if self._used + count > len(self._ahead):
+            drawn = bytearray(stream.update(_ZEROS[: _KEY + _BUFFER]))
+            self._cipher = _keystream(bytes(drawn[:_KEY]))
+            self._ahead, self._used = drawn[_KEY:], 0
+        start, self._used = self._used, self._used + count
+        taken = bytes(self._ahead[start : self._used])
+        self._ahead[start : self._used] = _ZEROS[:count]
+        return taken
 
     def below(self, bound: int) -> int:
         """A uniform integer in [0, bound), by rejection; the number of rejections depends on the coins alone."""
+        if bound < 1:
+            raise PrivacyError("coins/bound", f"There is no number from 0 to below {bound}.")
         bits = (bound - 1).bit_length()
         if bits == 0:
             return 0
@@ -88,6 +110,7 @@ class Coins:
 
     def choose(self, weights: Sequence[int]) -> int:
         """An index, with probability proportional to its integer weight."""
+        refuse_negative(weights)
         drawn = self.below(sum(weights))
         for index, weight in enumerate(weights):
             if drawn < weight:
@@ -97,10 +120,12 @@ class Coins:
 
     def chance(self, numerator: int, denominator: int) -> bool:
         """True with probability numerator / denominator."""
+        refuse_negative((numerator, denominator - numerator))
         return self.below(denominator) < numerator
 
     def pick(self, *runs: tuple[int, int]) -> tuple[int, int]:
         """One of many outputs that come in runs of equal weight: ``(count, weight)`` each; gives (run, rank in it)."""
+        refuse_negative([count * weight for count, weight in runs])
         drawn = self.below(sum(count * weight for count, weight in runs))
         for run, (count, weight) in enumerate(runs):
             if drawn < count * weight:
@@ -153,6 +178,7 @@ class Coins:
         A uniform real number is revealed 64 bits at a time and compared with the cumulative shares; in the rare case
         that the bits seen so far do not decide, more are drawn.
         """
+        refuse_negative(weights)
         total = sum(weights)
         bounds, running = [], 0
         for weight in weights[:-1]:

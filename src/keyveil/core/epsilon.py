@@ -51,7 +51,7 @@ def decimal_text(value: Fraction) -> str:
 
 @lru_cache(maxsize=1024)
 def exp_floor(epsilon: Fraction, bits: int = 64) -> Fraction:
-    """e^epsilon rounded down to a multiple of 2^-bits (mechanisms.md 9.1: all terms of the series are positive)."""
+    """e^epsilon rounded down to a multiple of 2^-bits (all terms of the series are positive: docs/theory.md)."""
     scale = 1 << (bits + _GUARD)
     term = total = Fraction(scale)
     order = 1

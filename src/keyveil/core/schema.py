@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -322,7 +323,9 @@ def _real(value: object) -> float:
         raise RecordError("record/value", f"The values of a record are numbers; one is a {type(value).__name__}.")
     try:
         return float(value)
-    except (OverflowError, ValueError):
+    except OverflowError:  # a number larger than any float is still a number, and is clamped like one
+        return sys.float_info.max if value > 0 else -sys.float_info.max
+    except ValueError:
         return math.nan
 
 

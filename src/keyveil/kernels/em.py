@@ -144,7 +144,7 @@ def _running(rows: Floats) -> Floats:
     return total
 
 
-# -- one key after the other, windows in machine code ------------------------------------------------------------------
+# -- one key after the other, windows in machine code --------------------------------------------------------------
 
 
 @twinless
@@ -160,59 +160,46 @@ def _slide(
     smooth: bool,
     limit: int,
 ) -> None:
-    """What ``_climb`` does, for windows. Sums run in short loops of their own, so that the rest becomes vectors."""
+    """What ``_climb`` does, for windows: a step passes over the outputs once, and once over the inputs."""
     inputs, outputs = shares.shape[1], table.shape[1]
-    padded, moves = np.zeros(outputs + width), np.empty(outputs)  # shares with zeros around; what enters and leaves
-    expected, new, ratios, terms = np.empty(outputs), np.empty(outputs), np.empty(outputs), np.empty(outputs)
-    factors = np.empty(inputs)
+    padded = np.zeros(outputs + width)  # the shares with zeros before and after
+    ratios, inverse, plain = np.zeros(outputs), np.zeros(outputs), np.zeros(inputs)
     for key in range(len(table)):
         seen, current = table[key], shares[key]
         if not seen.sum() > 0 or not weights[key] < 1:
             continue
-        free, step = 1 - weights[key], 0
-        slope, known = free * (inner - outer), weights[key] * law
+        free, steps = 1 - weights[key], 0
+        slope, known = free * (inner - outer), free * outer + weights[key] * law
+        for j in range(outputs):
+            inverse[j] = 1 / seen[j] if seen[j] else 0.0
         while True:
             padded[width : width + inputs] = current
+            favoured, total, gain = 0.0, 0.0, 0.0
             for j in range(outputs):
-                moves[j] = padded[j + width] - padded[j]
-            favoured = 0.0
-            for j in range(outputs):
-                favoured += moves[j]
-                new[j] = favoured
-            flat = free * outer * current.sum()
-            for j in range(outputs):
-                new[j] = max(slope * new[j] + flat + known[j], _TINY)
-                ratios[j] = seen[j] / new[j]
-            if step:
-                # log(new / expected) = 2 artanh(part): near one a few terms are exact, and far cheaper.
-                far = 0.0
-                for j in range(outputs):
-                    part = (new[j] - expected[j]) / (new[j] + expected[j])
-                    square = part * part
-                    far = max(far, square)
-                    terms[j] = seen[j] * 2 * part * (1 + square * (1 / 3 + square * (1 / 5 + square / 7)))
-                if far > 1e-4:
-                    for j in range(outputs):
-                        terms[j] = seen[j] * math.log(new[j] / expected[j])
-                if step == limit or not terms.sum() >= tolerance:
-                    break
-            expected, new = new, expected
-            step += 1
-            flat = outer * ratios.sum()
-            for i in range(inputs - 1):
-                factors[i + 1] = ratios[i + width] - ratios[i]
-            factors[0] = ratios[:width].sum()
-            favoured = 0.0
+                favoured += padded[j + width] - padded[j]
+                expected = max(slope * favoured + known[j], _TINY)
+                if steps and seen[j]:
+                    rise = ratios[j] * expected * inverse[j] - 1  # of what is expected, over what was before
+                    if abs(rise) < 1e-3:  # five terms of the logarithm are exact then, and far cheaper
+                        gain += seen[j] * rise * (1 - rise * (1 / 2 - rise * (1 / 3 - rise * (1 / 4 - rise / 5))))
+                    else:
+                        gain += seen[j] * math.log(1 + rise)
+                ratios[j] = seen[j] / expected
+                total += ratios[j]
+            if steps == limit or (steps and not gain >= tolerance):
+                break
+            steps += 1
+            favoured, flat, total = ratios[: width - 1].sum(), outer * total, 0.0
             for i in range(inputs):
-                favoured += factors[i]
-                factors[i] = favoured
-            for i in range(inputs):
-                current[i] *= (inner - outer) * factors[i] + flat
-            current /= current.sum()
+                favoured += ratios[i + width - 1]
+                current[i] *= (inner - outer) * favoured + flat
+                favoured -= ratios[i]
+                total += current[i]
+            current *= 1 / total
             if smooth and inputs > 1:
-                factors[:] = current
-                current[0] = (2 * factors[0] + factors[1]) / 3
-                current[-1] = (2 * factors[-1] + factors[-2]) / 3
+                plain[:] = current
                 for i in range(1, inputs - 1):
-                    current[i] = (factors[i - 1] + 2 * factors[i] + factors[i + 1]) / 4
+                    current[i] = (plain[i - 1] + 2 * plain[i] + plain[i + 1]) / 4
+                current[0] = (2 * plain[0] + plain[1]) / 3
+                current[-1] = (2 * plain[-1] + plain[-2]) / 3
                 current /= current.sum()

@@ -1,4 +1,4 @@
-"""Errors of estimates against the truth, on the scale [-1, 1]; definitions of mechanisms.md part 7.
+"""Errors of estimates against the truth, on the scale [-1, 1]; definitions in docs/theory.md, metrics.
 
 All means over keys run over those that somebody holds. Estimated means enter cut to [-1, 1], and as 0 where there is
 none: an unclipped ratio of a rare key has no variance.

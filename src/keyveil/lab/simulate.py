@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from itertools import starmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, wasserstei
 from keyveil.mechanisms.base import BLOCK, Mechanism
 from keyveil.mechanisms.keyvalue.base import KeyValue
 from keyveil.mechanisms.registry import create, find
+from keyveil.protocols import registry as protocols
+
+if TYPE_CHECKING:
+    from keyveil.lab.rounds import Run
 
 FAIR_RUNS = 100  # fewer say little about the error of a single key
 CAP_QUANTILE = 0.9  # of set sizes, when a cap is needed and none is given
@@ -50,6 +54,10 @@ class Simulation:
     seed: int | None = None
     notes: tuple[str, ...] = ()  # what was chosen, and what a reader of the numbers must know
 
+    @property
+    def bits_per_report(self) -> float:
+        return self.mechanism.bits_per_report
+
     def document(self) -> dict[str, Any]:
         """The object that ``keyveil simulate --json`` prints; all but ``seconds`` is the same for a seed."""
         return {
@@ -62,7 +70,7 @@ class Simulation:
             "repeats": self.repeats,
             "seed": self.seed,
             "seconds": self.seconds,
-            "bits_per_report": self.mechanism.bits_per_report,
+            "bits_per_report": self.bits_per_report,
             "metrics": self.metrics,
             "notes": list(self.notes),
             "estimates": self.estimates.rows(),
@@ -82,8 +90,8 @@ def simulate(
     shortcut: bool = False,
     progress: Progress | None = None,
     **options: Any,
-) -> Simulation:
-    """Run a mechanism over a population; without a seed the coins come from the operating system.
+) -> Simulation | Run:
+    """Run a mechanism or protocol over a population; without a seed the coins come from the operating system.
 
     A cap that the mechanism needs and ``options`` lack is the 90 % quantile of the set sizes, a law of set sizes that
     of the data. ``shortcut`` draws the
@@ -93,6 +101,20 @@ def simulate(
     if repeats < 1 or threads < 1:
         raise MechanismError("simulate/size", "A simulation needs at least one run and one thread.")
     schema = schema or population.schema()
+    if isinstance(mechanism, str) and mechanism in protocols.names():
+        from keyveil.lab.rounds import simulate_protocol  # which needs this module
+
+        return simulate_protocol(
+            mechanism,
+            population,
+            schema,
+            epsilon,
+            seed=seed,
+            confidence=confidence,
+            repeats=repeats,
+            progress=progress,
+            **options,
+        )
     notes: tuple[str, ...] = ()
     begin = time.perf_counter()
     people = population.keyed(schema)

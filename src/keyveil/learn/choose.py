@@ -1,4 +1,4 @@
-"""Which method answers best what will be asked? Found out by simulation on the estimates (mechanisms.md 5.4).
+"""Which method answers best what will be asked? Found out by simulation on the estimates (docs/consistency.md).
 
 The estimates, made consistent by Norm-Sub, are taken for the truth; collections are drawn from it with the noise of the
 mechanism, all methods are applied, and the one with the smallest loss wins. Norm-Sub and not PowerNS makes the truth: a

@@ -1,4 +1,4 @@
-"""Making estimates obey what is known of them: not negative, not above one, with a given sum (mechanisms.md 5.1).
+"""Making estimates obey what is known of them: not negative, not above one, with a given sum (docs/consistency.md).
 
 Every function takes unbiased estimates and gives another vector; privacy is not touched by it. Which one is best
 depends on the question: docs/consistency.md has the guidance, ``learn.choose`` finds out by simulation.

@@ -1,4 +1,4 @@
-"""What is known of the sum of frequencies, mechanism by mechanism (mechanisms.md 5.3).
+"""What is known of the sum of frequencies, mechanism by mechanism (docs/theory.md, which sum).
 
 Only where everybody holds exactly one key do frequencies sum to one. Sets sum to the mean set size, which some
 reports tell and others do not; forcing the sum one upon them would shrink everything by about that size (D4).

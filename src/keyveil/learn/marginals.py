@@ -1,4 +1,4 @@
-"""Marginals that agree with each other: shared keys have one law, and no share is negative (mechanisms.md 4.10)."""
+"""Marginals that agree: shared keys have one law, and no share is negative (docs/mechanisms/marginals.md)."""
 
 from __future__ import annotations
 

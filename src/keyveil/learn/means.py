@@ -12,7 +12,7 @@ LEAST_KEYS = 3  # with known means, below which there is nothing to learn from e
 
 
 def shrunk_means(mean: Column) -> Column:
-    """m̃ = (1 - w)·m̂ + w·pool with w = Var/(Var + τ²); τ², the spread of true means, by moments (mechanisms.md 5.3).
+    """m̃ = (1 - w)·m̂ + w·pool with w = Var/(Var + τ²); τ², the spread of true means, by moments (docs/theory.md).
 
     Biased, so flagged ``shrunk``, without a standard error; the interval is that of the unbiased mean, widened where
     it does not hold the value. A key whose mean the data cannot tell gets the pool itself and keeps its flag.

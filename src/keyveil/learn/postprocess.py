@@ -67,7 +67,7 @@ def estimates(
     mechanism: Mechanism | None = None,
     means: Means = "clip",
 ) -> Processed:
-    """A method, or "bayes", with the mechanism's own constants and constraint (mechanisms.md 5.3).
+    """A method, or "bayes", with the mechanism's own constants and constraint (docs/theory.md, which sum).
 
     ``total`` is the mean set size, where it is known; ``mechanism``, the one that made the estimates, adds its cap and
     the constants of mle-apx. Means are cut to [-1, 1], or shrunk towards each other with ``means="shrink"``.

@@ -1,4 +1,4 @@
-"""Power: posterior means when the frequencies themselves follow a power law (mechanisms.md 5.1).
+"""Power: posterior means when the frequencies themselves follow a power law (docs/theory.md, consistency).
 
 The prior x^-α on [1/n, 1] lives on 512 points, evenly spaced in the logarithm; α makes all estimates together most
 likely. Many keys are put into bins of 1/20 standard deviation first (and of 5 % in the standard deviation, where keys

@@ -3,7 +3,7 @@
 The estimates (f, f·m) of a key are nearly normal around the truth with known variances. The laws of f and of m over
 keys are estimated from them by EM on a grid, without assuming a shape; posterior means then have a smaller error over
 the whole vector of keys. They are biased for a single key, so they are flagged ``shrunk``, and unbiased values are the
-better choice for the most frequent keys, for sums and for rankings (best-mechanism.md 5).
+better choice for the most frequent keys, for sums and for rankings (docs/theory.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How many pairs do people hold? Asked privately of a pilot group, to set the cap of everybody else.
 
 The group is disjoint from the rest and spends its whole ε on this one question, so nobody pays twice. The answer is a
-law of set sizes: its quantile is a good cap (mechanisms.md 1.5), and TopSel decodes with the law itself.
+law of set sizes: its quantile is a good cap (docs/theory.md), and TopSel decodes with the law itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SizeSurvey:
 
     @property
     def mechanism(self) -> Mechanism:
-        """The better frequency oracle for so many sizes (mechanisms.md part 2: GRR below 3·e^ε + 2)."""
+        """The better frequency oracle for so many sizes (docs/theory.md: GRR below 3·e^ε + 2)."""
         epsilon, sizes = parse_epsilon(self.epsilon), self.most + 1
         return create("grr" if sizes < 3 * exp_floor(epsilon) + 2 else "oue", Schema(keys=sizes), epsilon)
 

@@ -47,6 +47,9 @@ class Mechanism(ABC):
     epsilon: Fraction
 
     name: ClassVar[str]
+    exhaustive: ClassVar[bool] = True
+    """Whether ``every_word`` shows all that public words can do; if they seed hashes, it shows examples."""
+
     readings: ClassVar[frozenset[str]] = frozenset()
     """Options that only change how a tally is read; reports and tallies are the same whatever they say."""
 

@@ -75,6 +75,12 @@ class Labels:
     def signed(self) -> bool:
         return self.bins is None
 
+    def every_value(self) -> list[int]:
+        """One value for each label: the ends of the range, or the middles of the cells."""
+        if self.bins is None:
+            return [-GRID, GRID]
+        return [(2 * cell + 1) * GRID // self.bins - GRID for cell in range(self.bins)]
+
     def draw(self, value: int, coins: Coins) -> int:
         if self.bins is None:
             return int(is_positive(value, coins))
@@ -104,7 +110,7 @@ class UniformKey:
 
 @dataclass(frozen=True)
 class PadAndSample:
-    """One pair out of max(|S|, cap) places; an empty place gives ``None`` (mechanisms.md 1.5)."""
+    """One pair out of max(|S|, cap) places; an empty place gives ``None`` (docs/theory.md, padding and sampling)."""
 
     cap: int
 

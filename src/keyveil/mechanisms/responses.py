@@ -27,6 +27,7 @@ from keyveil.core.schema import Schema
 
 Floats = NDArray[np.float64]
 
+FEWEST = 3.0  # the least variance of a count: where hardly anybody lies, what was seen says little about how many do
 INSUFFICIENT = FLAGS.index("insufficient")
 
 
@@ -140,7 +141,11 @@ class Response:
             likely_f = np.clip(np.nan_to_num(frequency), 1 / np.maximum(people, 1), 1)
             likely_m = np.clip(np.nan_to_num(product / likely_f), -1, 1)
             spread = self.spread(likely_f, likely_m, people, known)
-        return Solution(frequency, product, spread)
+            var_f, var_u, covariance = spread
+            var_f = np.maximum(var_f, FEWEST / (people * self.gain) ** 2)
+            if signed is not None:
+                var_u = np.maximum(var_u, FEWEST / (people * float(self.holder.signed)) ** 2)
+        return Solution(frequency, product, Spread(var_f, var_u, covariance))
 
     def estimates(
         self,
@@ -230,7 +235,7 @@ def three_state(
     inclusion: Fraction = Fraction(1),
     fake_mean: Fraction = Fraction(0),
 ) -> Response:
-    """Reports that are plus, minus or nothing for a key (mechanisms.md 1.4).
+    """Reports that are plus, minus or nothing for a key (docs/theory.md, the three-state core).
 
     A holder's pair that was included speaks with probability ``seen`` and tells its sign with probability ``truth``;
     anybody else's silence is broken with probability ``fake``, by signs of mean ``fake_mean``.

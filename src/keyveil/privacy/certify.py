@@ -36,6 +36,8 @@ class Certifiable(Protocol):
     def ratio(self) -> Ratio: ...
     @property
     def sizes(self) -> dict[str, int]: ...
+    @property
+    def exhaustive(self) -> bool: ...
     def reduced(self) -> Certifiable: ...
     def every_record(self) -> Iterable[Pairs]: ...
     def every_word(self) -> Iterable[int]: ...
@@ -103,6 +105,8 @@ def enumerate_worst(mechanism: Certifiable, limit: int = LIMIT) -> Worst:
     for word in mechanism.every_word():
         records = [list(record) for record in mechanism.every_record()]
         laws = [law(partial(mechanism.respond, pairs, word), limit) for pairs in records]
+        if any(sum(one.values()) != 1 for one in laws):
+            raise PrivacyError("privacy/weights", f"A law of {mechanism.name} does not add up to one.")
         entries += sum(map(len, laws))
         if entries > limit:
             raise PrivacyError("privacy/too-large", f"The table of probabilities has more than {limit} entries.")
@@ -128,7 +132,7 @@ def certify(mechanism: Certifiable) -> Certificate:
             f"The sampler of {mechanism.name} spends {log_ceiling(worst.ratio):.9f} at sizes {small.sizes}, "
             f"more than its closed form {log_ceiling(small.ratio):.9f} admits.",
         )
-    whole = small.sizes == mechanism.sizes
+    whole = small == mechanism and mechanism.exhaustive
     return Certificate(
         mechanism=mechanism.name,
         requested_epsilon=mechanism.epsilon,

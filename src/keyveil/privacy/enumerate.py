@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import combinations, islice
 from typing import NoReturn, TypeVar
 
-from keyveil.core.coins import Coins
+from keyveil.core.coins import Coins, refuse_negative
 from keyveil.core.errors import PrivacyError
 
 LIMIT = 10_000_000  # paths, or entries of a table of laws
@@ -32,6 +32,7 @@ class PathCoins(Coins):
 
     def _branch(self, weights: Sequence[int]) -> int:
         """Index among the branches of positive weight that the path takes here."""
+        refuse_negative(weights)
         possible = [index for index, weight in enumerate(weights) if weight]
         taken = possible[self._step(len(possible))]
         self.weight *= weights[taken]

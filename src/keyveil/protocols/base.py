@@ -8,8 +8,8 @@ goes on from its history, and simulator, collector and tests all drive the same 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -17,15 +17,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.epsilon import decimal_text, parse_epsilon
+from keyveil.core.channels import Ratio
+from keyveil.core.epsilon import decimal_text, log_ceiling, parse_epsilon
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
+from keyveil.core.report import Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.budget import across_groups, in_sequence
 
 _HALF = 1 << 32
+_PLACES = 10**12  # a share of epsilon is a decimal: what does not end is cut here, never rounded up
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,16 @@ class Protocol(ABC):
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         """What all finished rounds together say."""
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters besides schema and epsilon, as they stand in documents."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: decimal_text(value) if isinstance(value, Fraction) else value
+            for name, value in named.items()
+            if name not in ("schema", "epsilon")
+        }
+
     def next_round(self, finished: History) -> Round | None:
         """``plan``, after the history was found to be one of this protocol and the budget to suffice."""
         self.check(finished)
@@ -138,6 +151,29 @@ class Protocol(ABC):
                 raise ProtocolError("protocol/foreign", f"{self.name} would not have asked this round {number + 1}.")
             if one.tally.fingerprint != one.round.mechanism.fingerprint:
                 raise _stranger(number + 1)
+
+
+def part_of(epsilon: Fraction, share: Fraction | int) -> Fraction:
+    """A share of epsilon as a decimal that does not exceed it."""
+    return Fraction(int(epsilon * share * _PLACES), _PLACES)
+
+
+def cost_of(ratio: Ratio) -> Fraction:
+    """The epsilon that a ratio of probabilities costs, rounded up in the thirtieth digit."""
+    exact = log_ceiling(ratio)
+    if not exact.is_finite():
+        raise ProtocolError("protocol/budget", "A round that can give somebody away has no price.")
+    return Fraction(exact)
+
+
+def collected(asked: Round, reports: Iterable[Report] | Reports) -> Finished:
+    """A round with all of its reports counted; nobody may answer it twice."""
+    if not isinstance(reports, Reports):
+        reports = asked.mechanism.gather(reports)
+    twice = len(reports) - len(np.unique(reports.publics, axis=0))
+    if twice:
+        raise ProtocolError("protocol/twice", f"{twice} reports of round {asked.number} bear the id of another one.")
+    return Finished(asked, asked.mechanism.tally(reports))
 
 
 def _stranger(number: int) -> ProtocolError:
@@ -169,11 +205,20 @@ def resume(protocol: Protocol, document: Sequence[dict[str, Any]]) -> list[Finis
     """The finished rounds of a document; the protocol itself says again what it asked."""
     finished: list[Finished] = []
     for entry in document:
+        number, data = _entry(entry)
         asked = protocol.next_round(finished)
-        if asked is None or asked.number != entry.get("round"):
-            raise ProtocolError("protocol/order", f"Round {entry.get('round')} of the history does not follow.")
-        tally = Tally.from_bytes(bytes.fromhex(entry["tally"]))
+        if asked is None or asked.number != number:
+            raise ProtocolError("protocol/order", f"Round {number} of the history does not follow.")
+        tally = Tally.from_bytes(data)
         if tally.fingerprint != asked.mechanism.fingerprint:
             raise _stranger(asked.number)
         finished.append(Finished(asked, tally))
     return finished
+
+
+def _entry(entry: Any) -> tuple[int, bytes]:
+    """Number and tally of a round of a history document."""
+    try:
+        return int(entry["round"]), bytes.fromhex(entry["tally"])
+    except (KeyError, TypeError, ValueError):
+        raise ProtocolError("protocol/history", "A round of a history has a number and a tally in hex.") from None

@@ -107,8 +107,9 @@ def _covariance(
     """The covariance of two merged quantities; groups that speak of one only have none of their own."""
     nothing = np.zeros(a.values.shape[1])
     fixed, sampled = (
-        np.array([nothing if one[part] is None else np.nan_to_num(one[part]) for one in crossed]) for part in range(2)
+        np.array([nothing if one is None else one for one in part]) for part in zip(*crossed, strict=True)
     )
+    fixed, sampled = np.nan_to_num(fixed), np.nan_to_num(sampled)
     share = np.sqrt(a.weights * b.weights)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.nan_to_num(share / share.sum(axis=0))

@@ -16,6 +16,7 @@ from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create, find
+from keyveil.protocols.assignments import assignments
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
 from keyveil.protocols.merged import merged
 
@@ -103,12 +104,11 @@ def _read_options(options: Options | str) -> Options:
     if not isinstance(options, str):
         return {name: dict(own) for name, own in options.items()}
     read: dict[str, dict[str, Any]] = {}
-    for entry in filter(None, (part.strip() for part in options.split(";"))):
-        place, equals, value = entry.partition("=")
+    for place, value in assignments(options).items():
         group, dot, option = place.partition(".")
-        if not (equals and dot):
+        if not dot:
             raise ProtocolError(
-                "protocol/option", f"Options of groups are written like ssr.max_pairs=3, not {entry!r}."
+                "protocol/option", f"Options of groups are written like ssr.max_pairs=3, not {place!r}."
             )
-        read.setdefault(group.strip(), {})[option.strip()] = value.strip()
+        read.setdefault(group, {})[option] = value
     return read

@@ -1,4 +1,4 @@
-"""Probabilities, variances and sizes of the specification, and the errata of the consistency paper."""
+"""Probabilities, variances and sizes of docs/mechanisms/categorical.md, and the errata C of docs/errata.md."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_erratum_B8_a_report_has_two_bits_beside_the_key() -> None:  # noqa: N80
 
 @pytest.mark.parametrize(("epsilon", "gain"), [("0.5", 0.05), ("1", 0.18), ("2", 0.48), ("4", 0.80)])
 def test_the_likeliest_estimate_is_better_for_rare_keys(epsilon: str, gain: float) -> None:
-    """mechanisms.md 4.6: the variance of the mean falls by up to 5, 18, 48 and 80 % at f = 0.05."""
+    """docs/mechanisms/f2m.md: the variance of the mean falls by up to 5, 18, 48 and 80 % at f = 0.05."""
     variance = {}
     for estimator in ("unbiased", "mle"):
         mechanism = F2M(Schema(keys=1), Fraction(epsilon), "paper", estimator)

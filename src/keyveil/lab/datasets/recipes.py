@@ -1,4 +1,4 @@
-"""Synthetic populations by name, deterministic from a seed (mechanisms.md part 8, best-mechanism.md section 6).
+"""Synthetic populations by name, deterministic from a seed (docs/theory.md, synthetic people).
 
 A recipe says how frequent the keys are, what their means are, how people come to hold them and how values scatter.
 Names that end in ``-beta`` are the variants with Beta values on which the set responses were measured.

@@ -36,6 +36,8 @@ _SEEDS = 1024  # tried for patterns of collisions; with four keys and buckets th
 class LocalHash(FrequencyOracle):
     """GRR on the bucket of the key under a seed that is the report's public word."""
 
+    exhaustive: ClassVar[bool] = False  # words seed hashes
+
     @property
     @abstractmethod
     def g(self) -> int:

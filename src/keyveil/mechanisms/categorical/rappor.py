@@ -46,6 +46,8 @@ class RAPPOR(Categorical):
     that it reports from it together stays within ``longitudinal_ratio``. One report spends ε in any case.
     """
 
+    exhaustive: ClassVar[bool] = False  # words seed hashes
+
     bits: int = 64
     hashes: int = 2
     cohorts: int = 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Self
@@ -30,9 +30,13 @@ class KeyValue(Mechanism):
             f"{self.name} reports no cells of values; kv-sw does, and kvue, wsr and ssr with bins.",
         )
 
+    def every_value(self) -> Sequence[int]:
+        """Values of which all others are mixtures: the ends of the range, unless values fall into cells."""
+        return (-GRID, GRID)
+
     def every_record(self) -> Iterable[Pairs]:
-        """Every set of keys with every choice of extreme values, and one value between: others are mixtures."""
-        for values in product((None, -GRID, GRID), repeat=self.schema.d):
+        """Every set of keys with every choice of values that matter, and one value between: others are mixtures."""
+        for values in product((None, *self.every_value()), repeat=self.schema.d):
             yield [(key, value) for key, value in enumerate(values) if value is not None]
         yield [(0, GRID // 3)]
 

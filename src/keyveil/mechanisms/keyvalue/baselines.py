@@ -46,6 +46,8 @@ REDUCED_KEYS = 2
 class Baseline(KeyValue):
     """A secretly drawn key through a frequency oracle over d + 1 symbols, the last of which means absent."""
 
+    exhaustive: ClassVar[bool] = False  # words seed hashes
+
     @property
     @abstractmethod
     def oracle(self) -> Categorical:
@@ -113,6 +115,10 @@ class Harmony(Baseline):
     @property
     @abstractmethod
     def oracle(self) -> FrequencyOracle: ...
+
+    def validate(self) -> None:
+        super().validate()
+        _ = self.oracle, self.sign  # refuse an epsilon whose half is too small now, not at the first report
 
     @cached_property
     def sign(self) -> TwoLevel:

@@ -2,7 +2,7 @@
 
 Each report about a key gives two numbers: Q, whether it speaks for the key, and T, what it says of the value. Their
 expectations are linear in (f, U), so rounds that differ in everything else — budgets, made-up values, labels — add up
-by generalised least squares: every round counts with the inverse of its covariance (mechanisms.md 4.3).
+by generalised least squares: every round counts with the inverse of its covariance (docs/protocols.md).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _LEAST = 0.01  # of the covariance must be left after subtracting what is no err
 class Observed:
     """The counts [outputs, d] of one round, what each output counts, and E[(Q, T)] of holders and of others.
 
-    A holder of value v gives Q = ``seen`` and T = ``slope``·v on average, anybody else ``fake`` and ``made_up``.
+    Q is one for the outputs that speak for a key and zero for the others. On average a holder of value v gives
+    Q = ``seen`` and T = ``slope``·v, and anybody else ``fake`` and ``made_up``.
     """
 
     counts: Ints
@@ -55,9 +56,11 @@ class Observed:
         design[:, 0, 0] = self.seen - self.fake
         design[:, 1, 0] = -made_up
         design[:, 1, 1] = self.slope
-        covariance = _covariance(rows, self.counts)
+        shares = (self.counts + 1 / len(self.counts)) / (asked + 1)  # one report more keeps the covariance regular
+        covariance = _covariance(rows, shares)
         if likely is not None:
             frequency, mean = likely
+            covariance = _covariance(rows, self._possible(shares, frequency))
             steps = np.stack([np.full_like(asked, self.seen - self.fake), self.slope * mean - made_up], axis=1)
             between = (asked / max(n, 1) * frequency * (1 - frequency))[:, None, None] * _outer(steps)
             within = covariance - between
@@ -66,6 +69,14 @@ class Observed:
         weight = np.swapaxes(design, 1, 2) @ np.linalg.inv(covariance) * asked[:, None, None]
         beyond = seen.T - np.stack([np.full_like(asked, self.fake), made_up], axis=1)
         return Evidence(self.asked, weight @ design, (weight @ beyond[:, :, None])[:, :, 0])
+
+    def _possible(self, shares: Floats, frequency: Floats) -> Floats:
+        """Shares of outputs with as many speaking for a key as may be: few counts make rare keys look certain."""
+        speaking = np.asarray(self.supports) > 0
+        seen = shares[speaking].sum(axis=0)
+        wanted = self.fake + (self.seen - self.fake) * frequency
+        possible: Floats = shares * np.where(speaking[:, None], wanted / seen, (1 - wanted) / (1 - seen))
+        return possible
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +88,7 @@ class Evidence:
     weighted: Floats
 
     def __add__(self, other: Evidence) -> Evidence:
-        return Evidence(
-            self.asked + other.asked, self.precision + other.precision, self.weighted + other.weighted
-        )
+        return Evidence(self.asked + other.asked, self.precision + other.precision, self.weighted + other.weighted)
 
     def __radd__(self, other: Any) -> Evidence:
         """Lets the built-in ``sum`` start from its 0."""
@@ -130,12 +139,9 @@ def _likely(solution: Solution) -> tuple[Floats, Floats]:
     return frequency, np.clip(np.nan_to_num(ratio), -1, 1)
 
 
-def _covariance(rows: Floats, counts: Ints) -> Floats:
-    """Of (Q, T) among the reports about each key; one more report, spread over all outputs, keeps it regular."""
-    outputs = len(counts)
-    shares = (counts + 1 / outputs) / (counts.sum(axis=0) + 1)
-    means = rows @ shares
-    covariance: Floats = np.einsum("ao,bo,ok->kab", rows, rows, shares) - _outer(means.T)
+def _covariance(rows: Floats, shares: Floats) -> Floats:
+    """Of (Q, T) for one report about each key."""
+    covariance: Floats = np.einsum("ao,bo,ok->kab", rows, rows, shares) - _outer((rows @ shares).T)
     return covariance
 
 

@@ -23,7 +23,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.keyvalue.one_key import OneKey, exact_table, one_of, sign_law
 from keyveil.mechanisms.keyvalue.privkv import SPLITS
 from keyveil.mechanisms.keyvalue.ratios import ratio_estimates
-from keyveil.mechanisms.responses import Floats, Spread
+from keyveil.mechanisms.responses import FEWEST, Floats, Spread
 
 ESTIMATORS = ("unbiased", "mle")
 _STEPS = 30  # of scoring; each multiplies the distance to the maximum by the relative error of the counts
@@ -83,9 +83,10 @@ class F2M(OneKey):
         low, high, crossed = covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1]
         # What lies between the people who were asked is no error for them; their values are taken as constant.
         between, people = known * likely_f * (1 - likely_f), np.maximum(asked, 1)
+        least_f, least_u = (FEWEST / (people * step) ** 2 for step in (self.response.gain, self._sign_gain))
         spread = Spread(
-            (low + high + 2 * crossed - between) / people,
-            (low + high - 2 * crossed - between * likely_m**2) / people,
+            np.maximum((low + high + 2 * crossed - between) / people, least_f),
+            np.maximum((low + high - 2 * crossed - between * likely_m**2) / people, least_u),
             (high - low - between * likely_m) / people,
         )
         return ratio_estimates(
@@ -98,6 +99,10 @@ class F2M(OneKey):
             confidence=confidence,
             population=population,
         )
+
+    @property
+    def _sign_gain(self) -> float:
+        return float(self.response.holder.signed)
 
     def _likeliest(self, seen: Floats) -> tuple[Floats, Floats]:
         """Shares of minus and plus [d, 2] of the greatest likelihood, not confined to [0, 1], and their covariances.

@@ -196,7 +196,7 @@ class _Answers:
 
     @cached_property
     def likely(self) -> Floats:
-        """The closest possible law (mechanisms.md, Norm-Sub), to plug into variances."""
+        """The closest possible law (Norm-Sub, docs/consistency.md), to plug into variances."""
         shares = np.nan_to_num(self.shares, nan=1 / len(self.shares))
         falling = np.sort(shares)[::-1]
         excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)

@@ -6,11 +6,10 @@ variance there. Derivation: docs/mechanisms/kv-sw.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -25,7 +24,6 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.histogram import Histogram
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
-from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
 from keyveil.kernels.vectors import count_labels, perturb_labels
@@ -110,11 +108,8 @@ class KVSW(Sampled):
     def reduced(self) -> Self:
         return replace(self._with_keys(REDUCED_KEYS), cells=min(self.cells, REDUCED_CELLS))
 
-    def every_record(self) -> Iterable[Pairs]:
-        """Every set of keys with both ends and the middle: at up to three cells, all others are mixtures."""
-        for values in product((None, -GRID, 0, GRID), repeat=self.schema.d):
-            yield [(key, value) for key, value in enumerate(values) if value is not None]
-        yield [(0, GRID // 3)]
+    def every_value(self) -> Sequence[int]:
+        return self.window.every_value()
 
     # -- device and bulk ----------------------------------------------------------------------------------------
 

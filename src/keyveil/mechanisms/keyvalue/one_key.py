@@ -56,6 +56,9 @@ class OneKey(KeyValue):
     def labels(self) -> Labels:
         return Labels()
 
+    def every_value(self) -> Sequence[int]:
+        return self.labels.every_value()
+
     @cached_property
     def encoder(self) -> UniformKey:
         return UniformKey(self.schema.d)

@@ -64,7 +64,9 @@ class PrivKVRound(OneKey):
     @cached_property
     def truths(self) -> tuple[Fraction, Fraction]:
         """The probabilities p₁ and p₂ with which presence and sign are told; exactly 1/2 without a budget."""
-        presence, sign = (1 - Fraction(lie_threshold(part), RESOLUTION) for part in (self.key_epsilon, self.value_epsilon))
+        presence, sign = (
+            1 - Fraction(lie_threshold(part), RESOLUTION) for part in (self.key_epsilon, self.value_epsilon)
+        )
         return presence, sign
 
     @cached_property
@@ -178,7 +180,9 @@ class PrivKVRound(OneKey):
         return replace(
             estimates,
             asked=self._own(tally).sum(axis=0),
-            frequency=Column.unknown(self.schema, "A round without a budget for keys says nothing about who holds them."),
+            frequency=Column.unknown(
+                self.schema, "A round without a budget for keys says nothing about who holds them."
+            ),
             mean=biased_means(self.schema, np.clip(mean, -1, 1), flag),
             product=None,
             product_se=None,
@@ -189,7 +193,9 @@ class PrivKVRound(OneKey):
 def check_broadcast(schema: Schema, means: Sequence[int]) -> None:
     """Refuse announced means that are not one for each key between -1 and 1: a device accepts nothing else."""
     if means and len(means) != schema.d:
-        raise ProtocolError("protocol/broadcast", f"A broadcast has a mean for each of {schema.d} keys, not {len(means)}.")
+        raise ProtocolError(
+            "protocol/broadcast", f"A broadcast has a mean for each of {schema.d} keys, not {len(means)}."
+        )
     if any(abs(mean) > GRID for mean in means):
         raise ProtocolError("protocol/broadcast", "A broadcast mean lies between -1 and 1; one of these does not.")
 

@@ -90,6 +90,9 @@ class SetResponse(KeyValue):
     def labels(self) -> Labels:
         return Labels()
 
+    def every_value(self) -> Sequence[int]:
+        return self.labels.every_value()
+
     @property
     def symbols(self) -> int:
         """How many pairs of key and label there are; symbol number ``labels · key + label``."""

@@ -48,6 +48,8 @@ class TopSel(SetResponse):
     in size, and are not padded. What is not given is chosen.
     """
 
+    exhaustive: ClassVar[bool] = False  # words seed hashes
+
     mode: str = "cover"
     set_sizes: str | None = None
     padding: int = 0

@@ -40,6 +40,8 @@ class Circle(CappedSetResponse):
     get at least low / M, because M reserves room for ``max_pairs`` arcs that do not overlap.
     """
 
+    exhaustive: ClassVar[bool] = False  # words seed hashes
+
     @property
     @abstractmethod
     def circle(self) -> int:

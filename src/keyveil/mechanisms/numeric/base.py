@@ -7,7 +7,7 @@ estimates about it; its error follows from their mean square and from what is kn
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -24,7 +24,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.encoders import UniformKey
-from keyveil.mechanisms.responses import INSUFFICIENT, normal_quantile
+from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, normal_quantile
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +81,8 @@ class Numeric(Mechanism):
         known = 0.0 if population else people / max(tally.reports, 1)
         nothing = asked == 0
         within = square - np.clip(np.nan_to_num(mean), -1, 1) ** 2 - known * spread
-        se = np.where(nothing, np.nan, np.sqrt(np.maximum(within, 0) / np.maximum(people, 1)))
+        least = 4 * FEWEST * np.nan_to_num(square) / np.maximum(people, 1)  # as if a few of the signs could be others
+        se = np.where(nothing, np.nan, np.sqrt(np.maximum(within, least) / np.maximum(people, 1)))
         return Estimates(
             schema=self.schema,
             mechanism=self.name,
@@ -117,9 +118,13 @@ class OneValue(Numeric):
         return self.encoder.every_word()
 
     def every_record(self) -> Iterable[Pairs]:
-        """Every choice of both ends, the middle and a value that has to be rounded."""
-        for values in product((-GRID, 0, GRID // 3, GRID), repeat=self.schema.d):
+        """Every choice of values that matter, and of one that has to be rounded."""
+        for values in product((*self.every_value(), GRID // 3), repeat=self.schema.d):
             yield list(enumerate(values))
+
+    def every_value(self) -> Sequence[int]:
+        """Values of which all others are mixtures: the ends of the range, unless there are more inputs than two."""
+        return (-GRID, GRID)
 
     def reduced(self) -> Self:
         return self if self.schema.d <= REDUCED_KEYS else replace(self, schema=Schema(keys=REDUCED_KEYS))

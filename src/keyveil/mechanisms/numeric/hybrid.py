@@ -125,6 +125,9 @@ class Hybrid(OneValue):
         answers, spread = self.window.squares(squares / np.maximum(windows, 1), mean)
         return Answers(asked, mean, share * answers + (1 - share) / slope**2, np.where(windows > 0, spread, 0.0))
 
+    def every_value(self) -> list[int]:
+        return self.window.every_value()
+
     def reduced(self) -> Self:
         return replace(super().reduced(), steps=min(self.steps, REDUCED_STEPS))
 

@@ -72,6 +72,9 @@ class Piecewise(OneValue):
         mean = average(self.window.unit(totals), asked)
         return Answers(asked, mean, *self.window.squares(average(squares, asked), mean))
 
+    def every_value(self) -> list[int]:
+        return self.window.every_value()
+
     def reduced(self) -> Self:
         return replace(super().reduced(), steps=min(self.steps, REDUCED_STEPS))
 

@@ -102,6 +102,9 @@ class SquareWave(OneValue):
             raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
         return place
 
+    def every_value(self) -> list[int]:
+        return self.window.every_value()
+
     def reduced(self) -> Self:
         return replace(super().reduced(), cells=min(self.cells, REDUCED_CELLS))
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.channels import TwoLevel, two_level
 from keyveil.core.coins import Coins
+from keyveil.core.schema import GRID
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +43,10 @@ class Window:
     @property
     def outputs(self) -> int:
         return self.channel.outputs
+
+    def every_value(self) -> list[int]:
+        """A value for every input: those between are mixtures of two."""
+        return [round(Fraction(2 * GRID * x, self.inputs - 1)) - GRID for x in range(self.inputs)]
 
     @property
     def radius(self) -> Fraction:

@@ -1,0 +1,207 @@
+"""A protocol over a whole population: ask, count, ask again, until the protocol has heard enough.
+
+Everybody has a public word that never changes; it decides to which part of the people they belong. The coins of a
+round are numbered by round and block of people, so a seed fixes everything but the seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import Number
+from keyveil.core.errors import MechanismError, ProtocolError
+from keyveil.core.estimates import Estimates
+from keyveil.core.population import Population
+from keyveil.core.records import Records
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.core.truth import Truth
+from keyveil.lab.coins import SeededCoins
+from keyveil.lab.metrics import Metrics, metrics
+from keyveil.lab.simulate import summary
+from keyveil.mechanisms.base import BLOCK
+from keyveil.protocols.base import EVERYONE, Finished, Protocol, Round, most_spent
+from keyveil.protocols.registry import create
+
+MOST_ROUNDS = 1000  # a protocol that asks on and on is broken
+
+_BLOCKS = 32  # bits of a stream's number that count blocks
+
+Progress = Callable[[Round, int], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a protocol learned, round by round, and what the truth was.
+
+    With several runs, history and estimates are those of the first and metrics the averages of all.
+    """
+
+    protocol: Protocol
+    history: tuple[Finished, ...]
+    rounds: tuple[Estimates, ...]  # what was known after each round
+    truth: Truth
+    metrics: Metrics
+    seconds: float
+    repeats: int = 1
+    seed: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def mechanism(self) -> Protocol:
+        """The protocol, under the name that simulations of one round have for it."""
+        return self.protocol
+
+    @property
+    def estimates(self) -> Estimates:
+        return self.rounds[-1]
+
+    @property
+    def tally(self) -> Tally:
+        """The counts of the last round."""
+        return self.history[-1].tally
+
+    @property
+    def spent(self) -> Fraction:
+        """What the person who pays most has paid, whatever was announced."""
+        return self.paid(len(self.history))
+
+    def paid(self, rounds: int) -> Fraction:
+        """The same after some of the rounds."""
+        return most_spent([one.round for one in self.history[:rounds]])
+
+    @property
+    def bits_per_report(self) -> float:
+        """Bits that a person sends on average, all rounds together."""
+        bits = sum(one.round.mechanism.bits_per_report * one.tally.reports for one in self.history)
+        return bits / max(self.truth.n, 1)
+
+    def document(self) -> dict[str, Any]:
+        """The object that ``keyveil simulate --json`` prints, with the history of all rounds."""
+        return {
+            "mechanism": self.protocol.name,
+            "epsilon": float(self.protocol.epsilon),
+            "exact_epsilon": _upwards(self.spent),
+            "options": self.protocol.parameters,
+            "users": self.truth.n,
+            "keys": self.protocol.schema.d,
+            "repeats": self.repeats,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "bits_per_report": self.bits_per_report,
+            "metrics": self.metrics,
+            "notes": list(self.notes),
+            "rounds": [self._round(number) for number in range(1, len(self.history) + 1)],
+            "estimates": self.estimates.rows(),
+        }
+
+    def _round(self, number: int) -> dict[str, Any]:
+        one = self.history[number - 1]
+        errors = metrics(self.rounds[number - 1], self.truth)
+        return {
+            "round": number,
+            "mechanism": one.round.mechanism.name,
+            "part": [float(one.round.part.start), float(one.round.part.stop)],
+            "users": one.tally.reports,
+            "epsilon": _upwards(one.round.epsilon),
+            "spent": _upwards(self.paid(number)),
+            "mse_frequency": errors["mse_frequency"],
+            "mse_mean": errors["mse_mean"],
+        }
+
+
+def simulate_protocol(
+    name: str,
+    population: Population,
+    schema: Schema | None = None,
+    epsilon: Number = 1,
+    *,
+    seed: int | None = None,
+    confidence: float = 0.95,
+    repeats: int = 1,
+    progress: Callable[[int], None] | None = None,
+    **options: Any,
+) -> Run:
+    """``run`` for a name of the registry; ``progress`` hears how many people have answered."""
+    protocol = create(name, schema or population.schema(), epsilon, **options)
+    told: Progress | None = None if progress is None else lambda asked, people: progress(people)
+    return run(protocol, population, seed, confidence=confidence, repeats=repeats, progress=told)
+
+
+def run(
+    protocol: Protocol,
+    population: Population,
+    seed: int | None = None,
+    *,
+    confidence: float = 0.95,
+    repeats: int = 1,
+    progress: Progress | None = None,
+) -> Run:
+    """A protocol from its first round to its last; ``progress`` is called after each block with round and people."""
+    if repeats < 1:
+        raise MechanismError("simulate/size", "A simulation needs at least one run.")
+    begin = time.perf_counter()
+    people = population.keyed(protocol.schema)
+    truth = people.truth(protocol.schema)
+    blocks = [block.records(protocol.schema) for block in people.blocks(BLOCK)]
+    first: list[Finished] = []
+    ends: list[Estimates] = []
+    for number in range(repeats):
+        history = ask(protocol, blocks, seed, number, progress)
+        first = first or history
+        ends.append(protocol.estimate(history, confidence).with_truth(truth))
+    rounds = [protocol.estimate(first[: count + 1], confidence).with_truth(truth) for count in range(len(first))]
+    seconds = time.perf_counter() - begin
+    return Run(protocol, tuple(first), tuple(rounds), truth, summary(ends, truth), seconds, repeats, seed)
+
+
+def ask(
+    protocol: Protocol,
+    blocks: Sequence[Records],
+    seed: int | None,
+    number: int = 0,
+    progress: Progress | None = None,
+    finished: Sequence[Finished] = (),
+) -> list[Finished]:
+    """All rounds of one run over blocks of people; given finished rounds of it, the remaining ones."""
+    words = [_coins(seed, number, 0, place).words(block.n) for place, block in enumerate(blocks)]
+    history = list(finished)
+    while (asked := protocol.next_round(history)) is not None:
+        if asked.number > MOST_ROUNDS:
+            raise ProtocolError("protocol/endless", f"{protocol.name} still asks after {MOST_ROUNDS} rounds.")
+        mechanism = asked.mechanism
+        total = Tally.empty(mechanism.fingerprint, mechanism.tally_shape)
+        for place, block in enumerate(blocks):
+            coins = _coins(seed, number, asked.number, place)
+            answering = block if asked.part == EVERYONE else those(block, asked.part.members(words[place]))
+            total = total + mechanism.tally(mechanism.perturb_many(answering, coins))
+            if progress:
+                progress(asked, answering.n)
+        history.append(Finished(asked, total))
+    return history
+
+
+def those(records: Records, chosen: NDArray[np.bool_]) -> Records:
+    """The records of some of the people, in order."""
+    sizes = records.sizes
+    kept = np.repeat(chosen, sizes)
+    offsets = np.concatenate(([0], np.cumsum(sizes[chosen]))).astype(np.int64)
+    return Records(offsets, records.keys[kept], records.values[kept], records.d)
+
+
+def _coins(seed: int | None, number: int, asked: int, place: int) -> Coins:
+    """The coins of a block in a round of a run; round 0 are the public words."""
+    return Coins() if seed is None else SeededCoins(seed, (number * (MOST_ROUNDS + 1) + asked << _BLOCKS) + place)
+
+
+def _upwards(epsilon: Fraction) -> float:
+    nearest = float(epsilon)
+    return nearest if Fraction(nearest) >= epsilon else float(np.nextafter(nearest, np.inf))

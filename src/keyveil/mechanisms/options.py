@@ -1,0 +1,60 @@
+"""Names and options as people write them: finding the class behind a name, and strings in the types it declares.
+
+Shared by the registries of mechanisms and of protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from difflib import get_close_matches
+from fractions import Fraction
+from importlib import import_module
+from typing import Any
+
+from keyveil.core.errors import MechanismError
+
+_SPELLED = {"sizes": "set_sizes"}  # options whose name means something else on a mechanism
+_OWN = ("schema", "epsilon")
+
+
+def load(kind: str, name: str, where: Mapping[str, str], package: str) -> Any:
+    """The class that a table of ``module:attribute`` has for a name; its module is loaded now."""
+    if name not in where:
+        close = get_close_matches(name, where, n=1)
+        hint = f"; did you mean {close[0]}" if close else f"; there are {', '.join(where)}"
+        raise MechanismError("mechanism/unknown", f"There is no {kind} {name!r}{hint}.")
+    module, attribute = where[name].split(":")
+    return getattr(import_module(f"{package}.{module}"), attribute)
+
+
+def fitted(name: str, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a class in the types that it declares; refused if one is unknown, missing or of no use."""
+    own: dict[str, Field[Any]] = {field.name: field for field in fields(cls) if field.name not in _OWN}
+    given = {_SPELLED.get(option, option): value for option, value in options.items()}
+    for option in given:
+        if option not in own:
+            known = f"its options are {', '.join(own)}" if own else "it has no options"
+            raise MechanismError("mechanism/option", f"{name} has no option {option!r}; {known}.")
+    for option, field in own.items():
+        if field.default is MISSING and field.default_factory is MISSING and option not in given:
+            raise MechanismError("mechanism/option", f"{name} needs the option {option!r}.")
+    return {option: _converted(name, option, value, str(own[option].type)) for option, value in given.items()}
+
+
+def _converted(name: str, option: str, value: Any, kind: str) -> Any:
+    """An option's value in the type that the class declares for it."""
+    if value is None and "None" in kind:
+        return None
+    try:
+        if kind.startswith("int"):
+            if isinstance(value, bool) or int(value) != float(value):
+                raise ValueError
+            return int(value)
+        if kind.startswith("Fraction"):
+            return Fraction(str(value))
+        if kind.startswith("bool") and not isinstance(value, bool):
+            return {"true": True, "false": False}[str(value).lower()]
+    except (ValueError, TypeError, KeyError):
+        raise MechanismError("mechanism/option", f"{name} cannot take {value!r} for {option!r}.") from None
+    return value

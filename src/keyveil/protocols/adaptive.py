@@ -1,0 +1,89 @@
+"""Adaptive (FairKV): first which keys are rare, then values, with rare keys sampled more often.
+
+*Published*: everybody answers both phases, with half of the budget each. *Repaired*: a disjoint group answers the
+first phase, so that everybody spends the whole ε once; a key is sampled with the same probability by all of its
+holders, so that means are unbiased; and what sampling and uniform fakes gain in privacy is spent. ``wsr`` behind a
+``pilot`` does better than both for ε up to about 2. Derivation and figures: docs/protocols-groups.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+from keyveil.core.errors import ProtocolError
+from keyveil.core.estimates import Estimates
+from keyveil.mechanisms.keyvalue.adaptive_phase import KeyPhase, ValuePhase, Variant
+from keyveil.protocols.base import EVERYONE, History, Protocol, Round, in_parts, part_of
+from keyveil.protocols.merged import merged
+from keyveil.protocols.weights import rare_first
+
+THETA = {"repaired": Fraction(1, 2), "published": Fraction(2)}
+
+
+@dataclass(frozen=True)
+class Adaptive(Protocol):
+    """Keys are sampled with weights ∝ max(f, τ)^(-``theta``), f from the first phase.
+
+    ``share`` of the people answer the first phase of the repaired form. ``theta`` is 1/2 there and 2 as published:
+    where sampling is the same for everybody, a popular key is not made up for by records without rare ones.
+    """
+
+    max_pairs: int
+    variant: Variant = "repaired"
+    theta: Fraction | None = None
+    share: Fraction = Fraction(1, 10)
+    steps: int = 1024
+
+    name: ClassVar[str] = "adaptive"
+
+    def validate(self) -> None:
+        if self.variant not in THETA:
+            raise _refused(f"adaptive takes variant=repaired|published, not {self.variant!r}.")
+        if self.theta is None:
+            object.__setattr__(self, "theta", THETA[self.variant])
+        if self.exponent < 0 or not 0 < self.share < 1:
+            raise _refused("adaptive takes a theta of at least 0 and a share of the people between 0 and 1.")
+        self.values(None)
+
+    @property
+    def exponent(self) -> float:
+        assert self.theta is not None
+        return float(self.theta)
+
+    @property
+    def published(self) -> bool:
+        return self.variant == "published"
+
+    @property
+    def each(self) -> Fraction:
+        """What a phase costs those who answer it."""
+        return part_of(self.epsilon, Fraction(1, 2)) if self.published else self.epsilon
+
+    def keys(self) -> KeyPhase:
+        """The first phase."""
+        return KeyPhase(self.schema, self.each, self.max_pairs, "paper" if self.published else "tight")
+
+    def values(self, weights: tuple[int, ...] | None) -> ValuePhase:
+        """The second phase, with the weights that it broadcasts."""
+        return ValuePhase(self.schema, self.each, self.max_pairs, weights, variant=self.variant, steps=self.steps)
+
+    def plan(self, finished: History) -> Round | None:
+        first, rest = (EVERYONE, EVERYONE) if self.published else in_parts(self.share, 1 - self.share)
+        match len(finished):
+            case 0:
+                return Round(1, self.keys(), first)
+            case 1:
+                return Round(2, self.values(rare_first(finished[0].estimates(), self.exponent)), rest)
+        return None
+
+    def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        if not self.published or len(finished) < 2:
+            return merged(finished, self.name, self.epsilon, confidence, population)
+        keys, values = (one.estimates(confidence, population) for one in finished)  # of the same people
+        return replace(values, mechanism=self.name, epsilon=self.epsilon, frequency=keys.frequency)
+
+
+def _refused(sentence: str) -> ProtocolError:
+    return ProtocolError("protocol/option", sentence)

@@ -1,0 +1,101 @@
+"""PrivKVM with the value perturbation of others: the baselines of its paper (docs/protocols.md).
+
+Both are read as published only; their means are biased, and flagged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from keyveil.core.errors import ProtocolError
+from keyveil.core.estimates import Estimates
+from keyveil.mechanisms.keyvalue.filled import FilledVector, Presence
+from keyveil.mechanisms.keyvalue.privkv_round import broadcast
+from keyveil.mechanisms.keyvalue.ratios import SHRUNK, biased_means
+from keyveil.mechanisms.responses import Floats
+from keyveil.protocols.base import History, Protocol, Round, cost_of, part_of
+from keyveil.protocols.iterated import nothing_asked, rounds_of
+from keyveil.protocols.privkvm import PrivKVM
+
+
+@dataclass(frozen=True)
+class PrivKVMHarmony(PrivKVM):
+    """Sums of signs over how many people ought to have spoken, n/d of them asked, and impossible means kept.
+
+    The speakers of a key are unknown as in Harmony, so their expected share p₁f + (1 - p₁)(1 - f) stands in for the
+    count of them. Only what is announced is cut, since devices refuse anything else.
+    """
+
+    estimator: str = "published"
+
+    name: ClassVar[str] = "privkvm-harmony"
+
+    def validate(self) -> None:
+        super().validate()
+        if self.estimator != "published":
+            raise ProtocolError("protocol/option", f"{self.name} has the published estimator only; see privkvm.")
+
+    def means(self, finished: History) -> Floats:
+        rounds = rounds_of(finished)
+        if not rounds:
+            return np.zeros(self.schema.d)
+        opening, opened = rounds[0]
+        frequency = np.clip(np.nan_to_num(opening.estimate(opened).frequency.values), 0, 1)
+        asked, tally = rounds[-1]
+        presence, sign = (float(truth) for truth in asked.truths)
+        speaking = presence * frequency + (1 - presence) * (1 - frequency)
+        _, minus, plus = tally.counts
+        expected = np.maximum(tally.reports, 1) / self.schema.d * speaking
+        means: Floats = (plus - minus) / ((2 * sign - 1) * expected)
+        return means
+
+    def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        estimates = super().estimate(finished, confidence, population)
+        return replace(estimates, mean=biased_means(self.schema, self.means(finished), _shrunk(self)))
+
+
+@dataclass(frozen=True)
+class PrivKVMMeanEst(Protocol):
+    """Half of ε on who holds a key, then ``rounds`` vectors of all values, gaps filled with the mean before."""
+
+    rounds: int = 6
+
+    name: ClassVar[str] = "privkvm-meanest"
+
+    def validate(self) -> None:
+        if not 1 <= self.rounds <= 100:
+            raise ProtocolError("protocol/option", f"{self.name} takes from 1 to 100 rounds, not {self.rounds}.")
+        _ = FilledVector(self.schema, self.epsilon)  # refuses too many keys now
+
+    def plan(self, finished: History) -> Round | None:
+        number = len(finished) + 1
+        if number > self.rounds + 1:
+            return None
+        if number == 1:
+            keys = Presence(self.schema, part_of(self.epsilon, Fraction(1, 2)))
+            return Round(number, keys, cost=cost_of(keys.ratio))
+        fake = broadcast(self.means(finished)) if number > 2 else ()
+        values = FilledVector(self.schema, part_of(self.epsilon, Fraction(1, 2 * self.rounds)), fake)
+        return Round(number, values, cost=cost_of(values.ratio))
+
+    def means(self, finished: History) -> Floats:
+        """The mean of the last vectors."""
+        last = finished[-1]
+        if not isinstance(last.round.mechanism, FilledVector):
+            return np.full(self.schema.d, np.nan)
+        return last.round.mechanism.mixed_means(last.tally)
+
+    def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        if not finished:
+            raise nothing_asked(self)
+        estimates = finished[0].estimates(confidence, population)
+        mean = biased_means(self.schema, self.means(finished), _shrunk(self))
+        return replace(estimates, mechanism=self.name, epsilon=self.epsilon, mean=mean)
+
+
+def _shrunk(protocol: Protocol) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.full(protocol.schema.d, SHRUNK, dtype=np.int64)

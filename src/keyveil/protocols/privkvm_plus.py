@@ -1,0 +1,70 @@
+"""PrivKVM+: rounds of PrivKV until another one is not worth its price (Ye et al. 2019).
+
+Every round spends the same share of what is left, so there is always something left for another one; the collector
+stops when the means move less than a round costs. As printed, the algorithm forgets all rounds but the last when it
+works out what is left, and spends more than twice ε in six rounds (errata A1); here the remainder is a running one.
+Derivation: docs/protocols.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from keyveil.core.errors import ProtocolError
+from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound, broadcast
+from keyveil.protocols.base import History, Round, cost_of, part_of
+from keyveil.protocols.iterated import Iterated, rounds_of
+
+MOST_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class PrivKVMPlus(Iterated):
+    """A round spends 1/``decay`` of what is left, half on the key and half on the value.
+
+    It is the last one when the means moved by at most ``price`` on average, when ``rounds`` are done, or when the next
+    would have less than ``floor`` to spend. Liars start from the mean 0, not from the published 1, which would give
+    away the slack of a fair sign.
+    """
+
+    decay: Fraction = Fraction(2)
+    price: Fraction = Fraction(1, 5)
+    rounds: int = 10
+    floor: Fraction = Fraction(1, 100)
+
+    name: ClassVar[str] = "privkvm-plus"
+
+    def validate(self) -> None:
+        super().validate()
+        if self.decay <= 1:
+            raise ProtocolError("protocol/option", f"{self.name} needs a decay above 1, not {self.decay}.")
+        if self.price < 0:
+            raise ProtocolError("protocol/option", f"A round cannot have the price {self.price}.")
+        if not 1 <= self.rounds <= MOST_ROUNDS:
+            raise ProtocolError(
+                "protocol/option", f"{self.name} takes from 1 to {MOST_ROUNDS} rounds, not {self.rounds}."
+            )
+        if self.floor < Fraction(1, 1000):
+            raise ProtocolError("protocol/option", f"A round needs at least 0.001 of epsilon, not {self.floor}.")
+
+    def plan(self, finished: History) -> Round | None:
+        number = len(finished) + 1
+        budget = self.budget([asked.epsilon for asked, _ in rounds_of(finished)])
+        if number > self.rounds or (finished and (budget < self.floor or self.moved(finished) <= self.price)):
+            return None
+        fake = broadcast(self.means(finished)) if finished else ()
+        asked = PrivKVRound(self.schema, budget, part_of(budget, Fraction(1, 2)), fake)
+        return Round(number, asked, cost=cost_of(asked.worst_ratio if finished else asked.ratio))
+
+    def budget(self, spent: Sequence[Fraction]) -> Fraction:
+        """What the round after these may spend: a share of all that is left."""
+        return part_of(self.epsilon - sum(spent, Fraction(0)), 1 / self.decay)
+
+    def moved(self, finished: History) -> float:
+        """By how much the last round changed the means, on average over keys."""
+        return float(np.mean(np.abs(self.means(finished) - self.means(finished[:-1]))))

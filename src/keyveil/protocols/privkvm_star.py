@@ -1,0 +1,124 @@
+"""PrivKVM*: some people find out which keys are frequent, the others tell about those alone, with histograms.
+
+Two disjoint groups, so everybody spends all of ε once. The second group is asked about the keys that noise cannot
+explain (Base-Cut); what both groups say is added up by inverse variance. All other keys are too rare to be told apart
+and share their average, flagged ``shrunk``. Reconstructed; derivation: docs/protocols.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import ProtocolError
+from keyveil.core.estimates import Column, Estimates
+from keyveil.core.histogram import Histogram
+from keyveil.learn.consistency import cut_threshold
+from keyveil.mechanisms.keyvalue.evidence import combined
+from keyveil.mechanisms.keyvalue.labels import MOST_BINS, LabelRound
+from keyveil.protocols.base import Finished, History, Protocol, Round, in_parts
+from keyveil.protocols.iterated import nothing_asked
+
+
+@dataclass(frozen=True)
+class PrivKVMStar(Protocol):
+    """``share`` of the people answer first; the values of the second group have ``bins`` cells."""
+
+    share: Fraction = Fraction(1, 2)
+    bins: int | None = None
+
+    name: ClassVar[str] = "privkvm-star"
+
+    def validate(self) -> None:
+        if self.bins is None:
+            object.__setattr__(self, "bins", usual_bins(self.epsilon))
+        if self.bins is None or not 1 <= self.bins <= MOST_BINS:
+            raise ProtocolError("protocol/option", f"{self.name} takes from 1 to {MOST_BINS} bins, not {self.bins}.")
+        if not 0 < self.share < 1:
+            raise ProtocolError("protocol/option", f"{self.name} needs people in both groups, not {self.share} in one.")
+
+    def plan(self, finished: History) -> Round | None:
+        first, second = in_parts(self.share, 1 - self.share)
+        if not finished:
+            return Round(1, LabelRound(self.schema, self.epsilon), first)
+        if len(finished) > 1:
+            return None
+        assert self.bins is not None
+        keys = tuple(np.flatnonzero(self.frequent(finished)).tolist())
+        return Round(2, LabelRound(self.schema, self.epsilon, self.bins, keys), second)
+
+    def frequent(self, finished: History) -> NDArray[np.bool_]:
+        """The keys that the first group finds more often than noise would; all of them, if there is none."""
+        column = finished[0].estimates().frequency
+        with np.errstate(invalid="ignore"):
+            hitters: NDArray[np.bool_] = column.values > cut_threshold(self.schema.d) * column.se
+        return hitters if hitters.any() else np.ones(self.schema.d, dtype=np.bool_)
+
+    def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        if not finished:
+            raise nothing_asked(self)
+        n = sum(one.tally.reports for one in finished)
+        rounds = [_labels(one).observed(one.tally) for one in finished]
+        solution, asked = combined(rounds, n, population)
+        estimates = solution.estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=n,
+            asked=asked,
+            confidence=confidence,
+            population=population,
+        )
+        light = ~self.frequent(finished)
+        return _pooled(estimates, light) if light.any() else estimates
+
+    def histogram(self, finished: History, population: bool = False) -> Histogram:
+        """The distribution of the values of frequent keys, from the second group; NaN errors elsewhere."""
+        if len(finished) < 2:
+            raise ProtocolError("protocol/order", f"Histograms come from the second group of {self.name}.")
+        return _labels(finished[1]).histogram(finished[1].tally, population)
+
+
+def usual_bins(epsilon: Fraction) -> int:
+    """Cells that the noise leaves apart."""
+    return 4 if epsilon <= 1 else 8 if epsilon < 4 else 16
+
+
+def _labels(one: Finished) -> LabelRound:
+    if not isinstance(one.round.mechanism, LabelRound):
+        raise ProtocolError("protocol/foreign", f"Round {one.round.number} has no labels.")
+    return one.round.mechanism
+
+
+def _pooled(estimates: Estimates, light: NDArray[np.bool_]) -> Estimates:
+    """Light keys share their average frequency and the mean of all of their holders together."""
+    assert estimates.product is not None
+    known = light & np.isfinite(estimates.frequency.values)
+    if not known.any():
+        return estimates
+    frequency, product = (float(np.mean(numbers[known])) for numbers in (estimates.frequency.values, estimates.product))
+    mean = float(np.clip(product / frequency, -1, 1)) if frequency > 0 else np.nan
+    return replace(
+        estimates,
+        frequency=_shared(estimates.frequency, light, frequency),
+        mean=_shared(estimates.mean, light, mean),
+        product=None,
+        product_se=None,
+        covariance=None,
+    )
+
+
+def _shared(column: Column, light: NDArray[np.bool_], value: float) -> Column:
+    """One value for light keys; their intervals are those of the unbiased estimates, widened to hold it."""
+    shared = replace(
+        column,
+        values=np.where(light, value, column.values),
+        se=np.where(light, np.nan, column.se),
+        low=np.where(light, np.fmin(column.low, value), column.low),
+        high=np.where(light, np.fmax(column.high, value), column.high),
+    )
+    return shared.flagged("shrunk", light)
