@@ -30,7 +30,7 @@ from keyveil.mechanisms.keyvalue.kv_sw import KVSW
 
 Floats = NDArray[np.float64]
 
-TOP, RUNS, MOST_DOUBLINGS = 20, 100, 24
+TOP, RUNS, MOST_DOUBLINGS = 20, 40, 24
 
 
 def subtract_and_clip(mechanism: KVSW, tally: Tally) -> Floats:

@@ -158,7 +158,7 @@ def test_the_best_of_both_simple_rounds_scores_zero_or_more() -> None:
 
 
 def test_projection_is_planned_for_dense_sets_and_not_for_sparse_ones() -> None:
-    def best(beliefs: Beliefs, cover: TopSel, d: int, n: float) -> float:
+    def best(beliefs: Beliefs, cover: TopSel, n: float) -> float:
         rivals = [topsel_risks(one, beliefs, n) for one in (cover, TopSel(cover.schema, cover.epsilon, mode="direct"))]
         plans = projections(cover.schema, cover.epsilon, beliefs, 64)
         return min(project_risks(one, beliefs, n).score(rivals) for one in plans)
@@ -167,8 +167,8 @@ def test_projection_is_planned_for_dense_sets_and_not_for_sparse_ones() -> None:
     means = np.linspace(-0.8, 0.8, 1000)
     thick = TopSel(dense, Fraction(4), padding=57)
     thin = TopSel(sparse, Fraction(4), set_sizes="5")
-    assert best(sure(np.linspace(0.1, 0.9, 100), means[::10]), thick, 100, 1e5) < 0
-    assert best(sure(np.full(1000, 0.005), means), thin, 1000, 1e5) > 0
+    assert best(sure(np.linspace(0.1, 0.9, 100), means[::10]), thick, 1e5) < 0
+    assert best(sure(np.full(1000, 0.005), means), thin, 1e5) > 0
 
 
 def test_everybody_answers_once_with_the_whole_budget() -> None:
@@ -226,23 +226,24 @@ def test_a_broadcast_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
 
 
 # Errors of the best published mechanism for frequencies of all keys, means of all keys and means of the top 20, each
-# with the factor by which two rounds and empirical Bayes were better when they were first measured.
+# with the factor by which two rounds were better when they were first measured: frequencies as they come out, means
+# drawn together by empirical Bayes.
 FIRST_MEASURED = {
-    ("linear-beta", "0.5"): ((7.07e-3, 1.10), (2.66e-1, 1.64), (2.66e-1, 1.64)),
-    ("linear-beta", "1"): ((1.85e-3, 1.10), (1.15e-1, 1.96), (1.15e-1, 1.96)),
-    ("linear-beta", "2"): ((3.26e-4, 1.16), (3.00e-2, 1.68), (3.00e-2, 1.68)),
-    ("linear-beta", "4"): ((7.56e-5, 1.10), (3.42e-3, 1.78), (3.42e-3, 1.78)),
-    ("uniform-beta", "0.5"): ((6.60e-3, 0.96), (1.41e-1, 1.74), (2.61e-2, 2.13)),
-    ("uniform-beta", "1"): ((1.64e-3, 1.08), (7.44e-2, 1.90), (6.37e-3, 1.64)),
-    ("uniform-beta", "2"): ((4.59e-4, 1.00), (1.86e-2, 1.48), (1.26e-3, 1.37)),
-    ("uniform-beta", "4"): ((1.86e-4, 1.19), (2.96e-3, 1.28), (5.12e-4, 2.69)),
-    ("normal-beta", "0.5"): ((7.40e-3, 1.10), (9.59e-2, 2.48), (4.44e-2, 2.01)),
-    ("normal-beta", "1"): ((1.83e-3, 0.95), (2.50e-2, 1.85), (1.02e-2, 1.79)),
-    ("normal-beta", "2"): ((5.25e-4, 1.05), (4.31e-3, 1.04), (1.91e-3, 1.09)),
-    ("normal-beta", "4"): ((2.56e-4, 1.11), (1.47e-3, 2.26), (8.33e-4, 3.28)),
+    ("linear-beta", "0.5"): ((7.07e-3, 0.93), (2.66e-1, 1.64), (2.66e-1, 1.64)),
+    ("linear-beta", "1"): ((1.85e-3, 1.09), (1.15e-1, 1.96), (1.15e-1, 1.96)),
+    ("linear-beta", "2"): ((3.26e-4, 1.09), (3.00e-2, 1.68), (3.00e-2, 1.68)),
+    ("linear-beta", "4"): ((7.56e-5, 1.12), (3.42e-3, 1.78), (3.42e-3, 1.78)),
+    ("uniform-beta", "0.5"): ((6.60e-3, 0.90), (1.41e-1, 1.74), (2.61e-2, 2.13)),
+    ("uniform-beta", "1"): ((1.64e-3, 1.05), (7.44e-2, 1.90), (6.37e-3, 1.64)),
+    ("uniform-beta", "2"): ((4.59e-4, 1.09), (1.86e-2, 1.48), (1.26e-3, 1.37)),
+    ("uniform-beta", "4"): ((1.86e-4, 1.14), (2.96e-3, 1.28), (5.12e-4, 2.69)),
+    ("normal-beta", "0.5"): ((7.40e-3, 0.87), (9.59e-2, 2.48), (4.44e-2, 2.01)),
+    ("normal-beta", "1"): ((1.83e-3, 0.86), (2.50e-2, 1.85), (1.02e-2, 1.79)),
+    ("normal-beta", "2"): ((5.25e-4, 1.01), (4.31e-3, 1.04), (1.91e-3, 1.09)),
+    ("normal-beta", "4"): ((2.56e-4, 1.06), (1.47e-3, 2.26), (8.33e-4, 3.28)),
 }
 LAWS: dict[str, dict[str, Any]] = {"linear-beta": {"set_sizes": "5"}}  # the others are padded to nine tenths
-RUNS = {"linear-beta": 40}  # the others are larger: three
+RUNS = {"linear-beta": 20}  # the others are larger: three
 
 
 @pytest.mark.soak
@@ -269,7 +270,7 @@ def _errors(name: str, epsilon: str, run: int) -> list[float]:
     schema = crowd.schema()
     truth, cap = crowd.truth(schema), int(np.quantile(crowd.sizes, 0.9))
     protocol = TopSelProject(schema, Fraction(epsilon), **LAWS.get(name, {"padding": cap}))
-    estimates = bayes(protocol.estimate(finish(protocol, crowd, run)))
+    estimates = protocol.estimate(finish(protocol, crowd, run))
     top = np.argsort(-truth.frequency)[:20]
-    frequency, mean = estimates.frequency.values - truth.frequency, estimates.mean.values - truth.mean
+    frequency, mean = estimates.frequency.values - truth.frequency, bayes(estimates).mean.values - truth.mean
     return [float(np.mean(one**2)) for one in (frequency, mean, mean[top])]

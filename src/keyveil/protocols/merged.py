@@ -146,7 +146,7 @@ def _apart(
 def _column(
     fixed: Sequence[Estimates], which: str, of: Answers | None, n: Floats, z: float, population: bool
 ) -> Column:
-    raw: Column = getattr(fixed[0], which)
+    raw: Column = getattr(fixed[-1], which)  # the main question says best what could answer
     if of is None:
         return raw
     se, silent = np.sqrt(of.variance(n, population)), np.isnan(of.value)
