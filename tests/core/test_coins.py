@@ -61,7 +61,7 @@ def test_undecided_bits_are_decided_by_more_of_them() -> None:
     """A share of 1/3 has no finite binary expansion: bits equal to its prefix must be drawn on, never guessed."""
 
     class Scripted(SeededCoins):
-        def words(self, count: int) -> np.ndarray:  # type: ignore[type-arg]
+        def words(self, count: int) -> np.ndarray:
             return np.full(count, ((1 << 64) // 3), dtype=np.uint64)
 
     assert set(Scripted(5).choose_many((1, 2), 64)) == {0, 1}  # 1/3 = 0.0101…: what follows decides

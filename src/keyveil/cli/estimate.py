@@ -25,9 +25,7 @@ def estimate(
         Path | None, typer.Option(metavar="FILE", help="The mechanism's document; TALLY.json unless given.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    population: Annotated[
-        bool, typer.Option("--population", help="For the population behind these people.")
-    ] = False,
+    population: Annotated[bool, typer.Option("--population", help="For the population behind these people.")] = False,
     postprocess: Annotated[str | None, typer.Option(help="A method such as norm-sub, base-cut or bayes.")] = None,
     total: Annotated[float | None, typer.Option(help="The mean number of pairs a person, if it is known.")] = None,
     given: Annotated[

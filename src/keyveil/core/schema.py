@@ -324,7 +324,7 @@ def _real(value: object) -> float:
     try:
         return float(value)
     except OverflowError:  # a number larger than any float is still a number, and is clamped like one
-        return sys.float_info.max if value > 0 else -sys.float_info.max
+        return math.copysign(sys.float_info.max, 1 if value >= 0 else -1)  # type: ignore[operator]
     except ValueError:
         return math.nan
 
