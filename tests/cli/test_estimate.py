@@ -46,6 +46,22 @@ def test_estimates_can_be_made_consistent(tally: Path, capsys: Output) -> None:
     assert all(after["frequency"] == max(before["frequency"], 0) for before, after in zip(raw, projected, strict=True))
 
 
+def test_sums_comparisons_and_rankings(tmp_path: Path, capsys: Output) -> None:
+    path = str(tmp_path / "kvue.kvt")
+    arguments = ["simulate", "synthetic:linear-s:40000", "--mechanism", "kvue", "--epsilon", "3", "--seed", "1"]
+    assert run([*arguments, "--tally", path]) == 0
+    capsys.readouterr()
+    found = document(capsys, path, "--subset", "18,19", "--compare", "19,0", "--rank", "3")
+    sums, comparisons, ranking = (found[name] for name in ("sums", "comparisons", "ranking"))
+    assert isinstance(sums, list) and isinstance(comparisons, list) and isinstance(ranking, list)
+    assert sums[0]["sum"]["low"] < 0.93 < sums[0]["sum"]["high"]
+    assert comparisons[0]["p_value"] < 0.001
+    assert len(ranking) == 3 and all(one["best"] <= one["rank"] <= one["worst"] for one in ranking)
+    assert run(["estimate", path, "--rank", "2", "--subset", "1,2", "--compare", "1,2"]) == 0
+    assert "rank" in capsys.readouterr().out
+    assert run(["estimate", path, "--compare", "1"]) == 2
+
+
 def test_pages_and_pictures_are_written(tally: Path, tmp_path: Path, capsys: Output) -> None:
     page, picture = tmp_path / "page.html", tmp_path / "picture.png"
     assert run(["estimate", str(tally), "--report", str(page), "--plot", str(picture)]) == 0

@@ -32,6 +32,11 @@ def estimate(
         list[str] | None, typer.Option(metavar="KEY|CONDITION", help="A question: 'pepsi|burger,!fries'.")
     ] = None,
     quantiles: Annotated[str | None, typer.Option(metavar="Q,…", help="Of the values: 0.25,0.5,0.75.")] = None,
+    subset: Annotated[
+        list[str] | None, typer.Option(metavar="KEY,…", help="The sum of the shares of some keys.")
+    ] = None,
+    compare: Annotated[list[str] | None, typer.Option(metavar="KEY,KEY", help="Do two keys differ?")] = None,
+    rank: Annotated[int | None, typer.Option(min=1, help="The most frequent keys and how sure their order is.")] = None,
     min_reports: Annotated[int, typer.Option(min=0, help="Say nothing about fewer reports than this.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
     plot: Plot = None,
@@ -49,18 +54,21 @@ def estimate(
         estimates = processed(postprocess, estimates, total, mechanism=mechanism)
     answers = [_answer(question, mechanism, counts, min_reports, confidence, population) for question in given or []]
     values = _quantiles(quantiles, mechanism, counts, confidence) if quantiles else []
+    sums = [_sum(keys, mechanism, estimates) for keys in subset or []]
+    tests = [_test(keys, mechanism, estimates) for keys in compare or []]
+    ranks = _ranking(rank, estimates) if rank else []
     if plot is not None:
         save(estimates.plot(top=top), plot)
     if report is not None:
         _page(estimates, report)
     if json:
         document = parser.loads(estimates.to_json())
-        document.update({"given": answers, "quantiles": values})
+        document.update({"given": answers, "quantiles": values, "sums": sums, "comparisons": tests, "ranking": ranks})
         print(msgspec.json.encode(document).decode())
         return 0
     console = screen()
     console.print(_table(estimates, top))
-    for row in (*answers, *values):
+    for row in (*answers, *values, *sums, *tests, *ranks):
         console.print(_sentence(row), markup=False, highlight=False)
     return 0
 
@@ -119,6 +127,29 @@ def _quantiles(wanted: str, mechanism: Mechanism, tally: Tally, confidence: floa
     ]
 
 
+def _sum(keys: str, mechanism: Mechanism, estimates: Estimates) -> dict[str, Any]:
+    from keyveil.learn.queries import subset_sum
+
+    named = [key.strip() for key in keys.split(",")]
+    return {"keys": named, "sum": _numbers(subset_sum(estimates, named, mechanism=mechanism))}
+
+
+def _test(keys: str, mechanism: Mechanism, estimates: Estimates) -> dict[str, Any]:
+    from keyveil.learn.queries import compare_keys
+
+    named = [key.strip() for key in keys.split(",")]
+    if len(named) != 2:
+        raise MechanismError("estimate/compare", f"--compare takes two keys, not {len(named)}.")
+    found = compare_keys(estimates, named[0], named[1], mechanism=mechanism)
+    return {"keys": named, "difference": _numbers(found.difference), "p_value": found.p_value}
+
+
+def _ranking(count: int, estimates: Estimates) -> list[dict[str, Any]]:
+    from keyveil.learn.ranking import top
+
+    return [dict(row) for row in top(estimates, count).rows()]
+
+
 def _numbers(one: Interval) -> dict[str, Any]:
     numbers = {"value": one.value, "low": one.low, "high": one.high, "se": one.se}
     return {**{name: None if number != number else number for name, number in numbers.items()}, "flag": one.flag}
@@ -130,6 +161,12 @@ def _sentence(row: dict[str, Any]) -> str:
             return "unknown"
         return f"{numbers['value']:.4g} [{numbers['low']:.4g}, {numbers['high']:.4g}] ({numbers['flag']})"
 
+    if "rank" in row:
+        return f"{row['rank']}. {row['key']}: rank {row['best']} to {row['worst']}, share {shown(row)}"
+    if "sum" in row:
+        return f"{' + '.join(row['keys'])}: {shown(row['sum'])}"
+    if "difference" in row:
+        return f"{' - '.join(row['keys'])}: {shown(row['difference'])}, p = {row['p_value']:.3g}"
     if "quantile" in row:
         return f"{row['key']}, quantile {row['quantile']:g}: {shown(row['value'])}"
     condition = ", ".join(name if held else f"not {name}" for name, held in row["given"].items()) or "anything"
