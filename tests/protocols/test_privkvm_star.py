@@ -169,6 +169,13 @@ def test_the_histogram_of_the_second_group_is_unbiased() -> None:
     histogram = protocol.histogram(result.history)
     true = people.histogram(protocol.schema, 4) / people.n
     assert (np.abs(histogram.mass - true) < 6 * histogram.se).all()
+    laws = protocol.distribution(result.history, confidence=0.9999)
+    for key in protocol.schema.keys:  # a median lies somewhere within its interval, which is a narrow one
+        median = laws.quantile(0.5, key)
+        at = protocol.schema.index(key)
+        assert at is not None
+        exact = people.values[people.keys == at]
+        assert median.low - 0.01 <= np.median(exact) <= median.high + 0.01
 
 
 def test_histograms_need_the_second_group() -> None:

@@ -30,6 +30,7 @@ from keyveil.learn.quantiles import below, quantile_of, woodruff
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW
 from keyveil.mechanisms.keyvalue.kvue import KVUE
+from keyveil.mechanisms.keyvalue.labels import LabelRound
 from keyveil.mechanisms.keyvalue.set_response import BinnedSetResponse
 from keyveil.mechanisms.numeric.square_wave import SquareWave
 from keyveil.mechanisms.responses import INSUFFICIENT, Spread, fieller, normal_quantile
@@ -62,7 +63,7 @@ def distribution(
             raise _no_method(mechanism, method, "em or ems")
         used: Method = method or "em"
         masses = window_masses(mechanism, tally, "ems" if used == "ems" else "em")
-    elif isinstance(mechanism, KVUE | BinnedSetResponse) and mechanism.bins is not None:
+    elif isinstance(mechanism, KVUE | BinnedSetResponse | LabelRound) and mechanism.bins is not None:
         if method not in (None, "histogram"):
             raise _no_method(mechanism, method, "histogram")
         used, masses = "histogram", label_masses(mechanism, tally, population)
@@ -70,7 +71,7 @@ def distribution(
         raise MechanismError(
             "estimate/no-distribution",
             f"Reports of {mechanism.name} do not tell how values are distributed; those of kv-sw and square-wave do, "
-            "and those of kvue, wsr and ssr with bins.",
+            "those of kvue, wsr and ssr with bins, and of the second group of privkvm-star.",
         )
     estimates = mechanism.estimate(tally, confidence, population)
     frequency = estimates.frequency

@@ -3,7 +3,7 @@
 Whatever is asked of a distribution (its cumulative, a quantile, a variance) is a weighted sum of masses, so all that
 a kind of reports has to tell is the variance of such sums.
 
-    LabelMasses     reports that support cells (kvue, wsr, ssr with bins): unbiased masses, exact variances
+    LabelMasses     reports that support cells (kvue, wsr, ssr with bins; PrivKVM*): unbiased masses, exact variances
     WindowMasses    reports through a sliding window (kv-sw, square-wave): masses by EM, variances from the information
 """
 
@@ -22,6 +22,7 @@ from keyveil.kernels.em import window_em
 from keyveil.learn.consistency import norm_sub
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW, SEEN
 from keyveil.mechanisms.keyvalue.kvue import KVUE
+from keyveil.mechanisms.keyvalue.labels import LabelRound
 from keyveil.mechanisms.keyvalue.set_response import BinnedSetResponse, Odds
 from keyveil.mechanisms.numeric.square_wave import SquareWave
 from keyveil.mechanisms.numeric.window import Window
@@ -118,7 +119,7 @@ class WindowMasses(Masses):
         return through
 
 
-def label_masses(mechanism: KVUE | BinnedSetResponse, tally: Tally, population: bool) -> LabelMasses:
+def label_masses(mechanism: KVUE | BinnedSetResponse | LabelRound, tally: Tally, population: bool) -> LabelMasses:
     """The masses of a mechanism with bins."""
     histogram = mechanism.histogram(tally, population)
     asked = mechanism.estimate(tally).asked
@@ -129,12 +130,15 @@ def label_masses(mechanism: KVUE | BinnedSetResponse, tally: Tally, population: 
     )
 
 
-def _odds(mechanism: KVUE | BinnedSetResponse) -> tuple[Odds, ...]:
+def _odds(mechanism: KVUE | BinnedSetResponse | LabelRound) -> tuple[Odds, ...]:
     """How often a report supports cells, per key."""
     d = mechanism.schema.d
     if isinstance(mechanism, KVUE):  # one state is told, so never two cells
         own, other = (mechanism.channel.probability(state, 1) for state in (1, 0))
         return (Odds(own, other, Fraction(0), Fraction(0)),) * d
+    if isinstance(mechanism, LabelRound):  # a cell is told by either of its ends
+        own, other = (mechanism.channel.probability(0, output) for output in (0, 1))
+        return (Odds(own + other, 2 * other, Fraction(0), Fraction(0)),) * d
     odds = [mechanism.odds[0][1]] * d
     for keys, alike in mechanism.odds[1:]:
         for key in np.arange(d)[keys]:

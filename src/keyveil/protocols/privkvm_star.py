@@ -18,6 +18,7 @@ from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.histogram import Histogram
 from keyveil.learn.consistency import cut_threshold
+from keyveil.learn.distributions import Distributions, distribution
 from keyveil.mechanisms.keyvalue.evidence import combined
 from keyveil.mechanisms.keyvalue.labels import MOST_BINS, LabelRound
 from keyveil.protocols.base import Finished, History, Protocol, Round, in_parts
@@ -81,6 +82,13 @@ class PrivKVMStar(Protocol):
         if len(finished) < 2:
             raise ProtocolError("protocol/order", f"Histograms come from the second group of {self.name}.")
         return _labels(finished[1]).histogram(finished[1].tally, population)
+
+    def distribution(self, finished: History, confidence: float = 0.95, population: bool = False) -> Distributions:
+        """Quantiles, variances and plots of the values of frequent keys, from the second group."""
+        if len(finished) < 2:
+            raise ProtocolError("protocol/order", f"Distributions come from the second group of {self.name}.")
+        tally = finished[1].tally
+        return distribution(_labels(finished[1]), tally, confidence=confidence, population=population)
 
 
 def usual_bins(epsilon: Fraction) -> int:
