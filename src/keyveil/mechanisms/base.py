@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,9 @@ from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.siphash import siphash_many
-from keyveil.privacy.certify import Certificate, certify
+
+if TYPE_CHECKING:
+    from keyveil.privacy.certify import Certificate
 
 Pairs = Sequence[tuple[int, int]]
 """A cleaned record: (key index, value on the grid of ``core.schema``), sorted by key."""
@@ -167,6 +169,8 @@ class Mechanism(ABC):
 
     def certificate(self) -> Certificate:
         """The exact epsilon, and the pair of records and the report that attain it."""
+        from keyveil.privacy.certify import certify  # devices do not need it
+
         return certify(self)
 
     @property

@@ -13,7 +13,6 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -304,6 +303,8 @@ def normal_quantile(confidence: float) -> float:
     """The half-width of a two-sided normal interval, in standard errors."""
     if not 0 < confidence < 1:
         raise MechanismError("estimate/confidence", f"Confidence must lie between 0 and 1, not {confidence}.")
+    from statistics import NormalDist  # brings in much that a device never needs
+
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
