@@ -21,10 +21,15 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.audit import Audit, audit
 from tests.contract.test_mutants import (
     SCHEMA,
+    ClearBeyondEight,
+    ClearCell,
     ClearCoordinate,
+    ClearWindow,
     LooseRounding,
     NoisyBulk,
     SkippedAbsence,
+    TellingId,
+    ThirdPair,
     WrongProbability,
 )
 
@@ -48,6 +53,11 @@ def test_ten_per_cent_too_much_is_refuted() -> None:
         (ClearCoordinate(SCHEMA, Fraction(1)), "perturb"),
         (SkippedAbsence(Schema(keys=2), Fraction(1)), "perturb"),
         (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(13, 10)), "respond_many"),
+        (TellingId(SCHEMA, Fraction(1)), "perturb"),
+        (ClearBeyondEight(Schema(keys=20), Fraction(1)), "perturb"),
+        (ThirdPair(Schema(keys=20), Fraction(1), max_pairs=5), "perturb"),
+        (ClearCell(Schema(keys=2), Fraction(1), bins=4), "perturb"),
+        (ClearWindow(Schema(keys=1), Fraction(1), cells=6), "perturb"),
     ],
     ids=lambda given: type(given).__name__ if isinstance(given, Mechanism) else "",
 )

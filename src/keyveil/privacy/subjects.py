@@ -65,8 +65,11 @@ def usable(subject: Any, records: Iterable[Any] | None, coins: Coins) -> list[An
     return chosen
 
 
+_MIDDLES = tuple((2 * cell + 1) / 8 - 1 for cell in range(8))  # of eight cells of [-1, 1]
+
+
 def extremes(schema: Schema, max_pairs: int | None = None) -> list[dict[str, float]]:
-    """Records that lie far apart: nothing, one pair, full and disjoint sets, both ends of the values."""
+    """Records that lie far apart: nothing, one pair, full and disjoint sets, ends and middles of the values."""
     d = schema.d
     cap = min(max_pairs or d, d)
     few, half = sorted({0, 1 % d, d // 2, d - 1}), range(d // 2)
@@ -84,6 +87,7 @@ def extremes(schema: Schema, max_pairs: int | None = None) -> list[dict[str, flo
         dict.fromkeys(first, -1),
         dict.fromkeys(last, 1),
         dict.fromkeys(half, 1),
+        *(dict.fromkeys(first, middle) for middle in _MIDDLES),
     ]
     names = schema.keys
     records = []
