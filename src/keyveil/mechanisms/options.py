@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
-from difflib import get_close_matches
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -21,6 +20,8 @@ _OWN = ("schema", "epsilon")
 def load(kind: str, name: str, where: Mapping[str, str], package: str) -> Any:
     """The class that a table of ``module:attribute`` has for a name; its module is loaded now."""
     if name not in where:
+        from difflib import get_close_matches  # only when a name was mistyped
+
         close = get_close_matches(name, where, n=1)
         hint = f"; did you mean {close[0]}" if close else f"; there are {', '.join(where)}"
         raise MechanismError("mechanism/unknown", f"There is no {kind} {name!r}{hint}.")
