@@ -69,7 +69,7 @@ def bit_counting(quick: bool) -> Race:
     words = _words(quick)
 
     def rival() -> None:
-        counts = np.zeros(D, dtype=np.int64)
+        counts = np.zeros(D, dtype=np.uint64)
         for first in range(0, len(words), BLOCK):
             counts += np.unpackbits(words[first : first + BLOCK].view(np.uint8), axis=1).sum(axis=0)
 
