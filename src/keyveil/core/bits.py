@@ -26,6 +26,14 @@ class Codec(Protocol):
     def bits(self) -> float:
         """Bits of an encoded payload, on average where the length varies."""
 
+    @property
+    def longest(self) -> int:
+        """Bytes that no encoded payload exceeds; reports are padded to it, so that their length says nothing."""
+
+    @property
+    def varies(self) -> bool:
+        """Whether some payloads are shorter than others."""
+
     def encode(self, payload: Payload) -> bytes: ...
 
     def decode(self, data: bytes) -> Payload: ...
@@ -54,6 +62,12 @@ class Symbol:
     @property
     def size(self) -> int:
         return (int(self.bits) + 7) // 8
+
+    @property
+    def longest(self) -> int:
+        return self.size
+
+    varies = False
 
     def encode(self, payload: Payload) -> bytes:
         if not isinstance(payload, int) or not 0 <= payload < self.outputs:
@@ -88,6 +102,12 @@ class BitVector:
     @property
     def size(self) -> int:
         return (self.length + 7) // 8
+
+    @property
+    def longest(self) -> int:
+        return self.size
+
+    varies = False
 
     @property
     def words(self) -> int:
@@ -140,6 +160,12 @@ class SortedSubset:
         everything, step = math.comb(self.symbols, self.size), 1 << self.shift
         unary = sum(math.comb(self.symbols - low, self.size) for low in range(step, self.symbols, step)) / everything
         return self.size * (1 + self.shift + unary)
+
+    @property
+    def longest(self) -> int:
+        return (self.size * (1 + self.shift) + (self.symbols - self.size >> self.shift) + 7) // 8
+
+    varies = True
 
     def encode(self, payload: Payload) -> bytes:
         self._check(payload)

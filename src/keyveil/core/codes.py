@@ -60,6 +60,14 @@ class LabelledKeys:
         silences = float(begins @ (unary + ends + (1 + self.shift) * (1 - ends)))
         return silences + self.keys * float(self.share) * self._label_bits
 
+    @property
+    def longest(self) -> int:
+        """All keys speak, each after a silence of length zero and with a long label: skipping one is never longer."""
+        label = self._short + (self._spare < self.labels)
+        return (self.keys * (1 + self.shift + label) + 8) // 8
+
+    varies = True
+
     def encode(self, payload: Payload) -> bytes:
         self._check(payload)
         assert isinstance(payload, tuple)

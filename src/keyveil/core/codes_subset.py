@@ -28,6 +28,8 @@ class Members:
     size: int
     dummies: int
 
+    varies = True
+
     @property
     def fewest(self) -> int:
         """The least number of members: there are only so many dummies."""
@@ -76,6 +78,13 @@ class RealMembers(Members):
             tail *= max(0.0, 1 - self.size / (everything - low))
             unary += tail if (low + 1) % step == 0 else 0.0
         return 1 + absent + (self.size - absent) * (1 + self.shift + unary)
+
+    @cached_property
+    def longest(self) -> int:
+        def bits(members: int) -> int:
+            return 1 + self.size - members + members * (1 + self.shift) + (self.symbols - members >> self.shift)
+
+        return max(bits(members) + 7 for members in range(self.fewest, min(self.size, self.symbols) + 1)) // 8
 
     def encode(self, payload: Payload) -> bytes:
         self._check(payload)
@@ -135,6 +144,11 @@ class DenseMembers(Members):
 
         whole, rest = divmod(self.symbols, 3)
         return whole * average(3) + (average(rest) if rest else 0.0)
+
+    @property
+    def longest(self) -> int:
+        triples = -(-self.symbols // 3)
+        return (2 * triples + min(self.size, 2 * triples) + 7) // 8  # a member adds at most a bit to its triple
 
     def encode(self, payload: Payload) -> bytes:
         self._check(payload)

@@ -7,6 +7,7 @@
     ├── PopulationError   columns or files that do not hold people with key-value pairs
     ├── MechanismError    an unknown name or option, or a question the mechanism cannot answer
     ├── ProtocolError     a round out of order, a history of another protocol, a broadcast out of range
+    ├── CampaignError     a campaign or round document that makes no sense, or a step that its state forbids
     ├── ReportError       bytes that no honest device could have sent
     ├── TallyError        a tally of another mechanism, or damaged bytes
     ├── EntropyError      the operating system gave no randomness
@@ -54,6 +55,10 @@ class MechanismError(KeyveilError):
 
 class ProtocolError(KeyveilError):
     """A round out of order, a history of another protocol, or a broadcast out of range."""
+
+
+class CampaignError(KeyveilError):
+    """A campaign or round document that makes no sense, or a step that its state forbids."""
 
 
 class ReportError(KeyveilError):

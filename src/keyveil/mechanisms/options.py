@@ -49,13 +49,19 @@ def _converted(name: str, option: str, value: Any, kind: str) -> Any:
         return None
     try:
         if kind.startswith("int"):
-            if isinstance(value, bool) or int(value) != float(value):
-                raise ValueError
-            return int(value)
+            return _whole(value)
         if kind.startswith("Fraction"):
             return Fraction(str(value))
         if kind.startswith("bool") and not isinstance(value, bool):
             return {"true": True, "false": False}[str(value).lower()]
-    except (ValueError, TypeError, KeyError):
+        if kind.startswith("tuple[int") and not isinstance(value, str):
+            return tuple(_whole(one) for one in value)  # JSON spells it as a list
+    except (ValueError, TypeError, KeyError, OverflowError, ZeroDivisionError):
         raise MechanismError("mechanism/option", f"{name} cannot take {value!r} for {option!r}.") from None
     return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or int(value) != float(value):
+        raise ValueError
+    return int(value)

@@ -1,0 +1,278 @@
+"""What a collection asks, why, at what price and until when: a document that never changes.
+
+Devices show it to the person and hash it; the hash is its version, and every report says under which one it was made.
+So it holds no floats, and has one spelling (``core.canonical``). A long list of keys may lie beside it as a
+*dictionary*, named by its own hash and fetched once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+from keyveil.core.canonical import canonical
+from keyveil.core.epsilon import decimal_text, parse_epsilon
+from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.core.schema import Schema
+from keyveil.protocols.base import Protocol
+from keyveil.protocols.registry import question
+
+VERSION = 1
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+LONGEST_TEXT = 2000  # characters of a purpose: people are meant to read it
+LARGEST = 1 << 20  # bytes of a document; longer lists of keys belong into a dictionary
+MOST_RETENTION = 3650
+MOST_ROUNDS = 1000
+ENROLMENTS = ("none", "token")
+
+_FIELDS = frozenset(
+    ("keyveil", "name", "purpose", "schema", "protocol", "rounds", "min_reports", "enrolment", "retention_days")
+) | {"contact"}
+_NEEDED = frozenset(("keyveil", "name", "purpose", "schema", "protocol", "rounds"))
+
+Fetch = Callable[[str], bytes]
+"""Gives the dictionary with a hash."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """When a round takes reports: from a day on, until the end of a day, or until there are enough; all optional."""
+
+    opens: date | None = None
+    closes: date | None = None
+    enough: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.opens and self.closes and self.closes < self.opens:
+            raise CampaignError("campaign/dates", f"A round cannot close on {self.closes} before it opens.")
+        if self.enough is not None and self.enough < 1:
+            raise CampaignError("campaign/enough", f"Enough reports are at least one, not {self.enough}.")
+
+    def document(self) -> dict[str, Any]:
+        named = {"opens": self.opens, "closes": self.closes}
+        days = {name: day.isoformat() for name, day in named.items() if day is not None}
+        return days if self.enough is None else {**days, "enough": self.enough}
+
+
+@dataclass(frozen=True, repr=False)
+class Campaign:
+    """One collection: the question, the price, the windows of its rounds, and what happens to the reports."""
+
+    name: str
+    purpose: str
+    schema: Schema
+    protocol: Protocol
+    asked: str  # the name that the document gives the protocol or mechanism
+    options: Mapping[str, Any]
+    rounds: tuple[Window, ...]
+    min_reports: int = 1000
+    enrolment: str = "none"
+    retention_days: int = 30
+    contact: str = ""
+    dictionary: str | None = None  # hash of the list of keys, if that lies beside the document
+
+    def __repr__(self) -> str:
+        return f"Campaign({self.name}, {self.hash[:8]}…)"
+
+    def window(self, number: int) -> Window:
+        """The window of a round; rounds beyond the list take the last one's ``enough`` and have no dates."""
+        if number <= len(self.rounds):
+            return self.rounds[number - 1]
+        return Window(enough=self.rounds[-1].enough)
+
+    def document(self) -> dict[str, Any]:
+        """The campaign as JSON without floats."""
+        schema = self.schema.document()
+        if self.dictionary is not None:
+            schema["keys"] = {"sha256": self.dictionary, "count": len(schema["keys"])}
+        return {
+            "keyveil": VERSION,
+            "name": self.name,
+            "purpose": self.purpose,
+            "schema": schema,
+            "protocol": {"name": self.asked, "epsilon": decimal_text(self.protocol.epsilon), **self.options},
+            "rounds": [window.document() for window in self.rounds],
+            "min_reports": self.min_reports,
+            "enrolment": self.enrolment,
+            "retention_days": self.retention_days,
+            "contact": self.contact,
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical document, in hex: the campaign's version."""
+        return hashlib.sha256(canonical(self.document())).hexdigest()
+
+    @classmethod
+    def from_document(cls, document: Any, fetch: Fetch | None = None) -> Campaign:
+        """The campaign that a document describes, refused with the first thing that is wrong."""
+        fields = _fields(document)
+        schema, dictionary = _schema(fields["schema"], fetch)
+        asked, epsilon, options = _protocol(fields["protocol"])
+        return cls(
+            name=_name(fields["name"]),
+            purpose=_text(fields["purpose"], "purpose", needed=True),
+            schema=schema,
+            protocol=question(asked, schema, parse_epsilon(epsilon), **options),
+            asked=asked,
+            options=options,
+            rounds=_windows(fields["rounds"]),
+            min_reports=_whole(fields.get("min_reports", 1000), "min_reports", 1, 1 << 40),
+            enrolment=_one_of(fields.get("enrolment", "none"), "enrolment", ENROLMENTS),
+            retention_days=_whole(fields.get("retention_days", 30), "retention_days", 0, MOST_RETENTION),
+            contact=_text(fields.get("contact", ""), "contact"),
+            dictionary=dictionary,
+        )
+
+
+def dictionary_of(keys: Sequence[str]) -> bytes:
+    """The bytes of a list of keys that lies beside a document; its SHA-256 is its name."""
+    return canonical(list(keys))
+
+
+def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
+    """Everything that is wrong with a document, not only the first thing."""
+    found: list[KeyveilError] = []
+
+    def attempt(step: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return step(*arguments)
+        except KeyveilError as refused:
+            found.append(refused)
+            return None
+
+    fields = attempt(_fields, document)
+    if fields is None:
+        return found
+    attempt(_name, fields["name"])
+    attempt(_text, fields["purpose"], "purpose", True)
+    attempt(_windows, fields["rounds"])
+    attempt(_whole, fields.get("min_reports", 1000), "min_reports", 1, 1 << 40)
+    attempt(_one_of, fields.get("enrolment", "none"), "enrolment", ENROLMENTS)
+    attempt(_whole, fields.get("retention_days", 30), "retention_days", 0, MOST_RETENTION)
+    attempt(_text, fields.get("contact", ""), "contact")
+    schema, asked = attempt(_schema, fields["schema"], fetch), attempt(_protocol, fields["protocol"])
+    if schema and asked:
+        name, epsilon, options = asked
+        attempt(lambda: question(name, schema[0], parse_epsilon(epsilon), **options))
+    return found
+
+
+def _fields(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise _refused("document", f"A campaign is a JSON object, not a {type(document).__name__}.")
+    if len(canonical(document)) > LARGEST:
+        raise _refused("document", f"A campaign has at most {LARGEST} bytes; put long lists of keys beside it.")
+    if document.get("keyveil") != VERSION or isinstance(document.get("keyveil"), bool):
+        raise _refused("version", f'A campaign of this version says "keyveil": {VERSION}.')
+    missing, strange = _NEEDED - set(document), set(document) - _FIELDS
+    if missing:
+        raise _refused("document", f"The campaign lacks {', '.join(sorted(missing))}.")
+    if strange:
+        raise _refused("document", f"A campaign has no {', '.join(sorted(map(repr, strange)))}.")
+    return document
+
+
+def _schema(document: Any, fetch: Fetch | None) -> tuple[Schema, str | None]:
+    keys = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(keys, dict):
+        return Schema.from_document(document), None
+    name, count = keys.get("sha256"), keys.get("count")
+    if set(keys) != {"sha256", "count"} or not isinstance(name, str) or not isinstance(count, int):
+        raise _refused("dictionary", "A list of keys beside the document has a sha256 and a count.")
+    if fetch is None:
+        raise _refused("dictionary", f"The list of keys {name[:8]}… is needed to read this campaign.")
+    return Schema.from_document({**document, "keys": _dictionary(fetch(name), name, count)}), name
+
+
+def _dictionary(data: bytes, name: str, count: int) -> list[str]:
+    import msgspec
+
+    if hashlib.sha256(data).hexdigest() != name:
+        raise _refused("dictionary", f"The list of keys is not the one that the campaign names ({name[:8]}…).")
+    try:
+        keys = msgspec.json.decode(data, type=list[str])
+    except msgspec.DecodeError:
+        raise _refused("dictionary", "A list of keys is a JSON list of names.") from None
+    if len(keys) != count:
+        raise _refused("dictionary", f"The list has {len(keys)} keys, but the campaign says {count}.")
+    return keys
+
+
+def _protocol(document: Any) -> tuple[str, str, dict[str, Any]]:
+    if not isinstance(document, dict) or not {"name", "epsilon"} <= set(document):
+        raise _refused("protocol", "A campaign's protocol has a name and an epsilon.")
+    options = {name: value for name, value in document.items() if name not in ("name", "epsilon")}
+    if not isinstance(document["name"], str) or not isinstance(document["epsilon"], str):
+        raise _refused("protocol", "The protocol's name is a string, and so is its epsilon (exact decimal).")
+    if document["name"] == "auto":
+        raise _refused("protocol", "A campaign names a concrete mechanism, not auto.")
+    return document["name"], document["epsilon"], options
+
+
+def _windows(document: Any) -> tuple[Window, ...]:
+    if not isinstance(document, list) or not 1 <= len(document) <= MOST_ROUNDS:
+        raise _refused("rounds", f"A campaign lists 1 to {MOST_ROUNDS} rounds.")
+    windows = tuple(_window(one) for one in document)
+    last: date | None = None
+    for window in windows:
+        if last and window.opens and window.opens < last:
+            raise _refused("dates", f"A round opens on {window.opens}, before the one before it has closed.")
+        last = window.closes or last
+    return windows
+
+
+def _window(document: Any) -> Window:
+    if not isinstance(document, dict) or not set(document) <= {"opens", "closes", "enough"}:
+        raise _refused("rounds", "A round has opens, closes and enough, each of them if wanted.")
+    enough = document.get("enough")
+    if enough is not None:
+        _whole(enough, "enough", 1, 1 << 40)
+    return Window(_day(document.get("opens")), _day(document.get("closes")), enough)
+
+
+def _day(text: Any) -> date | None:
+    if text is None:
+        return None
+    try:
+        day = date.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise _refused("dates", f"A day is written like 2026-11-20, not {text!r}.") from None
+    if day.isoformat() != text:
+        raise _refused("dates", f"A day is written like 2026-11-20, not {text!r}.")
+    return day
+
+
+def _name(given: Any) -> str:
+    if not isinstance(given, str) or not NAME.fullmatch(given):
+        raise _refused(
+            "name", f"A campaign's name has up to 64 of a-z, 0-9 and '-', such as snack-survey, not {given!r}."
+        )
+    return given
+
+
+def _text(given: Any, what: str, needed: bool = False) -> str:
+    if not isinstance(given, str) or len(given) > LONGEST_TEXT or (needed and not given.strip()):
+        raise _refused(what, f"The {what} is a text of at most {LONGEST_TEXT} characters that people can read.")
+    return given
+
+
+def _whole(given: Any, what: str, low: int, high: int) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
+        raise _refused(what.replace("_", "-"), f"{what} is a whole number from {low} to {high}, not {given!r}.")
+    return given
+
+
+def _one_of(given: Any, what: str, among: Sequence[str]) -> str:
+    if given not in among:
+        raise _refused(what, f"{what} is {' or '.join(among)}, not {given!r}.")
+    return str(given)
+
+
+def _refused(code: str, sentence: str) -> CampaignError:
+    return CampaignError(f"campaign/{code}", sentence)

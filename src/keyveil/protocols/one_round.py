@@ -1,0 +1,32 @@
+"""A single question as a protocol, so that whoever drives protocols drives mechanisms too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from keyveil.core.errors import ProtocolError
+from keyveil.core.estimates import Estimates
+from keyveil.mechanisms.base import Mechanism
+from keyveil.protocols.base import History, Protocol, Round
+
+
+@dataclass(frozen=True)
+class OneRound(Protocol):
+    """Everybody answers one mechanism once, and that is all."""
+
+    mechanism: Mechanism
+
+    name: ClassVar[str] = "one-round"
+
+    def plan(self, finished: History) -> Round | None:
+        return None if finished else Round(1, self.mechanism)
+
+    def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        if not finished:
+            raise ProtocolError("protocol/empty", "Nothing was collected yet, so there is nothing to estimate.")
+        return finished[0].estimates(confidence, population)
+
+
+def one_round(mechanism: Mechanism) -> OneRound:
+    return OneRound(mechanism.schema, mechanism.epsilon, mechanism)
