@@ -9,7 +9,11 @@
     ├── ProtocolError     a round out of order, a history of another protocol, a broadcast out of range
     ├── CampaignError     a campaign or round document that makes no sense, or a step that its state forbids
     ├── ReportError       bytes that no honest device could have sent
+    ├── AccessError       a token that is missing, unknown or not allowed to do this
+    ├── StorageError      a database that cannot be reached, is full, or has no room in its queue
     ├── TallyError        a tally of another mechanism, or damaged bytes
+    ├── DeviceError       what a device refuses for its owner: no consent, too large a question, a damaged file
+    ├── TransportError    a collector that cannot be reached or does not answer in time
     ├── EntropyError      the operating system gave no randomness
     ├── PrivacyError      a channel that does not keep the epsilon it was asked for
     └── MissingExtra      a part of Keyveil that is not installed
@@ -65,8 +69,24 @@ class ReportError(KeyveilError):
     """Bytes that no honest device could have sent."""
 
 
+class AccessError(KeyveilError):
+    """A token that is missing, unknown or not allowed to do this."""
+
+
+class StorageError(KeyveilError):
+    """A database that cannot be reached, is full, or has no room in its queue."""
+
+
 class TallyError(KeyveilError):
     """A tally of another mechanism, or damaged bytes."""
+
+
+class DeviceError(KeyveilError):
+    """What a device refuses for its owner: no consent, too large a question, a damaged file."""
+
+
+class TransportError(KeyveilError):
+    """A collector that cannot be reached or does not answer in time."""
 
 
 class EntropyError(KeyveilError):

@@ -39,6 +39,7 @@ Pairs = Sequence[tuple[int, int]]
 """A cleaned record: (key index, value on the grid of ``core.schema``), sorted by key."""
 
 BLOCK = 1 << 16  # people handled at once in bulk: bounded memory, long enough for the kernels
+ENCODED_BLOCK = 1 << 13  # fewer where each is an object of its own before it becomes a row
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,19 @@ class Mechanism(ABC):
         for block in reports.blocks(BLOCK):
             counts += self.fold(block.payloads, self.words(block.publics))
         return Tally(self.fingerprint, len(reports), counts)
+
+    def tally_encoded(self, publics: Sequence[bytes], payloads: Sequence[bytes]) -> Tally:
+        """Count encoded reports, given their public bytes; in bounded memory."""
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
+        for start in range(0, len(payloads), ENCODED_BLOCK):
+            stop = start + ENCODED_BLOCK
+            words = self.words(np.frombuffer(b"".join(publics[start:stop]), np.uint8).reshape(-1, PUBLIC_BYTES))
+            counts += self.fold_encoded(payloads[start:stop], words)
+        return Tally(self.fingerprint, len(payloads), counts)
+
+    def fold_encoded(self, payloads: Sequence[bytes], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Counts of a block of encoded reports."""
+        return self.fold(self.codec.stack([self.codec.decode(data) for data in payloads]), words)
 
     def gather(self, reports: Iterable[Report]) -> Reports:
         """Single reports as columns; each must be one that a device could have sent."""

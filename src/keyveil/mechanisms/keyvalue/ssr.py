@@ -86,6 +86,10 @@ class SSR(BinnedSetResponse):
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.by_label(count_symbols(payloads, self.channel.symbols))
 
+    def fold_encoded(self, payloads: Sequence[bytes], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        ends = np.cumsum([0, *map(len, payloads)], dtype=np.int64)
+        return self.fold_wire(b"".join(payloads), ends)
+
     def fold_wire(self, data: bytes | bytearray | memoryview, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Counts of encoded payloads that lie end to end: number i is ``data[offsets[i]:offsets[i + 1]]``."""
         octets = np.frombuffer(data, dtype=np.uint8)

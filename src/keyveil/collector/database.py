@@ -1,0 +1,205 @@
+"""The connection to SQLite or PostgreSQL: transactions, durability, migrations, and what differs between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, Table, create_engine, event, exc, text
+from sqlalchemy.dialects import postgresql, sqlite
+
+from keyveil.core.errors import StorageError
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_PATIENCE = 5  # seconds that a transaction waits for another one's lock
+_MIGRATING = 0x6B65796D  # advisory locks: who migrates,
+_SHARDS = 0x6B657973  # and which collector process holds which shard
+_MOST_SHARDS = 256
+
+
+class Database:
+    """Where everything lies that a collector must not forget."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = _engine(url)
+        self.postgresql = self.engine.dialect.name == "postgresql"
+        self.shard, self._shard_lock = 0, None  # type: int, Connection | None
+        try:
+            with self.write() as connection:
+                self._migrate(connection)
+            if self.postgresql:
+                self._take_shard()
+        except BaseException:
+            self.engine.dispose()
+            raise
+
+    def close(self) -> None:
+        if self._shard_lock is not None:
+            self._shard_lock.close()
+        self.engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only looks: it sees one moment."""
+        with _translated(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that changes something; durable when the block has ended without an error."""
+        with _translated(), self.engine.connect() as connection:
+            connection.execution_options(keyveil_writes=True)
+            with connection.begin():
+                yield connection
+
+    # -- what differs between the two ---------------------------------------------------------------------------
+
+    def insert_new(self, connection: Connection, table: Table, row: dict[str, Any]) -> bool:
+        """Insert a row unless its key is there already; whether it was new."""
+        dialect = postgresql if self.postgresql else sqlite
+        new = dialect.insert(table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
+        return connection.execute(new).first() is not None
+
+    def insert_reports(self, connection: Connection, rows: Sequence[tuple[int, bytes, bytes, int]]) -> int:
+        """``insert_new`` for many reports (round, id, payload, batch), sorted by key; how many were new.
+
+        Two PostgreSQL transactions that insert the same ids in the same order wait for each other, but never in a
+        circle.
+        """
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        if self.postgresql:
+            cursor = raw.cursor()
+            cursor.execute("CREATE TEMP TABLE IF NOT EXISTS arriving (LIKE report) ON COMMIT DELETE ROWS")
+            with cursor.copy("COPY arriving (round_id, id, payload, batch_id) FROM STDIN (FORMAT BINARY)") as copy:
+                copy.set_types(["int8", "bytea", "bytea", "int8"])
+                for row in rows:
+                    copy.write_row(row)
+            cursor.execute(
+                "INSERT INTO report (round_id, id, payload, batch_id) "
+                "SELECT round_id, id, payload, batch_id FROM arriving ORDER BY round_id, id ON CONFLICT DO NOTHING"
+            )
+            inserted = cursor.rowcount
+            cursor.execute("TRUNCATE arriving")
+            return int(inserted)
+        cursor = raw.executemany(
+            "INSERT OR IGNORE INTO report (round_id, id, payload, batch_id) VALUES (?, ?, ?, ?)", rows
+        )
+        return int(cursor.rowcount)
+
+    def add_up(
+        self, connection: Connection, table: Table, rows: Iterable[dict[str, Any]], column: str, keys: Sequence[str]
+    ) -> None:
+        """Insert counters, or add to those that are there."""
+        rows = sorted(rows, key=lambda row: tuple(row[key] for key in keys))
+        if rows:
+            dialect = postgresql if self.postgresql else sqlite
+            statement = dialect.insert(table)
+            added = {column: table.c[column] + statement.excluded[column]}
+            connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=added), rows)
+
+    def orphans(self, connection: Connection, shards: Iterable[int]) -> list[int]:
+        """Those shards whose process is gone; until this transaction ends nobody else adopts them."""
+        if not self.postgresql:
+            return []
+        lock = text("SELECT pg_try_advisory_xact_lock(:kind, :shard)")
+        return [
+            shard
+            for shard in sorted(set(shards) - {self.shard})
+            if connection.execute(lock, {"kind": _SHARDS, "shard": shard}).scalar()
+        ]
+
+    def forget(self) -> None:
+        """Make overwritten rows vanish from the files too, as far as the database lets us."""
+        if not self.postgresql:  # PostgreSQL's autovacuum does it in its own time
+            with _translated(), self.engine.connect() as connection:
+                raw = connection.connection.driver_connection
+                assert raw is not None
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # -- set-up -------------------------------------------------------------------------------------------------
+
+    def _migrate(self, connection: Connection) -> None:
+        if self.postgresql:  # several processes may start at once
+            connection.execute(text("SELECT pg_advisory_xact_lock(:kind, 0)"), {"kind": _MIGRATING})
+        config = Config()
+        config.set_main_option("script_location", str(_MIGRATIONS))
+        config.attributes["connection"] = connection
+        known = ScriptDirectory.from_config(config)
+        present = MigrationContext.configure(connection).get_current_revision()
+        if present is not None and present not in {script.revision for script in known.walk_revisions()}:
+            raise StorageError(
+                "storage/version", f"The database has schema {present}, which a newer Keyveil made; use that one."
+            )
+        if present != known.get_current_head():
+            command.upgrade(config, "head")
+
+    def _take_shard(self) -> None:
+        """The first shard that no living process holds; the lock lives as long as its connection."""
+        self._shard_lock = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        lock = text("SELECT pg_try_advisory_lock(:kind, :shard)")
+        for shard in range(_MOST_SHARDS):
+            if self._shard_lock.execute(lock, {"kind": _SHARDS, "shard": shard}).scalar():
+                self.shard = shard
+                return
+        raise StorageError("storage/crowded", f"{_MOST_SHARDS} collectors already use this database.")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Whatever a driver raises, as one of our own sentences; nothing of the statement is shown."""
+    try:
+        yield
+    except exc.IntegrityError as reason:
+        raise StorageError("storage/conflict", "Somebody else changed the same thing at the same time.") from reason
+    except (exc.DBAPIError, exc.TimeoutError) as reason:
+        raise StorageError("storage/unavailable", "The database cannot be reached, is locked or is full.") from reason
+    except OSError as reason:
+        raise StorageError("storage/unavailable", "The database cannot be reached.") from reason
+
+
+def _engine(url: str) -> Engine:
+    driver, rest = url.partition("://")[::2]
+    named = f"postgresql+psycopg://{rest}" if driver in ("postgresql", "postgres") else url
+    try:
+        engine = create_engine(named, **_options(named))
+    except (exc.ArgumentError, exc.NoSuchModuleError, ImportError, ValueError) as reason:
+        raise StorageError(
+            "storage/url", "The database is named like sqlite:///keyveil.db or postgresql://user@host/name."
+        ) from reason
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    elif engine.dialect.name != "postgresql":
+        raise StorageError("storage/url", f"Reports lie in SQLite or PostgreSQL, not in {engine.dialect.name}.")
+    return engine
+
+
+def _options(url: str) -> dict[str, Any]:
+    if url.startswith("sqlite"):
+        return {"connect_args": {"timeout": _PATIENCE, "check_same_thread": False}}
+    return {"pool_pre_ping": True, "connect_args": {"connect_timeout": _PATIENCE}}
+
+
+def _prepare_sqlite(raw: Any, _: Any) -> None:
+    raw.isolation_level = None  # transactions begin where we say so
+    for setting in (
+        "journal_mode=WAL",
+        "synchronous=FULL",  # a commit is on the disk, not only handed over
+        "foreign_keys=ON",
+        "secure_delete=ON",
+        "cache_size=-65536",
+        "journal_size_limit=67108864",
+    ):
+        raw.execute(f"PRAGMA {setting}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("keyveil_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,476 @@
+"""The collector without HTTP: everything that it can be asked to do, for any number of threads.
+
+Uploads are checked here, against the round that they say they answer, and then queue for the writer. Nothing that
+comes in is trusted: a report must be one that an honest device could have sent, and its group must follow from its id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import func, insert, select
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.wire import Batch, unpad
+from keyveil.collector import tables
+from keyveil.collector.database import Database
+from keyveil.collector.rounds import advance, arrived, close_campaign, close_round, open_campaign
+from keyveil.collector.scrubbing import scrub
+from keyveil.collector.shelf import Shelf, StoredCampaign, StoredRound, dictionary
+from keyveil.collector.writer import CONFLICT, DUPLICATE, Answer, Counts, Upload, Writer, count_refusals
+from keyveil.core.canonical import canonical
+from keyveil.core.clock import Clock, system_clock, today
+from keyveil.core.errors import AccessError, CampaignError, KeyveilError, ReportError, StorageError
+from keyveil.core.estimates import Estimates
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism
+from keyveil.protocols.base import EVERYONE, Finished, parting_word
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROLES = ("admin", "analyst")
+BUCKET_HOURS = 6  # how precisely the time of an arrival is known
+MOST_TOKENS = 10_000  # made in one request
+
+_TOKEN_BYTES = 24
+_FRESH = 1.0  # seconds for which a campaign's state is believed without looking again
+_EXPORTED_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may wait for the disk, and how much goes there in one commit."""
+
+    waiting_reports: int = 50_000
+    group_reports: int = 20_000
+
+
+class Desk:
+    """A collector's whole service on one database."""
+
+    def __init__(self, url: str, clock: Clock = system_clock, limits: Limits | None = None) -> None:
+        limits = limits or Limits()
+        self.clock = clock
+        self.database = Database(url)
+        self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports)
+        self._shelf = Shelf()
+        self._seen: dict[str, tuple[float, StoredCampaign]] = {}
+        self._refusals: Counts = Counter()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Store what waits, and let go of the database."""
+        try:
+            self._count_refusals()
+        except KeyveilError:
+            pass  # counters of refusals are worth less than a clean end
+        self.writer.close()
+        self.database.close()
+
+    # -- campaigns ----------------------------------------------------------------------------------------------
+
+    def create(self, document: Any) -> dict[str, Any]:
+        """A new campaign, as a draft; its name may be that of one that is over."""
+        with self.database.read() as connection:
+            campaign = Campaign.from_document(document, lambda name: dictionary(connection, name))
+
+        def step(connection: Any) -> None:
+            table = tables.campaign
+            same = connection.execute(
+                select(table.c.hash, table.c.state).where(
+                    (table.c.hash == campaign.hash)
+                    | ((table.c.name == campaign.name) & table.c.state.in_(("draft", "open")))
+                )
+            ).first()
+            if same is not None:
+                again = "This very campaign" if same.hash == campaign.hash else f"A campaign {campaign.name!r}"
+                raise CampaignError("campaign/exists", f"{again} is there already ({same.state}).")
+            connection.execute(
+                insert(table).values(
+                    name=campaign.name, hash=campaign.hash, document=canonical(campaign.document()), state="draft"
+                )
+            )
+
+        self.writer.run(step)
+        self._seen.pop(campaign.name, None)
+        return self.view(campaign.name)
+
+    def put_dictionary(self, data: bytes) -> str:
+        """Keep a list of keys; its hash is its name."""
+        try:
+            keys = msgspec.json.decode(data, type=list[str])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise CampaignError("dictionary/malformed", "A list of keys is a JSON list of names.") from None
+        if canonical(keys) != data:
+            raise CampaignError("dictionary/malformed", "A list of keys is canonical JSON: no spaces, no escapes.")
+        name = hashlib.sha256(data).hexdigest()
+        row = {"hash": name, "content": data}
+        self.writer.run(lambda connection: self.database.insert_new(connection, tables.dictionary, row))
+        return name
+
+    def dictionary(self, name: str) -> bytes:
+        with self.database.read() as connection:
+            return dictionary(connection, name)
+
+    def act(self, name: str, action: str) -> dict[str, Any]:
+        """ "open" a draft, "close" the open round now, or "stop" the whole campaign."""
+
+        def step(connection: Any) -> None:
+            stored = self._shelf.named(connection, name)
+            if action == "open" and stored.state == "draft":
+                open_campaign(connection, stored, today(self.clock))
+            elif action == "close" and stored.state == "open" and stored.current:
+                close_round(connection, stored.current)
+            elif action == "stop" and stored.state in ("draft", "open"):
+                close_campaign(connection, stored)
+            elif action in ("open", "close", "stop"):
+                raise CampaignError("campaign/state", f"The campaign {name} is {stored.state}: it cannot {action}.")
+            else:
+                raise CampaignError("campaign/action", f"A campaign can open, close and stop, not {action!r}.")
+
+        self.writer.run(step)
+        self._seen.pop(name, None)
+        return self.view(name)
+
+    def view(self, name: str) -> dict[str, Any]:
+        """What devices may know of a campaign."""
+        return self._stored(name).view()
+
+    def campaigns(self) -> list[dict[str, Any]]:
+        with self.database.read() as connection:
+            return [
+                {
+                    "name": one.campaign.name,
+                    "hash": one.campaign.hash,
+                    "state": one.state,
+                    "rounds": len(one.rounds),
+                    "reports": sum(arrived(connection, each.id) for each in one.rounds),
+                }
+                for one in self._shelf.every(connection)
+            ]
+
+    def status(self, name: str) -> dict[str, Any]:
+        """States and counts: what came in, what was refused and why, and roughly when."""
+        self._count_refusals()
+        with self.database.read() as connection:
+            stored = self._shelf.named(connection, name)
+            refusals = tables.refusal
+            counted = connection.execute(
+                select(refusals.c.code, func.sum(refusals.c.count))
+                .where(refusals.c.campaign_id == stored.id)
+                .group_by(refusals.c.code)
+            )
+            refused = {code: int(count) for code, count in counted}
+            groups, numbers = tables.batch, [one.id for one in stored.rounds]
+            arrivals = connection.execute(
+                select(groups.c.bucket, func.sum(groups.c.reports))
+                .where(groups.c.round_id.in_(numbers))
+                .group_by(groups.c.bucket)
+                .order_by(groups.c.bucket)
+            ).all()
+            rounds = [self._round_status(connection, one) for one in stored.rounds]
+        return {
+            "name": name,
+            "hash": stored.campaign.hash,
+            "state": stored.state,
+            "reports": sum(one["reports"] for one in rounds),
+            "duplicates": refused.pop(DUPLICATE, 0),
+            "refused": refused,
+            "bucket_hours": BUCKET_HOURS,
+            "arrivals": [{"bucket": bucket, "reports": int(count)} for bucket, count in arrivals],
+            "rounds": rounds,
+        }
+
+    def _round_status(self, connection: Any, one: StoredRound) -> dict[str, Any]:
+        total = arrived(connection, one.id)
+        groups = tables.batch
+        waiting = connection.execute(
+            select(func.sum(groups.c.reports)).where(groups.c.round_id == one.id, groups.c.state == tables.UNFOLDED)
+        ).scalar()
+        return {
+            "round": one.document.number,
+            "mechanism": one.document.mechanism.name,
+            "hash": one.document.hash,
+            "state": one.state,
+            "reports": total,
+            "folded": total - int(waiting or 0),
+        }
+
+    # -- reports ------------------------------------------------------------------------------------------------
+
+    def submit(self, name: str, batch: Batch, token: str | None = None) -> Future[Answer]:
+        """Check a batch and queue it; the answer comes when what was accepted is durable."""
+        stored = self._stored(name)
+        try:
+            return self.writer.submit(self._upload(stored, self._answered(name, stored, batch), batch, token))
+        except KeyveilError as refused:
+            if not isinstance(refused, StorageError):
+                self.refused(name, refused.code)
+            raise
+
+    def _answered(self, name: str, stored: StoredCampaign, batch: Batch) -> StoredRound:
+        """The round that a batch answers, if it is open."""
+        known = next((one for one in stored.rounds if one.document.hash == batch.document), None)
+        if known is None or known.state != "open":  # what we remember may be a second old
+            stored = self._stored(name, fresh=True)
+            known = next((one for one in stored.rounds if one.document.hash == batch.document), None)
+        if known is None or known.document.number != batch.round:
+            raise ReportError("report/document", "The reports were made for another campaign or round than this one.")
+        if known.state == "waiting":
+            raise CampaignError("round/closed", "This round takes no reports yet.")
+        if known.state != "open":
+            raise CampaignError("round/closed", "This round takes no more reports.")
+        return known
+
+    def _upload(self, stored: StoredCampaign, asked: StoredRound, batch: Batch, token: str | None) -> Upload:
+        token_hash = _enrolled(stored.campaign, batch, token)
+        reports: dict[bytes, bytes] = {}
+        refused, repeated = [], 0
+        for number, payload in batch:
+            if number in reports:
+                repeated += reports[number] == payload
+                code = None if reports[number] == payload else CONFLICT
+            else:
+                code = _refusal(stored.campaign, asked, number, payload)
+                if code is None:
+                    reports[number] = payload
+            if code is not None:
+                refused.append((number, code))
+        secret = asked.secret or b""
+        return Upload(
+            campaign_id=stored.id,
+            round_id=asked.id,
+            bucket=self._bucket(),
+            reports=tuple(reports.items()),
+            refused=tuple(refused),
+            repeated=repeated,
+            token_hash=token_hash,
+            pseudonym=None if token_hash is None else hmac.digest(secret, token_hash, "sha256"),
+        )
+
+    def refused(self, name: str, code: str, count: int = 1) -> None:
+        """Count a refusal; written down with the next tick."""
+        try:
+            place = self._stored(name).id, self._bucket(), code
+        except KeyveilError:
+            return  # of no campaign that we know
+        with self._lock:
+            self._refusals[place] += count
+
+    def enrol(self, name: str, count: int) -> list[str]:
+        """New enrolment tokens; they are shown now and never again."""
+        if not 1 <= count <= MOST_TOKENS:
+            raise CampaignError("enrolment/count", f"From 1 to {MOST_TOKENS} tokens are made at once, not {count}.")
+        stored = self._stored(name)
+        if stored.campaign.enrolment != "token":
+            raise CampaignError("enrolment/none", f"The campaign {name} takes reports without enrolment.")
+        tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(count)]
+        rows = [{"campaign_id": stored.id, "token_hash": _hashed(token)} for token in tokens]
+        self.writer.run(lambda connection: connection.execute(insert(tables.enrolment), rows))
+        return tokens
+
+    # -- what analysts ask --------------------------------------------------------------------------------------
+
+    def estimates(
+        self, name: str, round: int | None = None, postprocess: str | None = None, confidence: float = 0.95
+    ) -> Estimates:
+        """What all rounds so far say together, or one of them; refused below the campaign's least number."""
+        if not 0 < confidence < 1:
+            raise CampaignError("query/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
+        if round is not None:
+            estimates = self.finished(name, round).estimates(confidence)
+        else:
+            with self.database.read() as connection:
+                stored = self._shelf.named(connection, name)
+                history = self._shelf.history(connection, stored, len(stored.rounds))
+            _refuse_few(stored.campaign, max((one.tally.reports for one in history), default=0))
+            estimates = stored.campaign.protocol.estimate(history, confidence)
+        if postprocess is None:
+            return estimates
+        from keyveil.learn import postprocess as methods
+
+        return methods.estimates(postprocess, estimates)
+
+    def finished(self, name: str, round: int | None = None) -> Finished:
+        """A round and its tally so far; refused below the campaign's least number. The last one if none is named."""
+        with self.database.read() as connection:
+            stored = self._shelf.named(connection, name)
+            number = len(stored.rounds) if round is None else round
+            stored.round(number)
+            found = self._shelf.history(connection, stored, number)[-1]
+        _refuse_few(stored.campaign, found.tally.reports)
+        return found
+
+    def tally(self, name: str, round: int | None = None) -> tuple[Mechanism, Tally]:
+        found = self.finished(name, round)
+        return found.round.mechanism, found.tally
+
+    def min_reports(self, name: str) -> int:
+        return self._stored(name).campaign.min_reports
+
+    def export(self, name: str, round: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The reports of a round as they came, in the order of their ids, which says nothing about that of arrival."""
+        import pyarrow as pa
+
+        stored = self._stored(name)
+        asked = stored.round(len(stored.rounds) if round is None else round)
+        table, last = tables.report, b""
+        while True:
+            with self.database.read() as connection:
+                rows = connection.execute(
+                    select(table.c.id, table.c.payload)
+                    .where(table.c.round_id == asked.id, table.c.id > last)
+                    .order_by(table.c.id)
+                    .limit(_EXPORTED_AT_ONCE)
+                ).all()
+            if not rows:
+                return
+            last = bytes(rows[-1].id)
+            yield pa.record_batch(
+                {
+                    "round": pa.array([asked.document.number] * len(rows), pa.int32()),
+                    "id": pa.array([bytes(row.id) for row in rows], pa.binary(16)),
+                    "payload": pa.array([row.payload and bytes(row.payload) for row in rows], pa.binary()),
+                }
+            )
+
+    # -- who may do what ----------------------------------------------------------------------------------------
+
+    def grant(self, role: str, token: str | None = None) -> str:
+        """A token for a role, new unless one is given; only its hash is kept."""
+        if role not in ROLES:
+            raise AccessError("access/role", f"A token is for {' or '.join(ROLES)}, not {role!r}.")
+        token = token or secrets.token_urlsafe(_TOKEN_BYTES)
+        row = {"token_hash": _hashed(token), "role": role}
+        self.writer.run(lambda connection: self.database.insert_new(connection, tables.access, row))
+        return token
+
+    def admit(self, token: str) -> str | None:
+        """The role of a token. Tokens are compared by their hashes, so time tells nothing about them."""
+        table, wanted = tables.access, _hashed(token)
+        with self.database.read() as connection:
+            rows = connection.execute(select(table.c.token_hash, table.c.role)).all()
+        found = None
+        for row in rows:
+            if hmac.compare_digest(bytes(row.token_hash), wanted):
+                found = str(row.role)
+        return found
+
+    def granted(self) -> bool:
+        """Whether anybody has been given a token yet."""
+        with self.database.read() as connection:
+            return connection.execute(select(func.count()).select_from(tables.access)).scalar() != 0
+
+    # -- time passes --------------------------------------------------------------------------------------------
+
+    def tick(self) -> bool:
+        """Fold, move campaigns on, count refusals, scrub; whether there may be more to do at once."""
+        self._count_refusals()
+        with self.database.read() as connection:
+            running = self._shelf.every(connection, ("open", "closed"))
+        more = False
+        for stored in running:
+            if advance(self.writer, self._shelf, stored, today(self.clock)):
+                self._seen.pop(stored.campaign.name, None)
+                more = True
+        return scrub(self.writer, self._shelf, self._bucket(), BUCKET_HOURS) or more
+
+    def settle(self) -> None:
+        """Ticks until nothing more is to be done."""
+        while self.tick():
+            pass
+
+    def ready(self) -> None:
+        """Raises unless reports can be stored now."""
+        if not self.writer.alive:
+            raise StorageError("storage/unavailable", "The collector is shutting down.")
+        with self.database.read() as connection:
+            connection.execute(select(1))
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers for whoever watches."""
+        groups = tables.batch
+        with self.database.read() as connection:
+            unfolded = connection.execute(
+                select(func.sum(groups.c.reports)).where(groups.c.state == tables.UNFOLDED)
+            ).scalar()
+        return {
+            "waiting_reports": self.writer.waiting,
+            "unfolded_reports": int(unfolded or 0),
+            "commits": self.writer.commits,
+            "commit_seconds": self.writer.commit_seconds,
+        }
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _stored(self, name: str, fresh: bool = False) -> StoredCampaign:
+        """A campaign as it was within the last second, so that uploads need not ask the database each time."""
+        seen = self._seen.get(name)
+        if seen is None or fresh or time.monotonic() - seen[0] > _FRESH:
+            with self.database.read() as connection:
+                seen = time.monotonic(), self._shelf.named(connection, name)
+            self._seen[name] = seen
+        return seen[1]
+
+    def _bucket(self) -> int:
+        return int(self.clock().astimezone(UTC).timestamp()) // (3600 * BUCKET_HOURS)
+
+    def _count_refusals(self) -> None:
+        with self._lock:
+            counts, self._refusals = self._refusals, Counter()
+        if not counts:
+            return
+        try:
+            self.writer.run(lambda connection: count_refusals(self.database, connection, counts))
+        except KeyveilError:
+            with self._lock:
+                self._refusals.update(counts)
+            raise
+
+
+def _refusal(campaign: Campaign, asked: StoredRound, number: bytes, padded: bytes) -> str | None:
+    """Why no honest device can have sent a report, or nothing."""
+    document = asked.document
+    codec = document.mechanism.codec
+    try:
+        codec.decode(unpad(padded, document.report_bytes, codec.varies))
+    except ReportError as malformed:
+        return malformed.code
+    if document.part != EVERYONE and not document.part.holds(parting_word(number, bytes.fromhex(campaign.hash))):
+        return "report/part"
+    return None
+
+
+def _enrolled(campaign: Campaign, batch: Batch, token: str | None) -> bytes | None:
+    """The hash of the token under which a batch is sent, where the campaign asks for one."""
+    if campaign.enrolment == "none":
+        return None
+    if token is None:
+        raise AccessError("enrolment/needed", f"The campaign {campaign.name} takes reports of enrolled devices only.")
+    if len(batch) != 1:
+        raise AccessError("enrolment/one", "An enrolled device sends one report at a time.")
+    return _hashed(token)
+
+
+def _refuse_few(campaign: Campaign, reports: int) -> None:
+    if reports < campaign.min_reports:
+        raise CampaignError(
+            "campaign/too-few",
+            f"{reports} reports have been counted; nothing is shown below {campaign.min_reports}.",
+        )
+
+
+def _hashed(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,118 @@
+"""From stored reports to tallies: groups of reports are counted and marked in one transaction.
+
+So a report is counted exactly once whatever crashes when, and estimates cost as much as there are keys, not reports.
+A tally lies in chunks, and a fold rewrites only those in which something changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, func, insert, select, update
+
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.wire import unpad
+from keyveil.collector.database import Database
+from keyveil.collector.tables import FOLDED, UNFOLDED, batch, report, tally
+from keyveil.collector.writer import Writer
+from keyveil.core.errors import StorageError
+from keyveil.core.tally import Tally
+
+AT_ONCE = 100_000  # reports in one fold
+CHUNK = 8192  # counts in one row
+
+
+def fold(writer: Writer, round_id: int, asked: RoundDocument, everything: bool = False) -> int:
+    """Count some of a round's reports that are not counted yet; how many those were.
+
+    A process folds what it wrote itself, and what a dead one left behind; ``everything`` is for a closed round.
+    """
+    database = writer.database
+    with database.read() as connection:
+        groups = _waiting(database, connection, round_id, everything)
+        if not groups:
+            return 0
+        found = connection.execute(select(report.c.id, report.c.payload).where(report.c.batch_id.in_(groups))).all()
+    counted = count(asked, [(bytes(number), bytes(payload)) for number, payload in found])
+
+    def step(connection: Connection) -> int:
+        marked = update(batch).where(batch.c.id.in_(groups), batch.c.state == UNFOLDED).values(state=FOLDED)
+        if connection.execute(marked).rowcount != len(groups):
+            raise StorageError("storage/conflict", "Another process has counted the same reports.")
+        _add(database, connection, round_id, counted)
+        return counted.reports
+
+    return writer.run(step)
+
+
+def count(asked: RoundDocument, reports: list[tuple[bytes, bytes]]) -> Tally:
+    """The tally of padded reports; each was checked when it arrived."""
+    size, varies = asked.report_bytes, asked.mechanism.codec.varies
+    payloads = [unpad(padded, size, varies) for _, padded in reports]
+    return asked.mechanism.tally_encoded([number for number, _ in reports], payloads)
+
+
+def read_tally(connection: Connection, round_id: int, asked: RoundDocument) -> Tally:
+    """All that has been folded of a round, over all shards."""
+    shape = asked.mechanism.tally_shape
+    counts, reports = np.zeros(int(np.prod(shape)), dtype=np.int64), 0
+    rows = connection.execute(
+        select(tally.c.chunk, tally.c.reports, tally.c.counts).where(tally.c.round_id == round_id)
+    )
+    for chunk, folded, data in rows:
+        part = np.frombuffer(data, "<i8")
+        counts[chunk * CHUNK : chunk * CHUNK + len(part)] += part
+        reports += folded
+    return Tally(asked.mechanism.fingerprint, reports, counts.reshape(shape))
+
+
+def unfolded(connection: Connection, round_id: int) -> int:
+    """Reports of a round that are stored but not counted yet."""
+    total = select(func.sum(batch.c.reports)).where(batch.c.round_id == round_id, batch.c.state == UNFOLDED)
+    return int(connection.execute(total).scalar() or 0)
+
+
+def _waiting(database: Database, connection: Connection, round_id: int, everything: bool) -> list[int]:
+    """The groups that this process should fold now, up to the size of a fold."""
+    pending = connection.execute(
+        select(batch.c.id, batch.c.shard, batch.c.reports)
+        .where(batch.c.round_id == round_id, batch.c.state == UNFOLDED)
+        .order_by(batch.c.id)
+        .limit(AT_ONCE)
+    ).all()
+    if not everything:
+        mine = {database.shard, *database.orphans(connection, {shard for _, shard, _ in pending})}
+        pending = [row for row in pending if row.shard in mine]
+    groups: list[int] = []
+    reports = 0
+    for number, _, size in pending:
+        if groups and (reports + size > AT_ONCE or len(groups) >= _MOST_GROUPS):
+            break
+        groups.append(number)
+        reports += size
+    return groups
+
+
+_MOST_GROUPS = 10_000  # in one statement
+
+
+def _add(database: Database, connection: Connection, round_id: int, counted: Tally) -> None:
+    flat: NDArray[np.int64] = counted.counts.reshape(-1)
+    for chunk in range(-(-flat.size // CHUNK)):
+        part, reports = flat[chunk * CHUNK : (chunk + 1) * CHUNK], counted.reports if chunk == 0 else 0
+        if not reports and not part.any():
+            continue
+        place = (tally.c.round_id == round_id, tally.c.shard == database.shard, tally.c.chunk == chunk)
+        there = connection.execute(
+            select(tally.c.reports, tally.c.counts).where(*place).with_for_update()
+        ).one_or_none()
+        if there is None:
+            row = {"round_id": round_id, "shard": database.shard, "chunk": chunk, "reports": reports}
+            connection.execute(insert(tally).values(**row, counts=part.astype("<i8").tobytes()))
+        else:
+            total = np.frombuffer(there.counts, "<i8") + part
+            connection.execute(
+                update(tally)
+                .where(*place)
+                .values(reports=there.reports + reports, counts=total.astype("<i8").tobytes())
+            )

@@ -1,0 +1,158 @@
+"""What moves campaigns and rounds, always forward: dates, enough reports, the admin's word, and the protocol itself.
+
+    campaign   draft → open → closed → estimated          round   waiting → open → closed → folded
+
+Every step is one transaction that looks at the state again before it changes it, so it does not matter which process
+takes it, how often it is tried, or where a crash interrupts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import date
+
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
+
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.collector import tables
+from keyveil.collector.folding import fold, unfolded
+from keyveil.collector.shelf import Shelf, StoredCampaign, StoredRound
+from keyveil.collector.tables import participation, tally
+from keyveil.collector.writer import Writer
+from keyveil.core.canonical import canonical
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.errors import KeyveilError, StorageError
+from keyveil.protocols.base import Round
+
+_SECRET_BYTES = 32
+
+
+def open_campaign(connection: Connection, stored: StoredCampaign, today: date) -> None:
+    """From draft to open, with the first round."""
+    first = stored.campaign.protocol.next_round([])
+    assert first is not None
+    if move(connection, tables.campaign, stored.id, "draft", "open"):
+        _put_round(connection, stored, first, today)
+
+
+def close_round(connection: Connection, stored: StoredRound) -> None:
+    """No more reports from here on; who took part is forgotten."""
+    if move(connection, tables.round, stored.id, "open", "closed") or move(
+        connection, tables.round, stored.id, "waiting", "closed"
+    ):
+        connection.execute(update(tables.round).where(tables.round.c.id == stored.id).values(secret=None))
+        connection.execute(delete(participation).where(participation.c.round_id == stored.id))
+
+
+def close_campaign(connection: Connection, stored: StoredCampaign) -> None:
+    """No further rounds; the open one is closed."""
+    for one in stored.rounds:
+        close_round(connection, one)
+    if stored.state == "draft":
+        move(connection, tables.campaign, stored.id, "draft", "closed")
+    move(connection, tables.campaign, stored.id, "open", "closed")
+
+
+def advance(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) -> bool:
+    """Take the next step of a campaign, if it is time; whether there was one."""
+    last = stored.current
+    if last is None:
+        return False
+    if last.state == "waiting":
+        return _open_when_due(writer, stored, last, today)
+    if last.state == "open":
+        return _close_when_done(writer, stored, last, today) or _folded_some(writer, last)
+    if last.state == "closed":
+        return _folded_some(writer, last, everything=True) or writer.run(lambda connection: _finish(connection, last))
+    if stored.state == "open":
+        return _go_on(writer, shelf, stored, today)
+    return stored.state == "closed" and _estimate(writer, shelf, stored)
+
+
+def _open_when_due(writer: Writer, stored: StoredCampaign, last: StoredRound, today: date) -> bool:
+    opens = stored.campaign.window(last.document.number).opens
+    if opens is not None and today < opens:
+        return False
+    return writer.run(lambda connection: move(connection, tables.round, last.id, "waiting", "open"))
+
+
+def _close_when_done(writer: Writer, stored: StoredCampaign, last: StoredRound, today: date) -> bool:
+    window = stored.campaign.window(last.document.number)
+    over = window.closes is not None and today > window.closes
+    if not over and window.enough is not None:
+        with writer.database.read() as connection:
+            over = arrived(connection, last.id) >= window.enough
+    if over:
+        writer.run(lambda connection: close_round(connection, last))
+    return over
+
+
+def _folded_some(writer: Writer, last: StoredRound, everything: bool = False) -> bool:
+    try:
+        return fold(writer, last.id, last.document, everything) > 0
+    except StorageError as reason:
+        if reason.code != "storage/conflict":  # another process was faster: look again
+            raise
+        return True
+
+
+def _finish(connection: Connection, last: StoredRound) -> bool:
+    """Folded, once nothing of a closed round waits any more."""
+    return unfolded(connection, last.id) == 0 and move(connection, tables.round, last.id, "closed", "folded")
+
+
+def _go_on(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) -> bool:
+    """Ask the protocol what comes next: another round, or the end."""
+    with writer.database.read() as connection:
+        history = shelf.history(connection, stored, len(stored.rounds))
+    try:
+        following = stored.campaign.protocol.next_round(history)
+    except KeyveilError:
+        following = None  # too little came back to go on with; what there is can still be read
+    if following is None:
+        return writer.run(lambda connection: move(connection, tables.campaign, stored.id, "open", "closed"))
+    return writer.run(lambda connection: _put_round(connection, stored, following, today))
+
+
+def _estimate(writer: Writer, shelf: Shelf, stored: StoredCampaign) -> bool:
+    """The last step: there are estimates, and enough people behind them."""
+    with writer.database.read() as connection:
+        history = shelf.history(connection, stored, len(stored.rounds))
+    if max(one.tally.reports for one in history) < stored.campaign.min_reports:
+        return False
+    return writer.run(lambda connection: move(connection, tables.campaign, stored.id, "closed", "estimated"))
+
+
+def _put_round(connection: Connection, stored: StoredCampaign, asked: Round, today: date) -> bool:
+    table = tables.round
+    known = connection.execute(
+        select(func.count()).where(table.c.campaign_id == stored.id, table.c.number == asked.number)
+    ).scalar()
+    if known:
+        return False
+    document = RoundDocument.of(stored.campaign, asked)
+    opens = stored.campaign.window(asked.number).opens
+    connection.execute(
+        insert(table).values(
+            campaign_id=stored.id,
+            number=asked.number,
+            hash=document.hash,
+            document=canonical(document.document()),
+            cost=None if asked.cost is None else decimal_text(asked.cost),
+            state="waiting" if opens is not None and today < opens else "open",
+            secret=secrets.token_bytes(_SECRET_BYTES),
+        )
+    )
+    return True
+
+
+def move(connection: Connection, table: Table, number: int, before: str, after: str) -> bool:
+    """One step of a state, unless somebody else has taken it."""
+    step = update(table).where(table.c.id == number, table.c.state == before).values(state=after)
+    return connection.execute(step).rowcount == 1
+
+
+def arrived(connection: Connection, round_id: int) -> int:
+    """Reports of a round, folded or not."""
+    folded = connection.execute(select(func.sum(tally.c.reports)).where(tally.c.round_id == round_id)).scalar()
+    return int(folded or 0) + unfolded(connection, round_id)

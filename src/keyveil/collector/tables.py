@@ -1,0 +1,119 @@
+"""What a collector keeps. One schema for SQLite and PostgreSQL; migrations only ever add to it.
+
+Nothing here tells who sent a report or when: arrival is known to the bucket of hours in which a group of reports was
+committed, and an enrolment appears only as a pseudonym that is deleted when its round closes.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in columns called INTEGER
+
+campaign = Table(
+    "campaign",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("name", String(64), nullable=False, index=True),  # a series has several campaigns under one name
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("document", LargeBinary, nullable=False),  # canonical JSON
+    Column("state", String(16), nullable=False),
+)
+
+dictionary = Table(
+    "dictionary",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+round = Table(
+    "round",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("campaign_id", ForeignKey("campaign.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("document", LargeBinary, nullable=False),
+    Column("cost", String(80)),  # epsilon at the worst broadcast, if it is not the mechanism's own
+    Column("state", String(16), nullable=False),
+    Column("secret", LargeBinary),  # key of the pseudonyms; forgotten when the round closes
+    UniqueConstraint("campaign_id", "number"),
+)
+
+# Reports that were committed together. Folding marks groups, not reports: one small row stands for many.
+batch = Table(
+    "batch",
+    metadata,
+    Column("id", _Number, primary_key=True),
+    Column("round_id", ForeignKey("round.id"), nullable=False),
+    Column("shard", Integer, nullable=False),  # which collector process wrote it
+    Column("bucket", Integer, nullable=False),  # arrival, in whole buckets of hours
+    Column("reports", Integer, nullable=False),
+    Column("state", Integer, nullable=False),  # UNFOLDED, FOLDED, SCRUBBED
+    Index("batch_work", "round_id", "state"),
+)
+
+UNFOLDED, FOLDED, SCRUBBED = 0, 1, 2
+
+report = Table(
+    "report",
+    metadata,
+    Column("round_id", _Number, primary_key=True),
+    Column("id", LargeBinary(16), primary_key=True),
+    Column("payload", LargeBinary),  # padded, as it came; nothing after the scrub
+    Column("batch_id", _Number, nullable=False, index=True),
+)
+
+tally = Table(
+    "tally",
+    metadata,
+    Column("round_id", ForeignKey("round.id"), primary_key=True),
+    Column("shard", Integer, primary_key=True),
+    Column("chunk", Integer, primary_key=True),
+    Column("reports", BigInteger, nullable=False),  # folded by this shard; only chunk 0 says so
+    Column("counts", LargeBinary, nullable=False),  # int64, little-endian
+)
+
+enrolment = Table(
+    "enrolment",
+    metadata,
+    Column("campaign_id", ForeignKey("campaign.id"), primary_key=True),
+    Column("token_hash", LargeBinary(32), primary_key=True),
+)
+
+participation = Table(
+    "participation",
+    metadata,
+    Column("round_id", ForeignKey("round.id"), primary_key=True),
+    Column("pseudonym", LargeBinary(32), primary_key=True),
+)
+
+refusal = Table(
+    "refusal",
+    metadata,
+    Column("campaign_id", ForeignKey("campaign.id"), primary_key=True),
+    Column("bucket", Integer, primary_key=True),
+    Column("code", String(64), primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
+
+access = Table(
+    "access",
+    metadata,
+    Column("token_hash", LargeBinary(32), primary_key=True),
+    Column("role", String(16), nullable=False),
+)
