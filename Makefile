@@ -7,7 +7,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench soak docs lock
+.PHONY: help install system demo test check format bench soak docs lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -29,10 +29,20 @@ else
 endif
 	@touch $@
 
+# The tests run against a real PostgreSQL server, each in a folder of its own. Debian's package brings its programs.
+SERVER := $(shell command -v initdb 2>/dev/null || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
+
+system:
+ifeq ($(strip $(SERVER)),)
+	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs (initdb, pg_ctl): please install them."; exit 1; }
+	$(if $(filter 0,$(shell id -u)),,sudo) apt-get -qq update
+	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends postgresql >/dev/null
+endif
+
 demo: install  ## simulate a small collection and show the truth against the estimates
 	$(BIN)/keyveil demo
 
-test: install  ## every test, in sizes that fit two cores
+test: install system  ## every test, in sizes that fit two cores
 	$(BIN)/python -m pytest -n 2
 
 check: install  ## style, types and the order of imports
@@ -45,16 +55,16 @@ format: install  ## let ruff put code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install  ## speed against plain NumPy
+bench: install system  ## speed against plain NumPy
 	$(BIN)/python -m benchmarks
 
-soak: install  ## the full sizes of the specification; results go to docs/soak.md
+soak: install system  ## the full sizes of the specification; results go to docs/soak.md
 	$(BIN)/python -m pytest tests -m soak --soak-results=docs/soak.md
 
 docs: install  ## the documentation, into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 lock:  ## pin the dependencies again (needs uv; UPGRADE=--upgrade moves to newer versions)
-	$(or $(UV),$(wildcard $(BIN)/uv),$(error make lock needs uv)) pip compile pyproject.toml --extra local --extra plots --extra dev \
+	$(or $(UV),$(wildcard $(BIN)/uv),$(error make lock needs uv)) pip compile pyproject.toml --extra local --extra plots --extra server --extra dev \
 		--universal --fork-strategy fewest --python-version 3.11 --generate-hashes --quiet $(UPGRADE) \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --output-file requirements.lock
