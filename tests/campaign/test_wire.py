@@ -67,7 +67,7 @@ def test_json_has_one_spelling(text: bytes) -> None:
         from_json(text % tuple(values))
 
 
-CODECS = [
+CODECS: list[Any] = [
     Symbol(5),
     Symbol(1),
     BitVector(13),
