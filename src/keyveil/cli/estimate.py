@@ -13,8 +13,9 @@ from rich.table import Table
 from keyveil.cli.loading import Plot, save, say, screen
 from keyveil.cli.options import Json
 from keyveil.core.errors import KeyveilError, MechanismError
-from keyveil.core.estimates import Column, Estimates, Interval
+from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
+from keyveil.learn.answers import answer
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import from_document
 
@@ -52,24 +53,28 @@ def estimate(
         from keyveil.learn.postprocess import estimates as processed
 
         estimates = processed(postprocess, estimates, total, mechanism=mechanism)
-    answers = [_answer(question, mechanism, counts, min_reports, confidence, population) for question in given or []]
-    values = _quantiles(quantiles, mechanism, counts, confidence) if quantiles else []
-    sums = [_sum(keys, mechanism, estimates) for keys in subset or []]
-    tests = [_test(keys, mechanism, estimates) for keys in compare or []]
-    ranks = _ranking(rank, estimates) if rank else []
+    questions: dict[str, list[dict[str, Any]]] = {
+        "given": [_conditional(text) for text in given or []],
+        "quantiles": [{"kind": "quantiles", "quantiles": _several(quantiles)}] if quantiles else [],
+        "sums": [{"kind": "subset", "keys": _several(keys)} for keys in subset or []],
+        "comparisons": [{"kind": "compare", "keys": _several(keys)} for keys in compare or []],
+        "ranking": [{"kind": "top", "count": rank}] if rank else [],
+    }
+    settings = mechanism, counts, estimates, min_reports, confidence, population
+    answers = {name: [row for one in asked for row in answer(one, *settings)] for name, asked in questions.items()}
     if plot is not None:
         save(estimates.plot(top=top), plot)
     if report is not None:
-        _page(estimates, report)
+        write_page(estimates, report)
     if json:
         document = parser.loads(estimates.to_json())
-        document.update({"given": answers, "quantiles": values, "sums": sums, "comparisons": tests, "ranking": ranks})
-        print(msgspec.json.encode(document).decode())
+        print(msgspec.json.encode({**document, **answers}).decode())
         return 0
     console = screen()
-    console.print(_table(estimates, top))
-    for row in (*answers, *values, *sums, *tests, *ranks):
-        console.print(_sentence(row), markup=False, highlight=False)
+    console.print(table(estimates, top))
+    for rows in answers.values():
+        for row in rows:
+            console.print(sentence(row), markup=False, highlight=False)
     return 0
 
 
@@ -94,104 +99,59 @@ def write_tally(path: Path, mechanism: Mechanism, tally: Tally) -> None:
     say(f"Written: {path}")
 
 
-def _answer(
-    question: str, mechanism: Mechanism, tally: Tally, min_reports: int, confidence: float, population: bool
-) -> dict[str, Any]:
-    from keyveil.learn.conditionals import Conditionals
-
-    key, _, condition = question.partition("|")
-    parts = [part.strip() for part in condition.split(",") if part.strip()]
-    given = {part.removeprefix("!").strip(): not part.startswith("!") for part in parts}
-    asked = Conditionals(mechanism, tally, min_reports, confidence, population)
-    answer: dict[str, Any] = {"key": key.strip(), "given": given}
-    answer["frequency"] = _numbers(asked.frequency(key.strip(), given))
-    try:
-        answer["mean"] = _numbers(asked.mean(key.strip(), given))
-    except MechanismError:
-        answer["mean"] = None  # these reports carry no values
-    return answer
+def _conditional(text: str) -> dict[str, Any]:
+    """``pepsi|burger,!fries`` as a question."""
+    key, _, condition = text.partition("|")
+    given = {part.removeprefix("!").strip(): not part.startswith("!") for part in _several(condition)}
+    return {"kind": "conditional", "key": key.strip(), "given": given}
 
 
-def _quantiles(wanted: str, mechanism: Mechanism, tally: Tally, confidence: float) -> list[dict[str, Any]]:
-    from keyveil.learn.distributions import distribution
-
-    try:
-        shares = [float(part) for part in wanted.split(",")]
-    except ValueError:
-        raise MechanismError("estimate/quantiles", f"Quantiles are numbers like 0.25,0.5, not {wanted!r}.") from None
-    laws = distribution(mechanism, tally, confidence=confidence)
-    return [
-        {"key": key, "quantile": share, "value": _numbers(laws.quantile(share, key))}
-        for key in mechanism.schema.keys
-        for share in shares
-    ]
+def _several(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _sum(keys: str, mechanism: Mechanism, estimates: Estimates) -> dict[str, Any]:
-    from keyveil.learn.queries import subset_sum
+def sentence(row: dict[str, Any]) -> str:
+    """An answer in words."""
 
-    named = [key.strip() for key in keys.split(",")]
-    return {"keys": named, "sum": _numbers(subset_sum(estimates, named, mechanism=mechanism))}
-
-
-def _test(keys: str, mechanism: Mechanism, estimates: Estimates) -> dict[str, Any]:
-    from keyveil.learn.queries import compare_keys
-
-    named = [key.strip() for key in keys.split(",")]
-    if len(named) != 2:
-        raise MechanismError("estimate/compare", f"--compare takes two keys, not {len(named)}.")
-    found = compare_keys(estimates, named[0], named[1], mechanism=mechanism)
-    return {"keys": named, "difference": _numbers(found.difference), "p_value": found.p_value}
-
-
-def _ranking(count: int, estimates: Estimates) -> list[dict[str, Any]]:
-    from keyveil.learn.ranking import top
-
-    return [dict(row) for row in top(estimates, count).rows()]
-
-
-def _numbers(one: Interval) -> dict[str, Any]:
-    numbers = {"value": one.value, "low": one.low, "high": one.high, "se": one.se}
-    return {**{name: None if number != number else number for name, number in numbers.items()}, "flag": one.flag}
-
-
-def _sentence(row: dict[str, Any]) -> str:
     def shown(numbers: dict[str, Any] | None) -> str:
         if numbers is None or numbers["value"] is None:
             return "unknown"
-        return f"{numbers['value']:.4g} [{numbers['low']:.4g}, {numbers['high']:.4g}] ({numbers['flag']})"
+        low, high = ("…" if numbers[end] is None else f"{numbers[end]:.4g}" for end in ("low", "high"))
+        return f"{numbers['value']:.4g} [{low}, {high}] ({numbers['flag']})"
 
     if "rank" in row:
         return f"{row['rank']}. {row['key']}: rank {row['best']} to {row['worst']}, share {shown(row)}"
     if "sum" in row:
         return f"{' + '.join(row['keys'])}: {shown(row['sum'])}"
     if "difference" in row:
-        return f"{' - '.join(row['keys'])}: {shown(row['difference'])}, p = {row['p_value']:.3g}"
+        chance = "unknown" if row["p_value"] is None else f"{row['p_value']:.3g}"
+        return f"{' - '.join(row['keys'])}: {shown(row['difference'])}, p = {chance}"
     if "quantile" in row:
         return f"{row['key']}, quantile {row['quantile']:g}: {shown(row['value'])}"
     condition = ", ".join(name if held else f"not {name}" for name, held in row["given"].items()) or "anything"
     return f"{row['key']} given {condition}: share {shown(row['frequency'])}, mean {shown(row['mean'])}"
 
 
-def _table(estimates: Estimates, top: int) -> Table:
+def table(estimates: Estimates, top: int) -> Table:
+    """The most frequent keys, for the terminal."""
     title = f"{estimates.mechanism}, {estimates.n:,} reports, {estimates.confidence:.0%} intervals"
-    table = Table(title=title, title_justify="left", pad_edge=False)
+    rows = Table(title=title, title_justify="left", pad_edge=False)
     for column in ("key", "share", "mean", "flag"):
-        table.add_column(column, justify="right" if column in ("share", "mean") else "left", no_wrap=True)
+        rows.add_column(column, justify="right" if column in ("share", "mean") else "left", no_wrap=True)
     keys, shares = estimates.schema.keys, estimates.frequency.values
     order = range(len(keys)) if estimates.frequency.absent else sorted(range(len(keys)), key=lambda at: -shares[at])
     for at in list(order)[:top]:
-        table.add_row(
-            keys[at], _cell(estimates.frequency, keys[at]), _cell(estimates.mean, keys[at]), estimates.flag[at]
-        )
-    return table
+        share, mean = _cell(estimates.frequency, keys[at]), _cell(estimates.mean, keys[at])
+        rows.add_row(keys[at], share, mean, estimates.flag[at])
+    return rows
 
 
 def _cell(column: Column, key: str) -> str:
     return "–" if column.absent else str(column[key])
 
 
-def _page(estimates: Estimates, path: Path) -> None:
+def write_page(estimates: Estimates, path: Path) -> None:
+    """Table and picture on a page of their own."""
     from keyveil.core.display import page
 
     try:

@@ -170,7 +170,7 @@ class Conditionals:
         assert isinstance(mechanism, Joint)
         if isinstance(mechanism, Marginals) and len(keys) == 1:
             self._refuse_uncovered(mechanism, keys, questions)
-        return mechanism.answer(self.tally, keys, questions, self.population)
+        return mechanism.answer_jointly(self.tally, keys, questions, self.population)
 
     def _refuse_uncovered(self, mechanism: Marginals, keys: Ints, questions: Sequence[Question]) -> None:
         places = sorted(set().union(*(question.places for question in questions)))

@@ -123,11 +123,12 @@ def _set_response(mechanism: Any) -> Dependence:
     _, odds = mechanism.odds[0]
     labels = mechanism.labels.count
     held, foreign = float(odds.own_and_other), float(odds.two_others)
+    aside = foreign if odds.signs is None else float(odds.signs.opposite * odds.other)  # hashed keys are independent
     return _from_supports(
         odds.of_key(labels),
         labels**2 * foreign,
-        labels * held + labels * (labels - 1) * foreign,
-        (2 * labels - 1) * held + (labels - 1) ** 2 * foreign,
+        labels * held + labels * (labels - 1) * aside,
+        (2 * labels - 1) * held + (labels - 1) ** 2 * aside,
     )
 
 

@@ -56,7 +56,7 @@ class LabelMasses(Masses):
     known: Floats  # per key, the share of the target that was asked
 
     def variance(self, key: int, weights: Floats) -> Floats:
-        own, other, mixed, two = (float(odds) for odds in self.odds[key])
+        own, other, mixed, two = (float(odds) for odds in self.odds[key][:4])
         raw = self.values[key]
         if not self.asked[key]:
             return np.full(len(weights), np.nan)

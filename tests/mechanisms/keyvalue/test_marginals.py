@@ -51,7 +51,7 @@ def test_pairs_of_a_hundred_keys() -> None:
     cells = np.full(9, round(each * mechanism.inner.channel.miss))
     cells[4] += each - cells.sum()  # both absent
     tally = Tally(mechanism.fingerprint, 4950 * each, np.tile([each, *cells], (4950, 1)))
-    answers = mechanism.answer(tally, np.array([[3, 7]]), [share({0: True, 1: True})], population=True)
+    answers = mechanism.answer_jointly(tally, np.array([[3, 7]]), [share({0: True, 1: True})], population=True)
     assert answers.values[0, 0] == pytest.approx(0, abs=1e-4)
     assert tally.reports * answers.covariance[0, 0, 0] == pytest.approx(4.5e4, rel=0.01)
 

@@ -105,7 +105,7 @@ def pair_variance(mechanism: Moments, n: int = 10**12) -> float:
     coefficients = mechanism.coefficients
     each = n * np.repeat(coefficients.weights, np.diff(coefficients.starts)) // (2 * coefficients.total)
     tally = Tally(mechanism.fingerprint, int(2 * each.sum()), np.stack([each, each]))
-    answers = mechanism.answer(tally, np.array([[3, 7]]), [share({0: True, 1: True})], population=True)
+    answers = mechanism.answer_jointly(tally, np.array([[3, 7]]), [share({0: True, 1: True})], population=True)
     return float(n * answers.covariance[0, 0, 0])
 
 
@@ -121,7 +121,7 @@ def test_people_who_were_all_asked_are_known_but_for_the_noise() -> None:
     tally = Tally(mechanism.fingerprint, n, np.array([[600_000], [400_000]]))
     theta = -0.2 * math.sqrt(NOISE)
     for population, expected in ((False, NOISE - 1), (True, NOISE - theta**2)):
-        answers = mechanism.answer(tally, np.array([[0]]), [share({0: True})], population)
+        answers = mechanism.answer_jointly(tally, np.array([[0]]), [share({0: True})], population)
         assert answers.values[0, 0] == pytest.approx((1 - theta) / 2, rel=1e-6)
         assert n * answers.covariance[0, 0, 0] == pytest.approx(expected / 4, rel=1e-6)
 
@@ -135,7 +135,7 @@ def test_moments_without_values_know_no_means() -> None:
     with pytest.raises(MechanismError, match="with values"):
         _ = estimates.mean["2"]
     with pytest.raises(MechanismError) as refused:
-        mechanism.answer(tally, np.array([[0]]), [share({0: True}), total(0, {})])
+        mechanism.answer_jointly(tally, np.array([[0]]), [share({0: True}), total(0, {})])
     assert refused.value.code == "question/no-values"
 
 

@@ -179,7 +179,9 @@ class Marginals(KeyValue):
         ones[:, 0] = 1
         return pooled(self.family, ones, keys)[:, 0]
 
-    def answer(self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False) -> Answers:
+    def answer_jointly(
+        self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False
+    ) -> Answers:
         most = max(len(question.places) for question in questions)
         if most > self.size:
             raise MechanismError(
@@ -192,7 +194,7 @@ class Marginals(KeyValue):
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         rows = np.arange(self.schema.d)[:, None]
-        answers = self.answer(tally, rows, [share({0: True}), total(0, {})], population)
+        answers = self.answer_jointly(tally, rows, [share({0: True}), total(0, {})], population)
         return solution(answers).estimates(
             schema=self.schema,
             mechanism=self.name,

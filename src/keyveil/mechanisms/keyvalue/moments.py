@@ -146,7 +146,9 @@ class Moments(KeyValue):
             variance = (gain**-2 - np.clip(np.nan_to_num(moments), -1, 1) ** 2) / asked
         return moments, np.where(asked > 0, variance, np.nan), asked
 
-    def answer(self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False) -> Answers:
+    def answer_jointly(
+        self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False
+    ) -> Answers:
         """Answers as sums of moments: P[x_Q = β] = 2^-|Q| Σ_{B ⊆ Q} ∏_{i ∈ B} (1 - 2β_i) θ_B, with values likewise."""
         self._refuse(questions)
         weights = [_weights_of(question) for question in questions]
@@ -184,7 +186,7 @@ class Moments(KeyValue):
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         frequency, product = share({0: True}), total(0, {})
         questions = [frequency, product] if self.values else [frequency]
-        answers = self.answer(tally, np.arange(self.schema.d)[:, None], questions, population)
+        answers = self.answer_jointly(tally, np.arange(self.schema.d)[:, None], questions, population)
         return solution(answers).estimates(
             schema=self.schema,
             mechanism=self.name,

@@ -76,7 +76,9 @@ class Answers:
 class Joint(Protocol):
     """A mechanism whose reports tell how keys depend on each other."""
 
-    def answer(self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False) -> Answers:
+    def answer_jointly(
+        self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False
+    ) -> Answers:
         """Answer questions about rows of keys [rows, places]."""
 
 
