@@ -1,0 +1,209 @@
+"""``keyveil report``: be a device. Shows what a campaign asks, asks for consent, reports, and keeps the books."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from keyveil.cli.options import Json
+from keyveil.core.errors import DeviceError, EpsilonError, KeyveilError, RecordError, TransportError
+from keyveil.device import Answer, Caps, Device, Explanation, HttpTransport, Outcome
+from keyveil.device.ledger import shown
+
+USUAL_FILE = Path("~/.keyveil/device.db")
+LARGEST_RECORD = 16 << 20  # bytes
+
+_SAID = {
+    "sent": "The collector has the report of round {round}.",
+    "waiting": "The report of round {round} is stored and waits ({code}); send it with keyveil report --flush.",
+    "refused": "The collector refused the report of round {round} ({code}).",
+    "not-asked": "Round {round} asks other people; nothing was sent.",
+    "closed": "Nothing is asked at the moment.",
+}
+
+
+def report(
+    name: Annotated[str | None, typer.Argument(help="The campaign to answer.")] = None,
+    server: Annotated[
+        str | None, typer.Option(envvar="KEYVEIL_SERVER", metavar="URL", help="Its collector, such as https://host.")
+    ] = None,
+    record: Annotated[str | None, typer.Option(help='What you have, as JSON: {"fries": 4}.')] = None,
+    record_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The same in a file, or - for stdin.")
+    ] = None,
+    device: Annotated[Path, typer.Option(metavar="FILE", help="The device's own file.")] = USUAL_FILE,
+    token: Annotated[str | None, typer.Option(help="Your enrolment token; others can see command lines.")] = None,
+    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with the enrolment token.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Only show what the campaign asks.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to what the campaign asks, without being asked.")] = False,
+    cap: Annotated[
+        list[str] | None,
+        typer.Option("--cap", metavar="NAME=VALUE", help="days, schema_period, schema_life, period or life."),
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Allow HTTP without TLS to another machine.")] = False,
+    ledger: Annotated[bool, typer.Option("--ledger", help="Show what was released so far.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="The whole ledger as JSON.")] = False,
+    flush: Annotated[bool, typer.Option("--flush", help="Send what waits.")] = False,
+    withdraw: Annotated[str | None, typer.Option(metavar="NAME", help="Withdraw consent to a campaign.")] = None,
+    json: Json = False,
+) -> int:
+    """Answer a campaign privately, as a device would; status 1 if the report has not arrived."""
+    path, caps = device.expanduser(), _caps(cap)
+    asked = [ledger, export, flush, withdraw is not None, name is not None]
+    if sum(asked) != 1:
+        raise typer.BadParameter("give a campaign's NAME, or one of --ledger, --export, --flush and --withdraw")
+    if ledger or export:
+        with Device(_existing(path), Nowhere(), caps) as books:
+            return _show_books(books, export, json)
+    if withdraw is not None:
+        return _withdraw(_existing(path), server, withdraw, json)
+    if server is None:
+        raise typer.BadParameter("--server says where the collector is")
+    wire = HttpTransport(server, plain=plain)
+    try:
+        with Device(path, wire, caps, collector=server) as own:
+            if name is None:
+                return _tell(own.flush(), json)
+            explanation = own.explain(name)
+            if explain:
+                print(_encoded(explanation.document()) if json else explanation.text)
+                return 0
+            held = _record(record, record_file)
+            if not explanation.agreed:
+                _ask(explanation, yes)
+                own.consent(name, explanation)
+            return _tell([own.report(name, held, _token(token, token_file))], json, single=True)
+    finally:
+        wire.close()
+
+
+class Nowhere:
+    """The transport of a device that only looks into its books."""
+
+    def request(self, *_: Any, **__: Any) -> Answer:
+        raise TransportError("transport/address", "--server says where the collector is.")
+
+
+def _caps(given: list[str] | None) -> Caps:
+    options: dict[str, Any] = {}
+    for item in given or []:
+        called, equals, value = item.partition("=")
+        called = called.strip().replace("-", "_")
+        if not equals or called not in Caps.__dataclass_fields__:
+            raise EpsilonError("epsilon/cap", f"--cap takes {', '.join(Caps.__dataclass_fields__)}, not {item!r}.")
+        try:
+            options[called] = int(value) if called == "days" else value.strip()
+        except ValueError:
+            raise EpsilonError("epsilon/cap", f"A period is a whole number of days, not {value!r}.") from None
+    return Caps(**options)
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise DeviceError("device/file", f"There is no device's file {path}.")
+    return path
+
+
+def _record(text: str | None, file: Path | None) -> dict[str, int | float]:
+    if (text is None) == (file is None):
+        raise RecordError("record/missing", "Give what you have, by --record or --record-file; {} if nothing.")
+    try:
+        data = text.encode() if text is not None else _read(file)
+        return msgspec.json.decode(data, type=dict[str, int | float])
+    except OSError as reason:
+        raise RecordError("record/file", f"The record cannot be read ({reason.strerror}).") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        # Not what it says: a person's record does not belong in a message.
+        raise RecordError("record/json", 'A record is a JSON object of numbers, such as {"fries": 4}.') from None
+
+
+def _read(file: Path | None) -> bytes:
+    if file is None or str(file) == "-":
+        return sys.stdin.buffer.read(LARGEST_RECORD)
+    with file.open("rb") as opened:
+        return opened.read(LARGEST_RECORD)
+
+
+def _token(given: str | None, file: Path | None) -> str | None:
+    if file is None:
+        return given
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise DeviceError("enrolment/token", f"The token file {file} cannot be read.") from None
+
+
+def _ask(explanation: Explanation, yes: bool) -> None:
+    """Show the campaign and get the owner's word."""
+    print(explanation.text, file=sys.stderr)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise DeviceError("consent/needed", "Nobody is here to agree: read what it asks, then say --yes.")
+    print("\nDo you agree? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise DeviceError("consent/needed", "Nothing was sent.")
+
+
+def _tell(outcomes: list[Outcome], json: bool, single: bool = False) -> int:
+    documents = [outcome.document() for outcome in outcomes]
+    if json:
+        print(_encoded(documents[0] if single else {"reports": documents}))
+    elif not outcomes:
+        print("Nothing waits.")
+    for outcome in [] if json else outcomes:
+        print(_SAID[outcome.state].format(round=outcome.round, code=outcome.code), _cost(outcome))
+    return 1 if any(outcome.state in ("waiting", "refused") for outcome in outcomes) else 0
+
+
+def _cost(outcome: Outcome) -> str:
+    return f"It cost epsilon {shown(outcome.epsilon)}." if outcome.epsilon else "It cost nothing more."
+
+
+def _show_books(books: Device, export: bool, json: bool) -> int:
+    if export or json:
+        print(books.export().decode())
+        return 0
+    table = Table(title="Everything that was released", title_justify="left")
+    for column in ("day", "campaign", "round", "mechanism", "epsilon", "report"):
+        table.add_column(column, overflow="fold")
+    for entry in books.ledger():
+        cost = "repeated" if entry.free else shown(entry.epsilon)
+        identity = f"{entry.report.hex()[:8]}…"
+        table.add_row(entry.day.isoformat(), entry.series, str(entry.round), entry.mechanism, cost, identity)
+    console = Console()
+    console.print(table)
+    for line in books.spent():
+        console.print(f"Spent {line}")
+    return 0
+
+
+def _withdraw(path: Path, server: str | None, name: str, json: bool) -> int:
+    """From one collector, or else from every one that has a campaign of this name."""
+    with Device(path, Nowhere()) as books:
+        places = [series.rpartition("/")[0] for series in books.consents() if series.rpartition("/")[2] == name]
+    if server is not None:
+        places = [place for place in places if place == server.rstrip("/")]
+    if not places:
+        raise KeyveilError("consent/unknown", f"There is no consent to {name} that could be withdrawn.")
+    deleted = 0
+    for place in places:
+        with Device(path, Nowhere(), collector=place) as own:
+            deleted += own.withdraw(name)
+    if json:
+        print(_encoded({"withdrawn": name, "deleted": deleted}))
+    else:
+        print(
+            f"Consent to {name} is withdrawn, and {deleted} unsent report{'s are' if deleted != 1 else ' is'} deleted."
+        )
+    return 0
+
+
+def _encoded(document: Any) -> str:
+    return msgspec.json.encode(document).decode()

@@ -1,0 +1,107 @@
+"""What the owner agreed to, and that a collector holds to it.
+
+Consent is given to the *terms* of a campaign: all of its document but the dates. Later campaigns of the series with the
+same terms go on under it; whatever else changes must be shown and agreed to again. Within a campaign nothing may
+change at all, and rounds only move forward.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.core.canonical import canonical
+from keyveil.core.errors import CampaignError, DeviceError, KeyveilError
+from keyveil.device.vault import Vault
+
+GIVEN, WITHDRAWN = "given", "withdrawn"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What one consents to, and the campaign in which it was last met."""
+
+    terms: str  # hash of the document without its dates
+    campaign: str  # hash of the document
+    starts: str  # its first day, or nothing
+
+    @classmethod
+    def of(cls, campaign: Campaign) -> Terms:
+        lasting = {name: value for name, value in campaign.document().items() if name != "rounds"}
+        starts = min((window.opens.isoformat() for window in campaign.rounds if window.opens), default="")
+        return cls(hashlib.sha256(canonical(lasting)).hexdigest(), campaign.hash, starts)
+
+
+class Consents:
+    """The owner's word on every series, and the documents that were met under it."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    def states(self) -> dict[str, str]:
+        return dict(self._vault.connection.execute("SELECT series, state FROM consent ORDER BY series").fetchall())
+
+    def give(self, series: str, terms: Terms) -> None:
+        row = (series, GIVEN, terms.terms, terms.campaign, terms.starts)
+        self._vault.connection.execute("INSERT OR REPLACE INTO consent VALUES (?, ?, ?, ?, ?)", row)
+
+    def withdraw(self, series: str) -> None:
+        self._vault.connection.execute(
+            "INSERT INTO consent (series, state) VALUES (?1, ?2) ON CONFLICT (series) DO UPDATE SET state = ?2",
+            (series, WITHDRAWN),
+        )
+
+    def need(self, series: str) -> None:
+        """Refuse what the owner has not agreed to, or no longer agrees to."""
+        state = self.states().get(series)
+        if state == WITHDRAWN:
+            raise DeviceError("consent/withdrawn", f"Consent to {series} was withdrawn; it can be given again.")
+        if state != GIVEN:
+            raise DeviceError("consent/needed", f"Nobody has agreed to {series} yet: explain it, then consent.")
+
+    def covers(self, series: str, met: Terms) -> bool:
+        """Whether a standing consent is also one to this campaign."""
+        try:
+            self.need(series)
+            self.check(series, met)
+        except KeyveilError:
+            return False
+        return True
+
+    def hold(self, series: str, met: Terms) -> None:
+        """``check``, and from now on a later campaign is the one to hold to."""
+        self.check(series, met)
+        self.give(series, met)
+
+    def check(self, series: str, met: Terms) -> None:
+        """Refuse a campaign that is neither the one agreed to nor a later one of its series with the same terms."""
+        known = self._known(series)
+        if known is None or met.campaign == known.campaign:
+            return
+        if met.terms != known.terms:
+            raise CampaignError(
+                "campaign/changed", f"{series} now asks something else than was agreed to: show it and consent again."
+            )
+        if met.starts <= known.starts:
+            raise CampaignError("campaign/changed", f"{series} was changed, and is no later campaign of its series.")
+
+    def follow(self, asked: RoundDocument) -> None:
+        """Refuse a round that was changed, or that comes after a later one; remember it otherwise."""
+        now = self._vault.connection
+        seen = dict(now.execute("SELECT round, document FROM asked WHERE campaign = ?", (asked.campaign,)).fetchall())
+        known = seen.get(asked.number)
+        if known == asked.hash:
+            return
+        if known is not None:
+            raise CampaignError("round/changed", f"Round {asked.number} is not the one that was asked before.")
+        if asked.number < max(seen, default=0):
+            raise CampaignError("round/order", f"Round {asked.number} comes after round {max(seen)}.")
+        now.execute("INSERT INTO asked VALUES (?, ?, ?)", (asked.campaign, asked.number, asked.hash))
+
+    def _known(self, series: str) -> Terms | None:
+        row = self._vault.connection.execute(
+            "SELECT terms, campaign, starts FROM consent WHERE series = ?", (series,)
+        ).fetchone()
+        return None if row is None or row[0] is None else Terms(*row)

@@ -1,0 +1,286 @@
+"""The device: reads a campaign, holds it against its owner's caps, answers once, and sees that the answer arrives.
+
+The order is the guarantee. Documents are read and checked; then one local transaction refuses or draws, debits the
+ledger and stores the report; only then is it sent. Whatever fails leaves either nothing or a report that is paid for.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.wire import pad
+from keyveil.core.clock import Clock, system_clock, today
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.errors import DeviceError, KeyveilError
+from keyveil.device.consent import Consents, Terms
+from keyveil.device.explain import Explanation
+from keyveil.device.ledger import Caps, Entry, Ledger, Line, refuse_beyond
+from keyveil.device.memory import Memory
+from keyveil.device.notice import Limits, Notice, read_notice
+from keyveil.device.outbox import REFUSED, WAITING, WITHDRAWN, Outbox, Parcel
+from keyveil.device.transport import Transport
+from keyveil.device.upload import Courier, Patience, Sleep
+from keyveil.device.vault import Vault
+from keyveil.protocols.base import EVERYONE, parting_word
+
+CLOSED, NOT_ASKED = "closed", "not-asked"
+_FREE = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a report: ``sent``, ``waiting``, ``refused`` by the collector, ``not-asked`` or ``closed``."""
+
+    series: str
+    state: str
+    round: int | None = None
+    epsilon: Fraction = _FREE  # spent by this call
+    report: bytes | None = None  # its id
+    code: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "campaign": self.series,
+            "state": self.state,
+            "round": self.round,
+            "epsilon": decimal_text(self.epsilon),
+            "report": None if self.report is None else self.report.hex(),
+            "code": self.code,
+        }
+
+
+class Device:
+    """One person's device. All it knows lies in one file (``":memory:"`` for simulation); use it from one thread.
+
+    ``collector`` names where the transport leads, for owners who answer several collectors from one file: series and
+    unsent reports then belong to that collector, caps hold for all of them together.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        transport: Transport,
+        caps: Caps | None = None,
+        clock: Clock = system_clock,
+        coins: Coins | None = None,
+        limits: Limits | None = None,
+        patience: Patience | None = None,
+        packed: bool = True,
+        sleep: Sleep = time.sleep,
+        collector: str = "",
+    ) -> None:
+        self._transport, self._clock, self._coins = transport, clock, coins or Coins()
+        self._limits = limits or Limits()
+        self._prefix = f"{collector.rstrip('/')}/" if collector else ""
+        self._courier = Courier(transport, self._coins, clock, patience or Patience(), packed, sleep)
+        self.vault = Vault(path, clock, self._coins)
+        self._ledger = Ledger(self.vault, caps or Caps())
+        self._outbox, self._memory, self._consents = Outbox(self.vault), Memory(self.vault), Consents(self.vault)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.vault.close()
+
+    # -- what the owner sees and decides ------------------------------------------------------------------------
+
+    def explain(self, name: str) -> Explanation:
+        """What a campaign asks now; changes nothing."""
+        notice = self._read(name)
+        series, day = self._prefix + name, self.vault.today()
+        return Explanation(
+            series=series,
+            notice=notice,
+            spent=(self._campaign_line(notice), *self._ledger.lines(notice.campaign.schema.hash, day)),
+            consent=self._consents.states().get(series),
+            agreed=self._consents.covers(series, Terms.of(notice.campaign)),
+            refusal=self._refusal(notice, day),
+            packed=self._courier.packed,
+        )
+
+    def consent(self, name: str, shown: Explanation | None = None) -> None:
+        """Agree to a campaign: to what was ``shown``, or else to what its collector serves now."""
+        shown = shown or self.explain(name)
+        if shown.series != self._prefix + name:
+            raise DeviceError("consent/other", f"What was shown is {shown.series}, not {name}.")
+        with self.vault.transaction():
+            self._consents.give(shown.series, shown.terms)
+
+    def withdraw(self, name: str) -> int:
+        """Agree no longer: unsent reports are deleted (how many is returned), none are made; the ledger stays."""
+        with self.vault.transaction():
+            self._consents.withdraw(self._prefix + name)
+            return self._outbox.withdraw(self._prefix + name)
+
+    def consents(self) -> dict[str, str]:
+        """The owner's last word on every series: given or withdrawn."""
+        return self._consents.states()
+
+    def ledger(self) -> list[Entry]:
+        """Everything that was paid for, or repeated for free, oldest first."""
+        return self._ledger.entries()
+
+    def spent(self) -> list[Line]:
+        """What was spent of the caps on everything."""
+        return self._ledger.lines(None, self.vault.today())
+
+    def export(self) -> bytes:
+        """Ledger, caps, consents and what was sent, as JSON; no secrets and no tokens."""
+        parcels = {(one.campaign, one.round): one for one in self._outbox.everything()}
+
+        def told(entry: Entry) -> dict[str, Any]:
+            parcel = parcels[entry.campaign, entry.round]
+            payload = None if parcel.payload is None else parcel.payload.hex()
+            return {**entry.document(), "state": parcel.state, "code": parcel.code, "payload": payload}
+
+        document = {
+            "keyveil": 1,
+            "caps": self._ledger.caps.document(),
+            "spent": {line.what: decimal_text(line.budget.spent) for line in self.spent()},
+            "consents": self.consents(),
+            "entries": [told(entry) for entry in self.ledger()],
+        }
+        return msgspec.json.format(msgspec.json.encode(document), indent=2)
+
+    # -- reporting ----------------------------------------------------------------------------------------------
+
+    def report(self, name: str, record: Any, token: str | None = None) -> Outcome:
+        """Answer the open round of a campaign, at most once; what cannot be sent now waits for ``flush``."""
+        self._consents.need(self._prefix + name)
+        if token is not None and not (token.isascii() and token.isprintable() and 0 < len(token) <= 1000):
+            raise DeviceError("enrolment/token", "An enrolment token is a short line of printable characters.")
+        notice = self._read(name)
+        if notice.asked is None:
+            return Outcome(self._prefix + name, CLOSED)
+        with self.vault.transaction():
+            parcel, spent = self._answer(notice, notice.asked, record, token)
+        if parcel is None:
+            return Outcome(self._prefix + name, NOT_ASKED, notice.asked.number)
+        return self._send(parcel, spent) if parcel.state == WAITING else _outcome(parcel)
+
+    def flush(self) -> list[Outcome]:
+        """Try again to send what waits; if one still has to wait, so do those after it."""
+        outcomes: list[Outcome] = []
+        for parcel in self._outbox.waiting(self._prefix):
+            outcomes.append(self._send(parcel, _FREE))
+            if outcomes[-1].state == WAITING:
+                break
+        return outcomes
+
+    def _answer(
+        self, notice: Notice, asked: RoundDocument, record: Any, token: str | None
+    ) -> tuple[Parcel | None, Fraction]:
+        """The report of a round and what it cost; within a transaction. None if others are asked."""
+        series, day = self._prefix + notice.campaign.name, self.vault.today()
+        self.vault.turn_to(day)
+        self._hold(notice, asked, series)
+        earlier = self._outbox.find(asked.campaign, asked.number)
+        if earlier is not None:
+            return self._renewed(earlier, token), _FREE
+        pairs = asked.mechanism.read(record)
+        seat = None if asked.part == EVERYONE else self._memory.seat(asked.campaign, self._coins)
+        if seat is not None and not asked.part.holds(parting_word(seat, bytes.fromhex(asked.campaign))):
+            return None, _FREE
+        fingerprint, digest = asked.mechanism.fingerprint.hex(), self._memory.digest(pairs)
+        known = self._memory.recall(series, fingerprint, digest, seat)
+        if known is None:
+            refuse_beyond(asked.cost, self._lines(notice, day))
+            public, payload = self._draw(asked, record, seat)
+            self._memory.keep(series, fingerprint, digest, public, payload)
+        else:
+            public, payload = known
+        cost = asked.cost if known is None else _FREE
+        self._ledger.debit(_entry(notice, asked, series, day, public, cost, free=known is not None))
+        parcel = Parcel(series, asked.campaign, asked.number, asked.hash, public, payload, token)
+        self._outbox.put(parcel)
+        return parcel, cost
+
+    def _draw(self, asked: RoundDocument, record: Any, public: bytes | None) -> tuple[bytes, bytes]:
+        """Id and padded payload of a fresh report: the only place where a record meets coins."""
+        report = asked.mechanism.perturb(record, self._coins, public)
+        payload = asked.mechanism.encode(report)
+        return report.public, pad(payload, asked.report_bytes, asked.mechanism.codec.varies)
+
+    def _hold(self, notice: Notice, asked: RoundDocument, series: str) -> None:
+        """Hold the collector to what was agreed, said and asked before."""
+        self._consents.need(series)
+        self._consents.hold(series, Terms.of(notice.campaign))
+        notice.refuse_closed(today(self._clock))
+        self._consents.follow(asked)
+        if notice.dictionary is not None and notice.campaign.dictionary is not None:
+            self._memory.keep_dictionary(notice.campaign.dictionary, notice.dictionary)
+
+    def _renewed(self, earlier: Parcel, token: str | None) -> Parcel:
+        """The report that was made before; one that lacks a token, or the right one, may be tried with another."""
+        if earlier.state == WITHDRAWN:
+            raise DeviceError("report/withdrawn", f"The report of round {earlier.round} was withdrawn for good.")
+        lacks = earlier.state == REFUSED and (earlier.code or "").startswith("enrolment/")
+        if token is not None and (lacks or earlier.state == WAITING):
+            self._outbox.renew(earlier, token)
+            return replace(earlier, state=WAITING, token=token, code=None)
+        return earlier
+
+    def _send(self, parcel: Parcel, spent: Fraction) -> Outcome:
+        receipt = self._courier.deliver(parcel)
+        with self.vault.transaction():
+            self._outbox.mark(parcel, receipt.state, receipt.code, receipt.attempts)
+        return Outcome(parcel.series, receipt.state, parcel.round, spent, parcel.report, receipt.code)
+
+    def _read(self, name: str) -> Notice:
+        return read_notice(self._transport, name, self._limits, self._memory.dictionary)
+
+    def _lines(self, notice: Notice, day: date) -> list[Line]:
+        """Everything that a fresh report must fit into."""
+        return [self._campaign_line(notice), *self._ledger.lines(notice.campaign.schema.hash, day)]
+
+    def _campaign_line(self, notice: Notice) -> Line:
+        return self._ledger.campaign(notice.campaign.hash, notice.campaign.protocol.epsilon)
+
+    def _refusal(self, notice: Notice, day: date) -> str | None:
+        """Why a fresh report would not be made, as far as that does not depend on the record."""
+        asked = notice.asked
+        if asked is None or self._outbox.find(asked.campaign, asked.number) is not None:
+            return None
+        try:
+            notice.refuse_closed(today(self._clock))
+            refuse_beyond(asked.cost, self._lines(notice, day))
+        except KeyveilError as refused:
+            return refused.sentence
+        return None
+
+
+def _entry(
+    notice: Notice, asked: RoundDocument, series: str, day: date, public: bytes, cost: Fraction, free: bool
+) -> Entry:
+    return Entry(
+        day=day,
+        series=series,
+        schema=notice.campaign.schema.hash,
+        campaign=asked.campaign,
+        round=asked.number,
+        mechanism=asked.mechanism.name,
+        fingerprint=asked.mechanism.fingerprint.hex(),
+        epsilon=cost,
+        report=public,
+        free=free,
+    )
+
+
+def _outcome(parcel: Parcel) -> Outcome:
+    return Outcome(parcel.series, parcel.state, parcel.round, _FREE, parcel.report, parcel.code)
+
+
+__all__ = ["Device", "Outcome"]

@@ -1,0 +1,148 @@
+"""A campaign in words for the person who is asked: what, why, at what price, how often, until when, and to whom.
+
+The price is the device's own, from the channel that it would run; the collector's word on it is shown beside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.wire import Batch
+from keyveil.core.canonical import decimal
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.report import PUBLIC_BYTES
+from keyveil.device.consent import GIVEN, Terms
+from keyveil.device.ledger import Line, shown
+from keyveil.device.notice import Notice, plain
+
+_KEYS = 12  # named in full; of more, so many
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a campaign asks, and what answering it now would mean."""
+
+    series: str
+    notice: Notice
+    spent: tuple[Line, ...]
+    consent: str | None  # given, withdrawn, or nothing said yet
+    agreed: bool  # to these very terms
+    refusal: str | None  # why this device would not answer
+    packed: bool = True  # the form of its uploads
+
+    @property
+    def campaign(self) -> Campaign:
+        return self.notice.campaign
+
+    @property
+    def asked(self) -> RoundDocument | None:
+        return self.notice.asked
+
+    @property
+    def terms(self) -> Terms:
+        """What one consents to after reading this."""
+        return Terms.of(self.campaign)
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """What the open round costs, by this device's own computation."""
+        return None if self.asked is None else self.asked.cost
+
+    @property
+    def wire_bytes(self) -> int | None:
+        """Bytes of the upload's body, the same for every record."""
+        if self.asked is None:
+            return None
+        payload = bytes(self.asked.report_bytes)
+        batch = Batch(self.asked.number, self.asked.hash, (bytes(PUBLIC_BYTES),), (payload,))
+        return len(batch.to_packed() if self.packed else batch.to_json())
+
+    @property
+    def until(self) -> str | None:
+        """The last day on which it may ask anything, if it named one."""
+        days = [window.closes for window in self.campaign.rounds]
+        return None if None in days else max(day for day in days if day).isoformat()
+
+    def document(self) -> dict[str, Any]:
+        """The same for programs; no floats."""
+        asked, campaign = self.asked, self.campaign
+        return {
+            "campaign": campaign.document(),
+            "hash": campaign.hash,
+            "state": self.notice.state,
+            "round": None if asked is None else asked.number,
+            "mechanism": None if asked is None else asked.mechanism.name,
+            "stated_epsilon": None if asked is None else decimal_text(asked.mechanism.epsilon),
+            "computed_epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
+            "report_bytes": None if asked is None else asked.report_bytes,
+            "upload_bytes": self.wire_bytes,
+            "until": self.until,
+            "spent": {
+                line.what: {"spent": decimal_text(line.budget.spent), "cap": decimal_text(line.budget.limit)}
+                for line in self.spent
+            },
+            "consent": self.consent,
+            "agreed": self.agreed,
+            "refusal": self.refusal,
+        }
+
+    @property
+    def text(self) -> str:
+        """The page that a person reads before agreeing."""
+        campaign = self.campaign
+        lines = [
+            f"{campaign.name} ({campaign.hash[:8]}…)",
+            "",
+            f"Why          {plain(campaign.purpose)}",
+            f"What         {self._keys()}",
+            f"How often    {self._rounds()}",
+            f"Until        {self.until or 'no last day is named'}",
+            f"Privacy      epsilon {decimal_text(campaign.protocol.epsilon)} for the whole campaign ({campaign.asked})",
+            *self._price(),
+            f"Kept         single reports for at most {campaign.retention_days} days",
+            f"Shown        nothing before {campaign.min_reports} people have reported",
+            f"Enrolment    {campaign.enrolment}",
+            f"Contact      {plain(campaign.contact) or 'none is named'}",
+            "Spent        " + "\n             ".join(str(line) for line in self.spent),
+            f"Consent      {self._consent()}",
+        ]
+        if self.refusal is not None:
+            lines.append(f"Verdict      {self.refusal}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _consent(self) -> str:
+        if self.consent == GIVEN and not self.agreed:
+            return "given to something else: this campaign has changed"
+        return self.consent or "not given yet"
+
+    def _keys(self) -> str:
+        schema = self.campaign.schema
+        named = ", ".join(plain(key) for key in schema.keys[:_KEYS]) + (", …" if schema.d > _KEYS else "")
+        if isinstance(schema.low, tuple) or isinstance(schema.high, tuple):
+            values = "values within a range of its own each"
+        else:
+            values = f"values from {decimal(schema.low)} to {decimal(schema.high)}"
+        return f"which of {schema.d} keys you have ({named}), {values}"
+
+    def _rounds(self) -> str:
+        count = len(self.campaign.rounds)
+        listed = "one report" if count == 1 else f"up to {count} reports, one for each round"
+        return f"{listed}; further rounds only within the same epsilon"
+
+    def _price(self) -> list[str]:
+        if self.asked is None:
+            return ["Now          nothing is asked at the moment"]
+        asked, stated = self.asked, decimal_text(self.asked.mechanism.epsilon)
+        return [
+            f"Now          round {asked.number} costs epsilon {shown(asked.cost)}, computed on this device",
+            f"             from {asked.mechanism.name} (the collector says {stated})",
+            f"Leaves       a random id of {PUBLIC_BYTES} bytes and a randomised answer, filled up to",
+            f"             {asked.report_bytes} bytes whatever you have ({self.wire_bytes} bytes with the envelope)",
+        ]

@@ -1,0 +1,167 @@
+"""What was released, at what price, and how much more may be: the device's side of the promise.
+
+An entry is written in the same transaction as the report that it pays for, and before that report is sent. Nothing is
+ever given back: not when a report was never sent, nor when the collector refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from fractions import Fraction
+from typing import Any
+
+from keyveil.core.canonical import exact
+from keyveil.core.epsilon import Number, decimal_text
+from keyveil.core.errors import EpsilonError, PrivacyError
+from keyveil.device.vault import Vault
+from keyveil.privacy.budget import Budget, in_sequence
+
+
+@dataclass(frozen=True)
+class Caps:
+    """The most epsilon that may leave the device: in any ``days`` days and ever, about one schema and about all.
+
+    Without a word from the owner they are tight: who answers the same question with changed data every week at
+    epsilon 1 is stopped in the third week of a month.
+    """
+
+    days: int = 30
+    schema_period: Number = 2
+    schema_life: Number = 8
+    period: Number = 4
+    life: Number = 16
+
+    def __post_init__(self) -> None:
+        if self.days < 1:
+            raise PrivacyError("budget/invalid", f"A period has at least one day, not {self.days}.")
+        for name in _LIMITS:
+            try:
+                limit = exact(getattr(self, name))
+            except ValueError as reason:
+                raise EpsilonError("epsilon/invalid", f"The cap {name} is an exact decimal: {reason}.") from None
+            if limit < 0:
+                raise EpsilonError("epsilon/invalid", f"The cap {name} cannot be below zero.")
+            object.__setattr__(self, name, limit)
+
+    def document(self) -> dict[str, Any]:
+        return {"days": self.days, **{name: decimal_text(Fraction(getattr(self, name))) for name in _LIMITS}}
+
+
+_LIMITS = tuple(field.name for field in fields(Caps) if field.name != "days")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One report in the ledger. ``free`` ones repeat an earlier report, bit by bit, and so cost nothing."""
+
+    day: date
+    series: str
+    schema: str  # hash
+    campaign: str  # hash
+    round: int
+    mechanism: str
+    fingerprint: str
+    epsilon: Fraction
+    report: bytes  # its id
+    free: bool = False
+
+    def document(self) -> dict[str, Any]:
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "day": self.day.isoformat(),
+            "epsilon": decimal_text(self.epsilon),
+            "report": self.report.hex(),
+        }
+
+
+@dataclass(frozen=True)
+class Line:
+    """A cap beside what was spent of it, in words for the owner."""
+
+    what: str
+    budget: Budget
+
+    def __str__(self) -> str:
+        return f"{self.what}: {shown(self.budget.spent)} of {decimal_text(self.budget.limit)}"
+
+
+class Ledger:
+    """The entries of a device, and the caps that they are held against."""
+
+    def __init__(self, vault: Vault, caps: Caps) -> None:
+        self._vault, self.caps = vault, caps
+
+    def debit(self, entry: Entry) -> None:
+        """Write an entry; only within the transaction that also stores the report."""
+        row = (
+            entry.day.isoformat(),
+            entry.series,
+            entry.schema,
+            entry.campaign,
+            entry.round,
+            entry.mechanism,
+            entry.fingerprint,
+            decimal_text(entry.epsilon),
+            entry.report,
+            int(entry.free),
+        )
+        self._vault.connection.execute(
+            "INSERT INTO entry (day, series, schema, campaign, round, mechanism, fingerprint, epsilon, report, free) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
+        )
+
+    def entries(self) -> list[Entry]:
+        """All of them, oldest first."""
+        rows = self._vault.connection.execute(
+            "SELECT day, series, schema, campaign, round, mechanism, fingerprint, epsilon, report, free "
+            "FROM entry ORDER BY number"
+        )
+        return [
+            Entry(
+                date.fromisoformat(day), series, schema, campaign, number, name, print_, Fraction(paid), id_, bool(free)
+            )
+            for day, series, schema, campaign, number, name, print_, paid, id_, free in rows
+        ]
+
+    def lines(self, schema: str | None, day: date) -> list[Line]:
+        """Every cap that a report about a schema is held against on a day."""
+        entries, days = self.entries(), f"in {self.caps.days} days"
+        recent = [one for one in entries if one.day > day - timedelta(days=self.caps.days)]
+        same = [one for one in entries if one.schema == schema]
+        same_recent = [one for one in recent if one.schema == schema]
+        about = [
+            Line(f"about these keys {days}", Budget(Fraction(self.caps.schema_period), _total(same_recent))),
+            Line("about these keys ever", Budget(Fraction(self.caps.schema_life), _total(same))),
+        ]
+        overall = [
+            Line(f"about everything {days}", Budget(Fraction(self.caps.period), _total(recent))),
+            Line("about everything ever", Budget(Fraction(self.caps.life), _total(entries))),
+        ]
+        return overall if schema is None else about + overall
+
+    def campaign(self, campaign: str, epsilon: Fraction) -> Line:
+        """What a campaign was told, beside what it said it would ask."""
+        spent = _total(one for one in self.entries() if one.campaign == campaign)
+        return Line("for this campaign", Budget(epsilon, spent))
+
+
+def refuse_beyond(cost: Fraction, lines: Iterable[Line]) -> None:
+    """Refuse a report that would exceed one of the caps."""
+    for line in lines:
+        if cost > line.budget.left:
+            raise PrivacyError(
+                "budget/exceeded",
+                f"The device does not answer: epsilon {shown(cost)} would exceed what it may release ({line}).",
+            )
+
+
+def shown(epsilon: Fraction) -> str:
+    """Epsilon for people: six places, rounded up; what is stored and compared is exact."""
+    return decimal_text(Fraction(-(-epsilon.numerator * 10**6 // epsilon.denominator), 10**6))
+
+
+def _total(entries: Iterable[Entry]) -> Fraction:
+    return in_sequence(one.epsilon for one in entries)

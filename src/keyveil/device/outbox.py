@@ -1,0 +1,107 @@
+"""Reports on their way: each is stored before it is sent, and sent again bit by bit until the collector has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from keyveil.campaign.wire import Batch
+from keyveil.device.vault import Vault
+
+WAITING, SENT, REFUSED, WITHDRAWN = "waiting", "sent", "refused", "withdrawn"
+_COLUMNS = "series, campaign, round, document, report, payload, token, state, attempts, code"
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One report as it travels, and how far it has come; there is at most one for a round of a campaign."""
+
+    series: str
+    campaign: str
+    round: int
+    document: str  # hash of the round's document
+    report: bytes  # its id
+    payload: bytes | None  # padded; gone once withdrawn
+    token: str | None = None
+    state: str = WAITING
+    attempts: int = 0
+    code: str | None = None  # why the collector refused it
+
+    @property
+    def name(self) -> str:
+        """The campaign's name, without the collector that a series belongs to."""
+        return self.series.rpartition("/")[2]
+
+    @property
+    def batch(self) -> Batch:
+        assert self.payload is not None
+        return Batch(self.round, self.document, (self.report,), (self.payload,))
+
+
+class Outbox:
+    """All parcels of a device. Those that arrived stay, so that the owner can see what was sent."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    def put(self, parcel: Parcel) -> None:
+        """Store a report; only within the transaction that also debits it."""
+        self._vault.connection.execute(
+            f"INSERT INTO outbox ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                parcel.series,
+                parcel.campaign,
+                parcel.round,
+                parcel.document,
+                parcel.report,
+                parcel.payload,
+                parcel.token,
+                parcel.state,
+                parcel.attempts,
+                parcel.code,
+            ),
+        )
+
+    def find(self, campaign: str, round: int) -> Parcel | None:
+        found = self._parcels("WHERE campaign = ? AND round = ?", campaign, round)
+        return found[0] if found else None
+
+    def waiting(self, prefix: str = "") -> list[Parcel]:
+        """What is still to be sent to the collector whose series begin so; oldest first."""
+        return [one for one in self._parcels("WHERE state = ?", WAITING) if one.series == prefix + one.name]
+
+    def everything(self) -> list[Parcel]:
+        return self._parcels("")
+
+    def mark(self, parcel: Parcel, state: str, code: str | None, attempts: int) -> None:
+        """How far a parcel came. One that was withdrawn meanwhile stays withdrawn."""
+        self._vault.connection.execute(
+            "UPDATE outbox SET state = ?, code = ?, attempts = attempts + ?, token = CASE ? WHEN ? THEN token END "
+            "WHERE campaign = ? AND round = ? AND state = ?",
+            (state, code, attempts, state, WAITING, parcel.campaign, parcel.round, WAITING),
+        )
+
+    def renew(self, parcel: Parcel, token: str) -> None:
+        """Try a report again that was refused for want of a token."""
+        self._vault.connection.execute(
+            "UPDATE outbox SET state = ?, code = NULL, token = ? WHERE campaign = ? AND round = ? AND state = ?",
+            (WAITING, token, parcel.campaign, parcel.round, parcel.state),
+        )
+
+    def withdraw(self, series: str) -> int:
+        """Delete the unsent reports of a series, also from memory if no campaign has them; the ledger stays."""
+        now = self._vault.connection
+        now.execute(
+            "DELETE FROM memo WHERE series = ?1 "
+            "AND report IN (SELECT report FROM outbox WHERE series = ?1 AND state = ?2) "
+            "AND report NOT IN (SELECT report FROM outbox WHERE series = ?1 AND state <> ?2)",
+            (series, WAITING),
+        )
+        return now.execute(
+            "UPDATE outbox SET state = ?, payload = NULL, token = NULL WHERE series = ? AND state = ?",
+            (WITHDRAWN, series, WAITING),
+        ).rowcount
+
+    def _parcels(self, where: str, *values: Any) -> list[Parcel]:
+        rows = self._vault.connection.execute(f"SELECT {_COLUMNS} FROM outbox {where} ORDER BY rowid", values)
+        return [Parcel(*row) for row in rows]

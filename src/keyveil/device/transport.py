@@ -1,0 +1,141 @@
+"""How requests reach a collector: a small ``Transport`` protocol, and plain HTTP/1.1 on the standard library.
+
+Devices, the command line and tests all speak through it, so a test can stand in for the network. Nothing is sent that
+tells who asks: no user agent, no cookies, and redirects are not followed. Answers are read up to a limit and up to a
+time, because a collector may be hostile.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import selectors
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from keyveil.core.errors import TransportError
+
+LARGEST_ANSWER = 64 << 20  # bytes; the longest dictionary of keys that anybody should serve
+_PIECE = 1 << 16
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back; the names of headers are in lower case."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class Transport(Protocol):
+    """Whatever can carry a request to a collector; raises ``TransportError`` if there is no whole answer."""
+
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer: ...
+
+
+class HttpTransport(threading.local):
+    """Requests to one base address over a connection that is kept alive; every thread has its own.
+
+    TLS trusts what the system trusts. Plain HTTP is for the same machine; elsewhere it must be asked for (``plain``),
+    since anybody on the way could read reports beside the sender's address.
+    """
+
+    def __init__(self, base_url: str, timeout: float = 30.0, plain: bool = False) -> None:
+        parts = urlsplit(base_url)
+        try:
+            port = parts.port
+        except ValueError:
+            raise _bad_address(base_url) from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise _bad_address(base_url)
+        if parts.username is not None or parts.password is not None:
+            raise TransportError("transport/address", "The collector's address must not hold a password.")
+        if parts.scheme == "http" and not plain and not _same_machine(parts.hostname):
+            raise TransportError("transport/plain", f"{parts.hostname} is another machine: use https, or allow plain.")
+        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, port
+        self._prefix, self._timeout = parts.path.rstrip("/"), timeout
+        self._connection: http.client.HTTPConnection | None = None
+
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
+        if self._connection is not None and _let_go(self._connection):
+            self.close()
+        # Between the look and the request the other side may still let an idle connection go. What only reads is then
+        # asked again; whether a change was made is for the caller to find out.
+        again = self._connection is not None and method in ("GET", "HEAD")
+        try:
+            return self._exchange(method, path, body, headers)
+        except (http.client.HTTPException, OSError, ValueError) as reason:
+            self.close()
+            if not again or not isinstance(reason, ConnectionError):
+                raise _unreachable(reason) from reason
+        except BaseException:
+            self.close()  # half an answer may lie on it
+            raise
+        return self.request(method, path, body, headers)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        deadline = time.monotonic() + 4 * self._timeout
+        if self._connection is None:
+            self._connection = self._connect()
+        self._connection.request(method, self._prefix + path, body=body or None, headers=dict(headers))
+        response = self._connection.getresponse()
+        pieces: list[bytes] = []
+        total = 0
+        while piece := response.read(_PIECE):
+            pieces.append(piece)
+            total += len(piece)
+            if total > LARGEST_ANSWER:
+                raise TransportError("transport/too-large", f"The collector's answer exceeds {LARGEST_ANSWER} bytes.")
+            if time.monotonic() > deadline:
+                raise TransportError("transport/slow", "The collector's answer takes too long.")
+        if response.length:  # read in pieces, an answer that was cut short raises nothing by itself
+            raise TransportError("transport/unreachable", "The collector's answer was cut short.")
+        if response.will_close:
+            self.close()
+        named = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, named, b"".join(pieces))
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._secure:
+            trust = ssl.create_default_context()
+            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=trust)
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+
+def _let_go(connection: http.client.HTTPConnection) -> bool:
+    """Whether an idle connection was closed by the other side, or has something on it that nobody asked for."""
+    if connection.sock is None:
+        return False
+    with selectors.DefaultSelector() as look:
+        look.register(connection.sock, selectors.EVENT_READ)
+        return bool(look.select(0))
+
+
+def _same_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _bad_address(base_url: str) -> TransportError:
+    return TransportError("transport/address", f"A collector's address looks like https://host:8337, not {base_url!r}.")
+
+
+def _unreachable(reason: Exception) -> TransportError:
+    said = str(reason).rstrip(".") or type(reason).__name__
+    return TransportError("transport/unreachable", f"The collector did not answer ({said}).")

@@ -1,0 +1,161 @@
+"""``keyveil report`` against a collector on a real port."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyveil.cli.app import run
+from tests.device.collector import Collector, document, problem
+
+Output = pytest.CaptureFixture[str]
+
+
+class Served(Collector):
+    """The collector of the device's tests behind a real port."""
+
+    url = ""
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    collector = Served()
+    collector.open(document())
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            said = collector.request(self.command, self.path, body, dict(self.headers))
+            self.send_response(said.status)
+            for name, value in said.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(said.body)))
+            self.end_headers()
+            self.wfile.write(said.body)
+
+        do_GET = do_POST = answer  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        collector.url = f"http://127.0.0.1:{server.server_port}"
+        yield collector
+        server.shutdown()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    return str(tmp_path / "home" / "device.db")
+
+
+def test_a_report_is_explained_agreed_to_and_sent(served: Served, file: str, capsys: Output) -> None:
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file]
+
+    assert run([*ask, "--explain"]) == 0
+    text = capsys.readouterr().out
+    for said in ("Which snacks people buy", "burger, fries, pepsi", "epsilon 1 ", "from 1 to 5", "privacy@example.org"):
+        assert said in text
+    assert not served.bodies
+
+    assert run([*ask, "--record", '{"fries": 4}', "--yes", "--json"]) == 0
+    captured = capsys.readouterr()
+    outcome = json.loads(captured.out)
+    assert outcome["state"] == "sent" and outcome["epsilon"].startswith("0.99999999")
+    assert "Which snacks people buy" in captured.err  # shown before it was agreed to
+    assert len(served.bodies) == 1
+
+    assert run([*ask, "--record", '{"fries": 1}']) == 0  # agreed before; the same report
+    assert "nothing more" in capsys.readouterr().out
+    assert len(set(served.bodies)) == 1
+
+
+def test_without_a_terminal_consent_must_be_said(
+    served: Served, file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--record", "{}"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert run(ask) == 2
+    assert "--yes" in capsys.readouterr().err.splitlines()[-1]
+    assert not served.bodies
+
+
+@pytest.mark.parametrize(("word", "status"), [("y\n", 0), ("n\n", 2), ("\n", 2), ("", 2)])
+def test_at_a_terminal_the_owner_is_asked(
+    served: Served, file: str, word: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal(word))
+    assert run(["report", "snack-survey", "--server", served.url, "--device", file, "--record", "{}"]) == status
+    assert len(served.bodies) == (status == 0)
+
+
+def test_the_books_can_be_read_flushed_and_closed(served: Served, file: str, tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "record.json").write_text('{"pepsi": 2.5}')
+    (tmp_path / "token").write_text("kv-token\n")
+    served.script = [lambda batch: problem(503, "storage/unavailable", retry_after="3600")]
+    ask = ["report", "--device", file]
+    tell = ["--record-file", str(tmp_path / "record.json"), "--token-file", str(tmp_path / "token"), "--yes"]
+
+    assert run([*ask, "snack-survey", "--server", served.url, *tell]) == 1
+    assert "--flush" in capsys.readouterr().out
+    served.script.clear()
+    assert run([*ask, "--flush", "--server", served.url]) == 0
+    assert run([*ask, "--flush", "--server", served.url]) == 0
+    assert "Nothing waits" in capsys.readouterr().out
+    assert served.headers[-1]["Authorization"] == "Bearer kv-token"
+    assert len(set(served.bodies)) == 1
+
+    assert run([*ask, "--ledger"]) == 0
+    assert "kvue" in capsys.readouterr().out
+    assert run([*ask, "--export"]) == 0
+    assert json.loads(capsys.readouterr().out)["entries"][0]["state"] == "sent"
+    assert run([*ask, "--withdraw", "snack-survey", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"withdrawn": "snack-survey", "deleted": 0}
+    assert run([*ask, "--withdraw", "other"]) == 2
+
+
+def test_a_cap_is_an_error_in_one_line(served: Served, file: str, capsys: Output) -> None:
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--record", "{}", "--yes"]
+    assert run([*ask, "--cap", "life=0.5"]) == 2
+    assert "budget/exceeded" in capsys.readouterr().err.splitlines()[-1]
+    assert run([*ask, "--cap", "life=1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "NAME"),
+        (["snack-survey", "--flush"], "NAME"),
+        (["snack-survey", "--record", "{}"], "--server"),
+        (["snack-survey", "--server", "URL", "--yes"], "record/missing"),
+        (["snack-survey", "--server", "URL", "--record", "{'fries': 4}"], "record/json"),
+        (["snack-survey", "--server", "URL", "--record", '{"fries": "secret"}'], "record/json"),
+        (["snack-survey", "--server", "URL", "--record-file", "nowhere.json"], "record/file"),
+        (["snack-survey", "--server", "URL", "--record", "{}", "--cap", "death=1"], "epsilon/cap"),
+        (["unknown", "--server", "URL", "--record", "{}"], "campaign/unknown"),
+        (["snack-survey", "--server", "http://192.0.2.1", "--record", "{}"], "transport/plain"),
+        (["snack-survey", "--server", "http://127.0.0.1:1", "--record", "{}"], "transport/unreachable"),
+        (["--ledger"], "device/file"),
+        (["--withdraw", "snack-survey"], "device/file"),
+    ],
+)
+def test_mistakes_are_one_line_and_status_2(
+    served: Served, file: str, capsys: Output, arguments: list[str], said: str
+) -> None:
+    filled = [served.url if argument == "URL" else argument for argument in arguments]
+    assert run(["report", "--device", file, *filled]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line and "secret" not in line
+    assert not served.bodies

@@ -1,0 +1,97 @@
+"""Caps: for a period and for life, about one schema and about everything, whatever the clock says."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from keyveil.core.errors import KeyveilError, PrivacyError
+from keyveil.device import Caps
+from tests.device.collector import Collector, Watch, document
+from tests.device.owner import RECORD, NoCoins, agreed, code_of, device
+
+
+@pytest.mark.parametrize(
+    ("caps", "said"),
+    [
+        (Caps(schema_period="0.5"), "these keys in 30 days"),
+        (Caps(schema_life="0.5"), "these keys ever"),
+        (Caps(period="0.5"), "everything in 30 days"),
+        (Caps(life="0.5"), "everything ever"),
+    ],
+)
+def test_every_cap_refuses_before_anything_is_drawn(caps: Caps, said: str) -> None:
+    collector = Collector()
+    collector.open(document())
+    one = agreed(collector, caps=caps)
+    one._coins = NoCoins()
+
+    with pytest.raises(PrivacyError, match=said) as refused:
+        one.report("snack-survey", RECORD)
+
+    assert refused.value.code == "budget/exceeded"
+    assert said in (one.explain("snack-survey").refusal or "")
+    assert not collector.bodies and not one.ledger()
+
+
+def test_a_cap_of_exactly_the_price_suffices() -> None:
+    collector = Collector()
+    collector.open(document())
+    price = agreed(collector).explain("snack-survey").epsilon
+    assert price is not None and price < 1
+    assert agreed(collector, caps=Caps(life=price)).report("snack-survey", RECORD).state == "sent"
+    less = price - Fraction(1, 10**30)
+    assert code_of(lambda: agreed(collector, caps=Caps(life=less)).report("snack-survey", RECORD)) == "budget/exceeded"
+
+
+def test_a_period_rolls_on_but_a_clock_set_back_gives_nothing_back() -> None:
+    collector, watch = Collector(), Watch()
+    one = device(collector, clock=watch, caps=Caps(days=30, schema_period=1, period=1, schema_life=100, life=3))
+
+    def ask(name: str) -> str | None:
+        collector.open(document(name=name))
+        one.consent(name)
+        try:
+            return one.report(name, RECORD).state
+        except PrivacyError as refused:
+            return refused.code
+
+    assert ask("first") == "sent"
+    watch.days_later(29)
+    assert ask("second") == "budget/exceeded"
+    watch.days_later(-400)
+    assert ask("second") == "budget/exceeded"
+    watch.days_later(401)
+    assert ask("second") == "sent"  # thirty days after the first
+    watch.days_later(-300)
+    assert ask("third") == "budget/exceeded"  # the latest day counts, not the clock
+    watch.days_later(330)
+    assert ask("third") == "sent"
+    watch.days_later(3650)
+    assert ask("fourth") == "budget/exceeded"  # the life's cap
+
+
+def test_other_schemas_have_room_of_their_own_up_to_the_overall_cap() -> None:
+    collector = Collector()
+    one = device(collector, caps=Caps(schema_period=1, schema_life=1, period=2, life=2))
+
+    def ask(name: str, high: int) -> str:
+        collector.open(document(name=name, schema={"keys": ["a", "b"], "low": 1, "high": high}))
+        one.consent(name)
+        try:
+            return one.report(name, {}).state
+        except PrivacyError as refused:
+            return refused.sentence
+
+    assert ask("a", 5) == "sent"
+    assert "these keys" in ask("b", 5)
+    assert ask("c", 6) == "sent"
+    assert "everything" in ask("d", 7)
+
+
+@pytest.mark.parametrize("bad", [{"days": 0}, {"life": -1}, {"period": "much"}, {"life": float("nan")}])
+def test_caps_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(KeyveilError):
+        Caps(**bad)

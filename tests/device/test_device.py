@@ -1,0 +1,216 @@
+"""A device answers once, pays first, repeats itself for free, and stops when its owner says so."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.wire import unpad
+from keyveil.core.coins import Coins
+from keyveil.core.errors import EntropyError
+from keyveil.device import Patience
+from keyveil.mechanisms import registry as mechanisms
+from keyveil.mechanisms.keyvalue.base import KeyValue
+from keyveil.protocols.base import Round
+from tests.device.collector import NOON, Collector, Watch, document, lose_answer
+from tests.device.owner import GENEROUS, RECORD, agreed, code_of, device, week
+
+
+def test_a_report_is_debited_at_the_price_that_the_device_computed_and_then_sent() -> None:
+    collector = Collector()
+    campaign = collector.open(document())
+    asked = RoundDocument.of(campaign, Round(1, campaign.protocol.next_round([]).mechanism))  # type: ignore[union-attr]
+    one = agreed(collector)
+
+    outcome = one.report("snack-survey", RECORD)
+
+    (entry,) = one.ledger()
+    assert (outcome.state, outcome.epsilon) == ("sent", asked.cost)
+    assert (entry.epsilon, entry.campaign, entry.free) == (asked.cost, campaign.hash, False)
+    assert collector.received[0].document == asked.hash
+    ((public, payload),) = collector.reports
+    assert public == entry.report == outcome.report
+    asked.mechanism.decode(unpad(payload, asked.report_bytes, asked.mechanism.codec.varies), public)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_thousand_repeats_of_the_same_round_reveal_one_report(packed: bool) -> None:
+    collector = Collector()
+    collector.open(document())
+    one = agreed(collector, packed=packed)
+
+    for count in range(1000):
+        one.report("snack-survey", RECORD if count % 2 else {"burger": count % 5})  # even if the record changes
+
+    assert len(set(collector.bodies)) == 1
+    assert len(one.ledger()) == 1
+
+
+def test_a_thousand_campaigns_of_a_series_about_unchanged_data_reveal_one_report() -> None:
+    collector, watch = Collector(), Watch()
+    collector.open(week(0))
+    one = agreed(collector, clock=watch)
+
+    for number in range(1000):
+        collector.open(week(number))
+        outcome = one.report("snack-survey", RECORD)
+        assert outcome.epsilon == (0 if number else one.ledger()[0].epsilon)
+        watch.days_later(7)
+
+    assert len(collector.reports) == 1000
+    assert len(set(collector.reports)) == 1
+    assert sum(entry.epsilon for entry in one.ledger()) <= 1
+    assert [entry.free for entry in one.ledger()] == [False] + [True] * 999
+
+
+def test_changed_data_and_another_question_cost_again_and_old_data_is_remembered() -> None:
+    collector, watch = Collector(), Watch()
+    collector.open(week(0))
+    one = agreed(collector, clock=watch, caps=GENEROUS)
+    spent = []
+    for number, record in enumerate([RECORD, {"fries": 1}, {}, RECORD, {}, {"fries": 4.0000001, "pepsi": 9}]):
+        collector.open(week(number))
+        spent.append(one.report("snack-survey", record).epsilon > 0)
+        watch.days_later(7)
+
+    assert spent == [True, True, True, False, False, False]  # the last record is the first one to the schema
+
+    collector.open(week(7, protocol={"name": "kvue", "epsilon": "0.9"}))
+    watch.now = NOON + timedelta(days=49)
+    assert code_of(lambda: one.report("snack-survey", RECORD)) == "campaign/changed"  # other terms
+    one.consent("snack-survey")
+    assert one.report("snack-survey", RECORD).epsilon > Fraction("0.89")
+
+
+def test_nothing_is_drawn_or_sent_without_consent() -> None:
+    collector = Collector()
+    collector.open(document())
+    one = device(collector)
+
+    assert code_of(lambda: one.report("snack-survey", RECORD)) == "consent/needed"
+    one.consent("snack-survey")
+    one.withdraw("snack-survey")
+    assert code_of(lambda: one.report("snack-survey", RECORD)) == "consent/withdrawn"
+    assert not collector.bodies and not one.ledger()
+
+
+def test_withdrawal_deletes_what_is_unsent_and_the_ledger_stays(tmp_path: Path) -> None:
+    collector = Collector(script=[lose_answer] * 3)
+    collector.open(document(schema={"keys": 400}, protocol={"name": "pckv-ue", "epsilon": "1", "max_pairs": 2}))
+    one = agreed(collector, tmp_path / "device.db", patience=Patience(tries=3))
+    assert one.report("snack-survey", RECORD).state == "waiting"
+    payload = collector.reports[0][1]
+    assert len(payload) > 100 and payload in (tmp_path / "device.db").read_bytes()
+
+    assert one.withdraw("snack-survey") == 1
+
+    assert one.flush() == []
+    assert len(one.ledger()) == 1
+    one.close()
+    assert payload not in (tmp_path / "device.db").read_bytes()
+    with agreed(collector, tmp_path / "device.db") as again:
+        assert code_of(lambda: again.report("snack-survey", RECORD)) == "report/withdrawn"
+        assert len(again.ledger()) == 1
+
+
+def test_consent_given_again_goes_on_with_the_next_campaign() -> None:
+    collector, watch = Collector(), Watch()
+    collector.open(week(0))
+    one = agreed(collector, clock=watch)
+    one.report("snack-survey", RECORD)
+    one.withdraw("snack-survey")
+    watch.days_later(7)
+    collector.open(week(1))
+    one.consent("snack-survey")
+
+    outcome = one.report("snack-survey", RECORD)
+
+    assert outcome.state == "sent" and outcome.epsilon == 0  # what was sent before is still remembered
+    assert len(set(collector.reports)) == 1
+
+
+def test_consent_is_to_what_was_shown_not_to_what_is_served_later() -> None:
+    collector = Collector()
+    collector.open(document())
+    one = device(collector)
+    shown = one.explain("snack-survey")
+    collector.open(document(purpose="Who buys what, by name."))
+    one.consent("snack-survey", shown)
+
+    assert code_of(lambda: one.report("snack-survey", RECORD)) == "campaign/changed"
+    assert not one.ledger()
+
+
+def test_someone_who_holds_no_key_reports_too() -> None:
+    collector = Collector()
+    collector.open(document(protocol={"name": "ssr", "epsilon": "1", "max_pairs": 3}))
+    assert agreed(collector).report("snack-survey", {}).state == "sent"
+
+
+@pytest.mark.parametrize("name", [one for one in mechanisms.names() if issubclass(mechanisms.find(one), KeyValue)])
+def test_every_question_that_a_device_takes_is_answered_at_one_length_by_all_records(name: str) -> None:
+    options: dict[str, Any] = {"topsel": {"sizes": "1:0.5,2:0.5"}}.get(name, {})
+    if name in ("ssr", "wsr", "pckv-ue", "pckv-grr", "kv-sw", "wheel", "collision"):
+        options = {"max_pairs": 2}
+    collector = Collector()
+    collector.open(document(protocol={"name": name, "epsilon": "1", **options}))
+    everything = {"burger": 1, "fries": 3, "pepsi": 5}
+    for record in ({}, {}, {"fries": 3}, everything, everything, {"unknown": 1}):
+        assert agreed(collector).report("snack-survey", record).state == "sent"
+
+    assert len({len(body) for body in collector.bodies}) == 1
+    assert len({len(payload) for _, payload in collector.reports}) == 1
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from(["burger", "fries", "pepsi", "else"]), st.floats()), st.booleans())
+def test_no_float_is_on_the_wire_and_lengths_do_not_depend_on_the_record(record: dict[str, float], ssr: bool) -> None:
+    protocol = {"name": "ssr", "epsilon": "1", "max_pairs": 3} if ssr else {"name": "kvue", "epsilon": "1"}
+    collector = Collector()
+    collector.open(document(protocol=protocol))
+    one = agreed(collector, packed=False)
+    explained = one.explain("snack-survey")
+
+    one.report("snack-survey", record)
+
+    def no_floats(part: Any) -> bool:
+        inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        return not isinstance(part, float) and all(no_floats(one) for one in inside)
+
+    assert no_floats(json.loads(collector.bodies[0], parse_float=float))
+    assert len(collector.bodies[0]) == explained.wire_bytes
+    assert no_floats(json.loads(one.export())) and no_floats(explained.document())
+
+
+def test_failing_entropy_makes_no_report_and_debits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = Collector()
+    collector.open(document())
+    one = agreed(collector)
+
+    def broken(count: int) -> bytes:
+        raise OSError("no device")
+
+    one._coins = Coins()
+    monkeypatch.setattr("os.urandom", broken)
+    with pytest.raises(EntropyError):
+        one.report("snack-survey", RECORD)
+    monkeypatch.undo()
+
+    assert not collector.bodies and not one.ledger()
+    assert one.report("snack-survey", RECORD).state == "sent"
+
+
+def test_a_record_that_makes_no_sense_leaves_nothing_behind() -> None:
+    collector = Collector()
+    collector.open(document())
+    one = agreed(collector)
+    assert code_of(lambda: one.report("snack-survey", {"fries": "many"})) == "record/value"
+    assert not one.ledger() and not collector.bodies

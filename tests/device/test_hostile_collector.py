@@ -1,0 +1,331 @@
+"""A hostile collector and a gullible owner: whatever is asked, in whatever order, what leaves stays within the caps.
+
+What left is counted from the bytes that the collector received, with prices that the test computes from what was
+served; the device's own books are not believed. Mutants of the device must be caught by the same machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.wire import Batch
+from keyveil.core.epsilon import log_ceiling
+from keyveil.core.errors import KeyveilError
+from keyveil.device import Answer, Caps, Device, Outcome, Patience
+from keyveil.device import device as device_module
+from keyveil.device.consent import Consents
+from keyveil.device.ledger import Ledger
+from keyveil.device.memory import Memory
+from keyveil.device.outbox import Parcel
+from keyveil.device.vault import Vault
+from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
+from keyveil.mechanisms.registry import create
+from keyveil.protocols.base import EVERYONE, Part, Round
+from keyveil.protocols.size_question import SizeQuestion
+from tests.device.collector import (
+    Collector,
+    Sleeper,
+    Watch,
+    accept,
+    document,
+    json_answer,
+    lose_answer,
+    problem,
+    refuse,
+)
+
+# Near enough to each other that a walk of forty steps meets every one of them.
+CAPS = Caps(days=30, schema_period=2, schema_life=Fraction(5, 2), period=Fraction(5, 2), life=3)
+NAMES = ["one", "two", "three"]
+SCHEMAS = [{"keys": ["a", "b"]}, {"keys": ["a", "b"], "high": 2}, {"keys": ["a", "b", "c"]}]
+PROTOCOLS: list[dict[str, Any]] = [
+    {"name": "kvue", "epsilon": "1"},
+    {"name": "kvue", "epsilon": "0.4"},
+    {"name": "ssr", "epsilon": "0.7", "max_pairs": 2},
+    {"name": "privkvm", "epsilon": "1.2", "rounds": 3},
+    {"name": "pilot", "epsilon": "1.5"},
+]
+RECORDS: list[dict[str, float]] = [{}, {"a": 1}, {"a": -1, "b": 0.5}, {"c": 0}]
+PARTS = [EVERYONE, EVERYONE, Part(Fraction(0), Fraction(1, 2)), Part(Fraction(1, 2), Fraction(1))]
+EPSILONS = ["0.2", "0.5", "0.9", "2"]
+
+names, schemas, protocols = st.sampled_from(NAMES), st.sampled_from(SCHEMAS), st.sampled_from(PROTOCOLS)
+records, parts, epsilons = st.sampled_from(RECORDS), st.sampled_from(PARTS), st.sampled_from(EPSILONS)
+kinds, means = st.sampled_from(["kvue", "ssr", "privkv-round", "set-size"]), st.sampled_from([-65536, 0, 31])
+
+
+def server_error(batch: Batch) -> Answer:
+    return problem(503, "storage/unavailable")
+
+
+def nonsense(batch: Batch) -> Answer:
+    return json_answer({"accepted": "yes"})
+
+
+def late(batch: Batch) -> Answer:
+    return problem(409, "round/closed")
+
+
+ANSWERS: list[Callable[[Batch], Answer]] = [accept, refuse, lose_answer, server_error, nonsense, late]
+
+
+class HostileCollector(RuleBasedStateMachine):
+    """Serves what it likes; the owner agrees to everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watch, self.collector = Watch(), Collector()
+        self.device = Device(
+            ":memory:", self.collector, CAPS, self.watch, SeededCoins(1), patience=Patience(tries=2), sleep=Sleeper()
+        )
+        self.campaigns: dict[str, Campaign] = {}  # by name, now
+        self.rounds: dict[str, int] = {}  # the last one of each
+        self.served: dict[str, tuple[Campaign, RoundDocument]] = {}  # by hash of the round's document, ever
+        self.views: list[tuple[str, Any]] = []
+        for name in NAMES:
+            self._open(name, SCHEMAS[0], PROTOCOLS[0], False)
+
+    def teardown(self) -> None:
+        self.device.close()
+
+    # -- the collector --------------------------------------------------------------------------------------------
+
+    @rule(name=names, schema=schemas, protocol=protocols, dated=st.booleans(), record=records)
+    def ask(self, name: str, schema: Any, protocol: Any, dated: bool, record: Any) -> None:
+        """A new campaign under any name."""
+        self._open(name, schema, protocol, dated)
+        self._agree_and_report(name, record)
+
+    @rule(name=names, record=records, skip=st.integers(1, 2), kind=kinds, epsilon=epsilons, mean=means, part=parts)
+    def ask_on(self, name: str, record: Any, skip: int, kind: str, epsilon: str, mean: int, part: Part) -> None:
+        """One more round of a campaign, about anything."""
+        self._open_round(name, self.rounds[name] + skip, kind, epsilon, mean, part)
+        self._agree_and_report(name, record)
+
+    @rule(name=names, number=st.integers(1, 5), kind=kinds, epsilon=epsilons, mean=means, part=parts)
+    def open_any_round(self, name: str, number: int, kind: str, epsilon: str, mean: int, part: Part) -> None:
+        self._open_round(name, number, kind, epsilon, mean, part)
+
+    @rule(which=st.integers(0, 100), name=names, said=epsilons, trick=st.sampled_from(["replay", "mix up", "lie"]))
+    def cheat(self, which: int, name: str, said: str, trick: str) -> None:
+        """Serve something from the past, the round of another campaign, or a lie about epsilon."""
+        past_name, past = self.views[which % len(self.views)]
+        if trick == "replay":
+            self.collector.views[past_name] = past
+        elif trick == "mix up":
+            self.collector.views[name] = {**self.collector.views[name], "round": past["round"]}
+        else:
+            lie = {**past["round"], "document": {**past["round"]["document"], "epsilon": said}}
+            self.collector.views[past_name] = {**past, "round": lie}
+
+    @rule(answers=st.lists(st.sampled_from(ANSWERS), max_size=4))
+    def decide_answers(self, answers: list[Callable[[Batch], Answer]]) -> None:
+        self.collector.script = list(answers)
+
+    # -- the owner ------------------------------------------------------------------------------------------------
+
+    @rule(name=names, record=records, agree=st.booleans())
+    def report(self, name: str, record: Any, agree: bool) -> None:
+        if agree:
+            self._agree_and_report(name, record)
+        else:
+            self._quietly(lambda: self.device.report(name, record))
+
+    @rule()
+    def flush(self) -> None:
+        self._quietly(self.device.flush)
+
+    @rule(name=names)
+    def withdraw(self, name: str) -> None:
+        self.device.withdraw(name)
+
+    @rule(days=st.sampled_from([1, 7, 31, 400, -1, -40, -500]))
+    def time_passes(self, days: int) -> None:
+        self.watch.days_later(days)
+
+    # -- what must hold -------------------------------------------------------------------------------------------
+
+    @invariant()
+    def released_epsilon_stays_within_the_caps(self) -> None:
+        released = self._released()
+        assert sum(price for *_, price in released) <= Fraction(CAPS.life)
+        for schema in {campaign.schema.hash for campaign, *_ in released}:
+            assert sum(price for one, _, price in released if one.schema.hash == schema) <= Fraction(CAPS.schema_life)
+        for campaign in {one.hash: one for one, *_ in released}.values():
+            spent = sum(price for one, _, price in released if one.hash == campaign.hash)
+            assert spent <= campaign.protocol.epsilon
+
+    @invariant()
+    def the_ledger_never_shows_less_than_what_left(self) -> None:
+        assert sum(one.epsilon for one in self.device.ledger()) >= sum(price for *_, price in self._released())
+
+    @invariant()
+    def nobody_answers_a_round_twice(self) -> None:
+        reports: dict[tuple[str, int], set[Any]] = {}
+        for batch in self.collector.received:
+            campaign, asked = self.served[batch.document]
+            reports.setdefault((campaign.hash, asked.number), set()).update(batch)
+        assert all(len(of_round) == 1 for of_round in reports.values())
+
+    @invariant()
+    def every_period_stays_within_its_caps(self) -> None:
+        """By the days of the ledger: what was drawn in a period may be sent after it."""
+        entries = self.device.ledger()
+        days = [entry.day for entry in entries]
+        assert days == sorted(days)
+        for last in set(days):
+            recent = [one for one in entries if 0 <= (last - one.day).days < CAPS.days]
+            assert sum(one.epsilon for one in recent) <= Fraction(CAPS.period)
+
+    def _released(self) -> list[tuple[Campaign, RoundDocument, Fraction]]:
+        """Every distinct report that the collector holds, with the campaign that got it first and its exact price."""
+        distinct: dict[Any, tuple[Campaign, RoundDocument]] = {}
+        for batch in self.collector.received:
+            campaign, asked = self.served[batch.document]
+            for report in batch:
+                distinct.setdefault((campaign.name, asked.mechanism.fingerprint, report), (campaign, asked))
+        return [(campaign, asked, _price(asked.mechanism)) for campaign, asked in distinct.values()]
+
+    def _open(self, name: str, schema: Any, protocol: Any, dated: bool) -> None:
+        rounds = [{"opens": self.watch().date().isoformat()}] if dated else [{}]
+        made = document(name=name, schema=schema, protocol=protocol, rounds=rounds)
+        self.campaigns[name] = Campaign.from_document(made)
+        first = self.campaigns[name].protocol.next_round([])
+        assert first is not None
+        self._serve(self.campaigns[name], first)
+
+    def _open_round(self, name: str, number: int, kind: str, epsilon: str, mean: int, part: Part) -> None:
+        campaign = self.campaigns[name]
+        self._serve(campaign, Round(number, _question(kind, campaign, Fraction(epsilon), mean), part))
+
+    def _serve(self, campaign: Campaign, asked: Round) -> None:
+        self.collector.open(campaign.document(), asked)
+        written = RoundDocument.of(campaign, asked)
+        self.served[written.hash] = campaign, written
+        self.rounds[campaign.name] = asked.number
+        self.views.append((campaign.name, self.collector.views[campaign.name]))
+
+    def _agree_and_report(self, name: str, record: Any) -> None:
+        self._quietly(lambda: self.device.consent(name))
+        self._quietly(lambda: self.device.report(name, record))
+
+    def _quietly(self, call: Callable[[], Any]) -> None:
+        try:
+            call()
+        except KeyveilError:
+            pass
+
+
+def _price(mechanism: Mechanism) -> Fraction:
+    return Fraction(log_ceiling(mechanism.ratio))
+
+
+def _question(kind: str, campaign: Campaign, epsilon: Fraction, mean: int) -> Mechanism:
+    schema = campaign.schema
+    if kind == "privkv-round":
+        return PrivKVRound(schema, epsilon, Fraction(0), (mean,) * schema.d)
+    if kind == "set-size":
+        return SizeQuestion(schema, epsilon, 2)
+    return create(kind, schema, epsilon, **({"max_pairs": 1} if kind == "ssr" else {}))
+
+
+SEARCH = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False
+)
+
+
+def test_whatever_a_collector_does_released_epsilon_stays_within_the_caps() -> None:
+    run_state_machine_as_test(HostileCollector, settings=SEARCH)
+
+
+def _unpaid(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ledger, "debit", lambda self, entry: None)
+
+
+def _uncapped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(device_module, "refuse_beyond", lambda cost, lines: None)
+
+
+def _forgets_life(patch: pytest.MonkeyPatch) -> None:
+    whole = Ledger.lines
+    patch.setattr(
+        Ledger, "lines", lambda self, schema, day: [one for one in whole(self, schema, day) if "days" in one.what]
+    )
+
+
+def _forgets_the_campaign(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Device, "_campaign_line", lambda self, notice: self._ledger.lines(None, self.vault.today())[0])
+
+
+def _forgets_with_consent(patch: pytest.MonkeyPatch) -> None:
+    whole = Consents.withdraw
+
+    def withdraw(self: Consents, series: str) -> None:
+        whole(self, series)
+        self._vault.connection.execute("DELETE FROM entry WHERE series = ?", (series,))
+
+    patch.setattr(Consents, "withdraw", withdraw)
+
+
+def _draws_for_every_upload(patch: pytest.MonkeyPatch) -> None:
+    """Every attempt sends a fresh draw instead of the stored bytes."""
+    whole = Device._send
+
+    def send(self: Device, parcel: Parcel, spent: Fraction) -> Outcome:
+        asked = self._read(parcel.name).asked
+        if asked is None or asked.hash != parcel.document:
+            return whole(self, parcel, spent)
+        public, payload = self._draw(asked, {}, None)
+        return whole(self, replace(parcel, report=public, payload=payload), spent)
+
+    patch.setattr(Device, "_send", send)
+
+
+def _takes_every_question_for_an_old_one(patch: pytest.MonkeyPatch) -> None:
+    """The first answer to a series is paid for; whatever is asked then counts as a repetition, but is drawn."""
+
+    def answer(self: Device, notice: Any, asked: RoundDocument, record: Any, token: Any) -> Any:
+        series = notice.campaign.name
+        known = any(entry.series == series for entry in self.ledger())
+        patch.setattr(Memory, "recall", lambda *_: self._draw(asked, record, None) if known else None)
+        return whole(self, notice, asked, record, token)
+
+    whole = Device._answer
+    patch.setattr(Device, "_answer", answer)
+
+
+def _clock_gives_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Vault, "today", lambda self: self._clock().date())
+
+
+MUTANTS = [
+    _unpaid,
+    _uncapped,
+    _forgets_life,
+    _forgets_the_campaign,
+    _forgets_with_consent,
+    _draws_for_every_upload,
+    _takes_every_question_for_an_old_one,
+    _clock_gives_back,
+]
+
+
+@pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__.strip("_"))
+def test_a_device_that_cheats_is_caught(
+    mutate: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate(monkeypatch)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(HostileCollector, settings=settings(SEARCH, phases=[Phase.generate]))
