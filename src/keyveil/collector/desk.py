@@ -203,6 +203,7 @@ class Desk:
             "round": one.document.number,
             "mechanism": one.document.mechanism.name,
             "hash": one.document.hash,
+            "document": one.document.document(),
             "state": one.state,
             "reports": total,
             "folded": total - int(waiting or 0),

@@ -1,0 +1,42 @@
+"""``keyveil serve``: run a collector."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyveil.core.errors import MissingExtra
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Where to listen; 127.0.0.1 unless given.")] = None,
+    port: Annotated[int | None, typer.Option(help="8337 unless given; 0 for any that is free.")] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="sqlite:///keyveil.db unless given, or postgresql://user@host/name."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings (TOML); flags go before it.")] = None,
+    behind_tls: Annotated[
+        bool, typer.Option("--behind-tls", help="A proxy in front speaks TLS: other machines may connect.")
+    ] = False,
+    json_logs: Annotated[bool, typer.Option("--json-logs", help="Logs as JSON, also on a terminal.")] = False,
+) -> int:
+    """Run a collector. Every setting is also a variable such as KEYVEIL_PORT."""
+    try:
+        from keyveil.collector import serving
+        from keyveil.collector.settings import load
+    except ImportError as reason:
+        raise MissingExtra("install/server", "A collector needs more: pip install 'keyveil[server]'.") from reason
+
+    settings = load(
+        config,
+        host=host,
+        port=port,
+        database_url=database,
+        behind_tls=behind_tls or None,
+        json_logs=json_logs or None,
+    )
+    serving.serve(settings, lambda sentence: print(sentence, flush=True))
+    return 0

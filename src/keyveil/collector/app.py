@@ -1,0 +1,137 @@
+"""The collector over HTTP: one table of routes, and what stands around all of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from anyio import CapacityLimiter
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from keyveil.campaign.wire import JSON
+from keyveil.collector import endpoints, logs, problems, shapes
+from keyveil.collector.access import Door, admin, analyst
+from keyveil.collector.desk import Desk
+from keyveil.collector.metrics import Metrics, Watch
+from keyveil.collector.settings import Settings
+from keyveil.collector.uploads import DICTIONARIES, Bounded, UploadRoute, upload
+from keyveil.core.errors import KeyveilError
+
+ALL = "/v1/campaigns"
+ONE = ALL + "/{name}"
+LIST = DICTIONARIES + "{sha256}"
+
+Who = Sequence[Any]  # dependencies that refuse everybody else
+EVERYBODY: Who = ()
+ANALYSTS: Who = (Depends(analyst),)
+ADMINS: Who = (Depends(admin),)
+
+_UPLOAD_THREADS = 8  # of their own, so that slow questions of analysts do not hold up devices
+
+log = logs.logger()
+
+
+def make_app(desk: Desk, settings: Settings) -> FastAPI:
+    """The app of one desk; while it runs it also calls ``desk.tick`` now and then. The desk stays the caller's."""
+    app = _Collector(
+        title="Keyveil collector",
+        version=version("keyveil"),
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=shapes.PROBLEMS,
+        lifespan=_ticking(desk, settings.tick_seconds),
+        # Traces would hold addresses and queries of those who ask, and go to whatever the environment names.
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
+    )
+    app.state.desk = desk
+    app.state.door = Door(desk, settings.kept_tokens())
+    app.state.metrics = Metrics(desk.gauges)
+    app.state.lane = CapacityLimiter(_UPLOAD_THREADS)
+    app.add_middleware(
+        Bounded,
+        most=settings.body_bytes,
+        most_of_dictionaries=settings.dictionary_bytes,
+        together=settings.memory_bytes,
+        seconds=settings.body_seconds,
+    )
+    app.add_middleware(Watch, metrics=app.state.metrics)  # added last, so it is outermost
+    app.add_exception_handler(KeyveilError, problems.on_keyveil_error)
+    app.add_exception_handler(HTTPException, problems.on_http_exception)
+    app.add_exception_handler(RequestValidationError, problems.on_validation_error)
+    _add_routes(app)
+    return app
+
+
+def _add_routes(app: FastAPI) -> None:
+    def route(
+        method: str, path: str, who: Who, does: Callable[..., Any], shape: type | None = None, **told: Any
+    ) -> None:
+        app.add_api_route(path, does, methods=[method], dependencies=list(who), response_model=shape, **told)
+
+    route("GET", ONE, EVERYBODY, endpoints.show_campaign, shapes.CampaignView)
+    route("GET", LIST, EVERYBODY, endpoints.show_dictionary)
+    # Devices have no role: the campaign says whose reports it takes.
+    app.router.routes.append(UploadRoute(f"{ONE}/reports", upload, methods=["POST"]))
+
+    route("GET", ALL, ANALYSTS, endpoints.list_campaigns, shapes.Campaigns)
+    route("GET", f"{ONE}/status", ANALYSTS, endpoints.show_status)
+    route("GET", f"{ONE}/estimates", ANALYSTS, endpoints.show_estimates, responses=shapes.ESTIMATES)
+    route("POST", f"{ONE}/queries", ANALYSTS, endpoints.ask, shapes.Answers, openapi_extra=shapes.QUERY_BODY)
+    route("GET", f"{ONE}/tally", ANALYSTS, endpoints.export_tally, responses=shapes.content(shapes.TALLY, JSON))
+
+    route("POST", ALL, ADMINS, endpoints.create_campaign, shapes.CampaignView, status_code=201)
+    route("PATCH", ONE, ADMINS, endpoints.act_on_campaign, shapes.CampaignView)
+    route("POST", f"{ONE}/enrolments", ADMINS, endpoints.enrol, shapes.Tokens, status_code=201)
+    route("PUT", LIST, ADMINS, endpoints.keep_dictionary, shapes.Stored, openapi_extra=shapes.DICTIONARY_BODY)
+    route("GET", f"{ONE}/reports", ADMINS, endpoints.export_reports, responses=shapes.content(shapes.PARQUET))
+
+    route("GET", "/healthz", EVERYBODY, endpoints.alive, shapes.Alive)
+    route("GET", "/readyz", EVERYBODY, endpoints.ready, shapes.Alive)
+    route("GET", "/metrics", EVERYBODY, endpoints.metrics, responses=shapes.content("text/plain"))
+
+
+class _Collector(FastAPI):
+    """Adds the upload route, which the framework does not see, to the description of the API."""
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        document["paths"][f"{ONE}/reports"].setdefault("post", shapes.UPLOAD)
+        return document
+
+
+def _ticking(desk: Desk, seconds: float) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """While the app runs, a thread moves rounds on, folds and scrubs; whatever fails is tried again later."""
+
+    def tick(over: threading.Event) -> None:
+        while not over.wait(seconds):
+            try:
+                while desk.tick() and not over.is_set():
+                    pass
+            except Exception as reason:
+                log.error("Rounds could not be moved on.", code=getattr(reason, "code", None), exc_info=True)
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        over = threading.Event()
+        thread = threading.Thread(target=tick, args=(over,), name="keyveil-tick", daemon=True)
+        if seconds:
+            thread.start()
+        yield
+        over.set()
+        if seconds:
+            await run_in_threadpool(thread.join)
+
+    return running

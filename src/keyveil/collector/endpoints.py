@@ -1,0 +1,254 @@
+"""What each address does, apart from uploads. Plain functions: the framework runs them in threads, since they block."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from fastapi import Body, Depends, Path, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response, StreamingResponse
+
+from keyveil.campaign.documents import NAME
+from keyveil.campaign.wire import JSON
+from keyveil.collector.desk import Desk
+from keyveil.collector.negotiation import preferred
+from keyveil.collector.problems import Refusal
+from keyveil.collector.shapes import ARROW, CSV, PARQUET, TALLY, Action, Enrolments
+from keyveil.collector.uploads import no_such_campaign
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.errors import CampaignError
+from keyveil.core.estimates import Estimates
+from keyveil.learn import answers
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_FRESH = "public, max-age=10"  # seconds that a round may have closed before devices notice
+_FOREVER = "public, max-age=31536000, immutable"  # what is named by its hash never changes
+
+
+async def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+async def _name(name: Annotated[str, Path(json_schema_extra={"pattern": f"^{NAME.pattern}$"})]) -> str:
+    if not NAME.fullmatch(name):
+        raise no_such_campaign(name)
+    return name
+
+
+async def _hash(sha256: Annotated[str, Path(json_schema_extra={"pattern": "^[0-9a-f]{64}$"})]) -> str:
+    if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
+        raise CampaignError("dictionary/unknown", "There is no such list of keys.")
+    return sha256
+
+
+TheDesk = Annotated[Desk, Depends(_desk)]
+Name = Annotated[str, Depends(_name)]
+Hash = Annotated[str, Depends(_hash)]
+Round = Annotated[int | None, Query(ge=1, le=65535, description="The latest unless given.")]
+Confidence = Annotated[float, Query(ge=answers.LEAST_CONFIDENCE, le=answers.MOST_CONFIDENCE)]
+Postprocess = Annotated[str | None, Query(max_length=32, description="A method such as norm-sub.")]
+Document = Annotated[dict[str, Any], Body()]
+
+
+# -- everybody ------------------------------------------------------------------------------------------------------
+
+
+def show_campaign(desk: TheDesk, name: Name, request: Request) -> Response:
+    """The campaign's document and hash, and the document of its latest round."""
+    return _cached(request, _encoded(desk.view(name)), JSON, _FRESH)
+
+
+def show_dictionary(desk: TheDesk, sha256: Hash, request: Request) -> Response:
+    """A list of keys that lies beside a campaign's document."""
+    return _cached(request, desk.dictionary(sha256), JSON, _FOREVER)
+
+
+async def alive() -> dict[str, str]:
+    """Whether this process answers at all."""
+    return {"status": "ok"}
+
+
+def ready(desk: TheDesk) -> dict[str, str]:
+    """Whether reports could be stored now."""
+    desk.ready()
+    return {"status": "ok"}
+
+
+def metrics(request: Request) -> Response:
+    """Numbers for operators, as Prometheus reads them."""
+    return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# -- analysts -------------------------------------------------------------------------------------------------------
+
+
+def list_campaigns(desk: TheDesk) -> Response:
+    """All campaigns and their states."""
+    return _json({"campaigns": desk.campaigns()})
+
+
+def show_status(desk: TheDesk, name: Name) -> Response:
+    """States, and how many reports arrived, were folded, came twice or were refused, by reason."""
+    return _json(desk.status(name))
+
+
+def show_estimates(
+    desk: TheDesk,
+    name: Name,
+    request: Request,
+    round: Round = None,
+    postprocess: Postprocess = None,
+    confidence: Confidence = 0.95,
+) -> Response:
+    """Frequencies and means with intervals: JSON, CSV or an Arrow stream, as the Accept header says."""
+    form = preferred(request.headers.getlist("accept"), (JSON, CSV, ARROW))
+    if form is None:
+        raise Refusal("request/accept", f"Estimates come as {JSON}, {CSV} or {ARROW}.")
+    estimates = desk.estimates(name, round, postprocess, confidence)
+    written = {JSON: _as_json, CSV: _as_csv, ARROW: _as_arrow}[form](estimates, round)
+    return Response(written, media_type=form, headers={"Vary": "Accept"})
+
+
+def ask(desk: TheDesk, name: Name, question: Document) -> Response:
+    """Answer a question from the reports of one round, the latest unless it says which."""
+    query = answers.Query.read(question)
+    found = desk.finished(name, query.round)
+    rows = answers.answer(query, found.round.mechanism, found.tally, found.estimates(0.95), desk.min_reports(name))
+    return _json({"answers": rows})
+
+
+def export_tally(
+    desk: TheDesk, name: Name, round: Round = None, form: Annotated[str, Query(pattern="^(tally|document)$")] = "tally"
+) -> Response:
+    """The tally of a round, or (``form=document``) the document of the mechanism that it belongs to."""
+    mechanism, tally = desk.tally(name, round)
+    if form == "document":
+        return _json(mechanism.document())
+    return Response(tally.to_bytes(), media_type=TALLY)
+
+
+# -- administrators -------------------------------------------------------------------------------------------------
+
+
+def create_campaign(desk: TheDesk, document: Document) -> Response:
+    """Keep a campaign document as a draft."""
+    view = desk.create(document)
+    return _json(view, 201, {"Location": f"/v1/campaigns/{view['campaign']['name']}"})
+
+
+def act_on_campaign(desk: TheDesk, name: Name, step: Action) -> Response:
+    """Open a draft, close the present round, or stop after it."""
+    return _json(desk.act(name, step.action))
+
+
+def enrol(desk: TheDesk, name: Name, wanted: Enrolments) -> Response:
+    """Make enrolment tokens; they are shown this once."""
+    return _json({"tokens": desk.enrol(name, wanted.count)}, 201)
+
+
+async def keep_dictionary(desk: TheDesk, sha256: Hash, request: Request) -> Response:
+    """Keep a list of keys for a campaign to come."""
+    data = await request.body()  # after the token was looked at: it may be large
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise CampaignError("campaign/dictionary", "The list of keys does not have the hash that the address says.")
+    return _json({"sha256": await run_in_threadpool(desk.put_dictionary, data)})
+
+
+def export_reports(desk: TheDesk, name: Name, round: Round = None) -> Response:
+    """The reports of a round that are not scrubbed yet, as Parquet."""
+    batches = iter(desk.export(name, round))
+    first = next(batches, None)  # what is refused is refused here, before an answer has begun
+    return StreamingResponse(_parquet(first, batches), media_type=PARQUET)
+
+
+# -- forms ----------------------------------------------------------------------------------------------------------
+
+
+def _encoded(document: Any) -> bytes:
+    return msgspec.json.encode(document)
+
+
+def _json(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(_encoded(document), status, headers, JSON)
+
+
+def _cached(request: Request, body: bytes, media_type: str, lifetime: str) -> Response:
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": lifetime}
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    if tag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type=media_type)
+
+
+def _as_json(estimates: Estimates, round: int | None) -> bytes:
+    return _encoded(
+        {
+            "mechanism": estimates.mechanism,
+            "epsilon": decimal_text(estimates.epsilon),
+            "reports": estimates.n,
+            "confidence": estimates.confidence,
+            "round": round,
+            "estimates": estimates.rows(),
+        }
+    )
+
+
+def _as_csv(estimates: Estimates, _: int | None) -> bytes:
+    rows = estimates.rows()
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _as_arrow(estimates: Estimates, _: int | None) -> bytes:
+    import pyarrow
+
+    table, sink = estimates.to_frame("pyarrow"), pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+class _Pieces(io.RawIOBase):
+    """A file that hands on what is written to it: nothing of an export is kept."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:
+        self._pieces.append(bytes(piece))
+        return len(piece)
+
+    def taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+def _parquet(first: pyarrow.RecordBatch | None, rest: Iterator[pyarrow.RecordBatch]) -> Iterator[bytes]:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {"round": pyarrow.int32(), "id": pyarrow.binary(16), "payload": pyarrow.binary()}
+    schema = pyarrow.schema(list(columns.items())) if first is None else first.schema
+    pieces = _Pieces()
+    with pyarrow.parquet.ParquetWriter(pieces, schema) as writer:
+        batch = first
+        while batch is not None:
+            writer.write_batch(batch)
+            yield pieces.taken()
+            batch = next(rest, None)
+    yield pieces.taken()

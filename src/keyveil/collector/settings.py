@@ -1,0 +1,110 @@
+"""How a collector is set up: flags before environment (``KEYVEIL_…``) before a TOML file before what is sensible."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from keyveil.campaign.wire import LARGEST
+from keyveil.core.errors import KeyveilError
+
+_SHORTEST_TOKEN = 20
+
+Seconds = Annotated[float, Field(ge=0, le=86400)]
+Count = Annotated[int, Field(ge=1, le=1 << 31)]
+
+
+class Settings(BaseSettings):
+    """Everything that an operator may choose; each is also a variable such as ``KEYVEIL_PORT``."""
+
+    model_config = SettingsConfigDict(env_prefix="KEYVEIL_", frozen=True, extra="forbid")
+
+    database_url: str = Field(default="sqlite:///keyveil.db", repr=False)  # may hold a password
+    host: str = "127.0.0.1"
+    port: int = Field(default=8337, ge=0, le=65535)
+    behind_tls: bool = False  # a proxy in front speaks TLS, so plain HTTP may leave the loopback
+    admin_token_file: Path | None = None
+    analyst_token_file: Path | None = None
+    queue_reports: Count = 50_000  # that may wait for the disk before uploads get a 429
+    group_reports: Count = 20_000  # that go to the disk in one commit at most
+    body_bytes: int = Field(default=LARGEST, ge=1024, le=LARGEST)
+    dictionary_bytes: Count = 64 << 20
+    memory_bytes: int = Field(default=256 << 20, ge=LARGEST)  # of all bodies under way; beyond it clients get a 429
+    body_seconds: float = Field(default=30.0, gt=0, le=3600)  # that a client may take to send its body
+    connections: Count = 2000  # at the same time; more get a 503
+    backlog: Count = 2048
+    tick_seconds: Seconds = 1.0  # between two looks at rounds, folds and scrubs; 0 for never
+    shutdown_seconds: Seconds = 30.0  # for requests under way
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    json_logs: bool | None = None  # JSON unless a terminal reads it
+
+    @property
+    def reachable(self) -> bool:
+        """Whether other machines could connect."""
+        try:
+            return not ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host != "localhost"
+
+    def kept_tokens(self) -> dict[str, str]:
+        """The tokens that the operator put into files, by role."""
+        files = {"admin": self.admin_token_file, "analyst": self.analyst_token_file}
+        return {role: _token(path) for role, path in files.items() if path is not None}
+
+
+def load(config: Path | None = None, **flags: Any) -> Settings:
+    """The settings of this process; flags that are ``None`` were not given."""
+    named = os.environ.get("KEYVEIL_CONFIG")
+    path = config or (Path(named) if named else None)
+
+    class Filed(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
+            return (*sources, TomlConfigSettingsSource(settings_cls, path)) if path else sources
+
+    if path is not None and not path.is_file():
+        raise KeyveilError("settings/file", f"There is no settings file {path}.")
+    try:
+        return Filed(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise KeyveilError("settings/invalid", f"The setting {name} is wrong: {first['msg'].rstrip('.')}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as reason:
+        raise KeyveilError("settings/file", f"The settings file {path} cannot be read: {reason}.") from None
+
+
+def refuse_plain(settings: Settings) -> None:
+    """Plain HTTP stays on this machine unless somebody else takes care of TLS."""
+    if settings.reachable and not settings.behind_tls:
+        raise KeyveilError(
+            "settings/plain",
+            f"{settings.host} can be reached from other machines, and this is plain HTTP: put a proxy with TLS in "
+            "front and say --behind-tls, or listen on 127.0.0.1.",
+        )
+
+
+def _token(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise KeyveilError("settings/token", f"The token file {path} cannot be read.") from None
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or any(part.isspace() for part in token):
+        raise KeyveilError(
+            "settings/token", f"The token in {path} must be one word of at least {_SHORTEST_TOKEN} ASCII characters."
+        )
+    return token

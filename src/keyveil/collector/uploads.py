@@ -1,0 +1,170 @@
+"""Where reports come in: the one route that is worth making fast, so it goes past the framework to the decoder.
+
+Bodies are cut off at their limit while they stream in; then the whole request waits for one commit. Whatever is
+refused is counted under its code, so that an operator sees why devices fail without seeing devices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+from anyio import to_thread
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from keyveil.campaign.documents import NAME
+from keyveil.campaign.wire import JSON, PACKED, Batch, from_json, from_packed
+from keyveil.collector.access import bearer_token
+from keyveil.collector.metrics import Metrics
+from keyveil.collector.problems import Refusal
+from keyveil.core.errors import CampaignError, KeyveilError, ReportError
+
+if TYPE_CHECKING:
+    from keyveil.collector.desk import Desk
+
+DICTIONARIES = "/v1/dictionaries/"
+
+_DECODERS: dict[str, Callable[[bytes], Batch]] = {JSON: from_json, PACKED: from_packed}
+
+
+async def upload(request: Request) -> Response:
+    """``POST /v1/campaigns/{name}/reports``."""
+    desk: Desk = request.app.state.desk
+    metrics: Metrics = request.app.state.metrics
+    name: str = request.path_params["name"]
+    if not NAME.fullmatch(name):
+        raise no_such_campaign(name)
+    begin = time.perf_counter()
+    try:
+        batch = _decoder(request)(await request.body())
+    except (KeyveilError, Refusal) as refused:
+        await _count(desk, metrics, name, refused.code)
+        raise
+    try:
+        queued = await to_thread.run_sync(desk.submit, name, batch, _token(request), limiter=request.app.state.lane)
+        answer = await asyncio.shield(asyncio.wrap_future(queued))  # a client that goes must not disturb the commit
+    except KeyveilError as refused:
+        metrics.refused(name if _names_campaign(refused) else None, refused.code)
+        raise
+    codes = [code for _, code in answer.refused]
+    metrics.stored(name, answer.accepted, answer.duplicates, codes, time.perf_counter() - begin)
+    document = {
+        "accepted": answer.accepted,
+        "duplicates": answer.duplicates,
+        "refused": [{"id": number.hex(), "code": code} for number, code in answer.refused],
+    }
+    return Response(msgspec.json.encode(document), media_type=JSON)
+
+
+class UploadRoute(Route):
+    """A route past the framework that is still known by its template in the metrics."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, found = super().matches(scope)
+        return match, found if match is Match.NONE else {**found, "route": self}
+
+
+def no_such_campaign(name: str) -> CampaignError:
+    return CampaignError("campaign/unknown", f"There is no campaign {name[:64]!r}.")
+
+
+class Bounded:
+    """Around the app: bodies that are too long, take too long, or are too many at once end in a refusal where they are
+    read. So what strangers can make us hold is bounded, however many they are.
+    """
+
+    def __init__(self, app: ASGIApp, most: int, most_of_dictionaries: int, together: int, seconds: float) -> None:
+        self._app, self._most, self._dictionaries = app, most, most_of_dictionaries
+        self._together, self._seconds = together, seconds
+        self._held = 0  # bytes of bodies of requests under way
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        most = self._dictionaries if scope["path"].startswith(DICTIONARIES) else self._most
+        deadline = time.monotonic() + self._seconds
+        declared, size, whole = _declared(scope), 0, False
+
+        async def receiving() -> Message:
+            nonlocal size, whole
+            if whole:
+                return await receive()  # now it waits for the client to go, as long as it takes
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    message = await receive()
+                    piece = len(message.get("body", b""))
+                    size += piece
+                    self._held += piece
+                    whole = not message.get("more_body", False)
+                    if max(size, declared) > most:
+                        raise await _too_large(receive, most, whole)
+            except TimeoutError:
+                raise Refusal("request/slow", "The body did not arrive in time.", _CLOSE) from None
+            if self._held > self._together:
+                raise Refusal("queue/full", "The collector is busy; send the same again a little later.", _CLOSE)
+            return message
+
+        try:
+            await self._app(scope, receiving, send)
+        finally:
+            self._held -= size
+
+
+_CLOSE = {"Connection": "close"}  # there may be more of the body on its way
+_DRAINED = 4  # times the limit: what is read of a body that is too long, and thrown away
+
+
+async def _too_large(receive: Receive, most: int, whole: bool) -> Refusal:
+    """The refusal of a body, once its sender is ready to read it: many look for an answer only when all is sent."""
+    drained = 0
+    while not whole and drained < _DRAINED * most:
+        message = await receive()
+        drained += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
+    return Refusal("request/too-large", f"A body has at most {most} bytes here.", {} if whole else _CLOSE)
+
+
+def _declared(scope: Scope) -> int:
+    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    return int(length) if length.isdigit() else 0
+
+
+def _decoder(request: Request) -> Callable[[bytes], Batch]:
+    media_type, _, parameters = request.headers.get("content-type", "").partition(";")
+    found = _DECODERS.get(media_type.strip().lower())
+    encoded = request.headers.get("content-encoding", "identity").lower() != "identity"
+    if found is None or encoded or parameters.strip().lower() not in ("", "charset=utf-8"):
+        raise ReportError("report/media-type", f"Reports come as {JSON} or {PACKED}, not compressed.")
+    return found
+
+
+def _token(request: Request) -> str | None:
+    return bearer_token(request.headers.get("authorization"))
+
+
+async def _count(desk: Desk, metrics: Metrics, name: str, code: str) -> None:
+    """Note a refusal that only HTTP has seen; that it cannot be noted is no reason to fail."""
+
+    def note() -> None:
+        desk.min_reports(name)  # there must be such a campaign
+        desk.refused(name, code)
+
+    try:
+        await run_in_threadpool(note)
+    except KeyveilError:
+        metrics.refused(None, code)
+    else:
+        metrics.refused(name, code)
+
+
+def _names_campaign(refused: KeyveilError) -> bool:
+    """Whether a refusal shows that the campaign exists: only then may its name become a label."""
+    return refused.code != "campaign/unknown" and not refused.code.startswith("storage/")

@@ -1,0 +1,81 @@
+"""A real collector for tests: a desk on SQLite behind its app, and a way to ask it something."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.wire import JSON
+from keyveil.collector.app import make_app
+from keyveil.collector.desk import Desk, Limits
+from keyveil.collector.inprocess import AppTransport
+from keyveil.collector.settings import Settings
+from keyveil.device.transport import Answer, Transport
+from tests.collector.campaigns import batch_of, started
+
+
+@dataclass(frozen=True)
+class Service:
+    """A collector, a way to it, and the tokens of those who may ask it something."""
+
+    desk: Desk
+    transport: Transport
+    admin: str
+    analyst: str
+
+    def ask(self, method: str, path: str, body: Any = None, token: str | None = None, **headers: str) -> Answer:
+        """A request; a body that is not bytes goes as JSON, and headers are written with underscores."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token is not None:
+            named["Authorization"] = f"Bearer {token}"
+        if body is not None:
+            named.setdefault("Content-Type", JSON)
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        return self.transport.request(method, path, data, named)
+
+    @property
+    def stored(self) -> int:
+        """Reports in the database, whatever anybody says."""
+        path = self.desk.database.engine.url.database
+        assert path is not None
+        with sqlite3.connect(path) as connection:
+            count: int = connection.execute("SELECT count(*) FROM report").fetchone()[0]
+        return count
+
+    def filled(self, reports: int = 20, **fields: Any) -> RoundDocument:
+        """A campaign with folded reports."""
+        asked = started(self.desk, **fields)
+        self.desk.submit(fields.get("name", "snacks"), batch_of(asked, reports)).result(30)
+        self.desk.settle()
+        return asked
+
+
+@contextmanager
+def running(folder: Path, limits: Limits | None = None, **settings: Any) -> Iterator[Service]:
+    """A collector in this process. Time passes only when a test says so (``desk.settle``)."""
+    url = f"sqlite:///{folder / 'keyveil.db'}"
+    desk = Desk(url, limits=limits)
+    try:
+        app = make_app(desk, Settings(database_url=url, tick_seconds=0, **settings))
+        with AppTransport(app) as transport:
+            yield Service(desk, transport, desk.grant("admin"), desk.grant("analyst"))
+    finally:
+        desk.close()
+
+
+def problem(answer: Answer) -> str:
+    """The code of a refusal, once its form has been checked."""
+    document = json.loads(answer.body)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert set(document) == {"type", "title", "status", "detail", "code"}
+    assert document["status"] == answer.status
+    assert document["type"] == f"/problems/{document['code']}"
+    assert document["detail"].strip().endswith(".")
+    code: str = document["code"]
+    return code
