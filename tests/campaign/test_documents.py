@@ -108,6 +108,16 @@ def test_all_problems_are_found_at_once() -> None:
     assert problems(SNACKS) == []
 
 
+def test_what_is_missing_strange_or_a_float_does_not_hide_the_rest() -> None:
+    broken = changed(colour="blue", name="NO", protocol={"name": "ssr", "epsilon": 1.5})
+    del broken["purpose"]
+
+    sentences = [found.sentence for found in problems(broken)]
+    assert [found.code for found in problems(broken)].count("campaign/document") == 2
+    for part in ("lacks purpose", "has no 'colour'", "no floats", "snack-survey, not 'NO'", "exact decimal"):
+        assert any(part in sentence for sentence in sentences), part
+
+
 def test_a_long_list_of_keys_lies_beside_the_document() -> None:
     keys = [f"app-{number}" for number in range(500)]
     data = dictionary_of(keys)

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -108,14 +107,6 @@ def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], capsy
 def test_help_and_version_are_there(capsys: Output) -> None:
     assert run([]) == run(["--help"]) == run(["certify", "--help"]) == run(["--version"]) == 0
     assert "certify" in capsys.readouterr().out
-
-
-def test_the_demo_shows_and_writes(tmp_path: Path, capsys: Output) -> None:
-    assert run(["demo", "--people", "20000", "--seed", "1", "--out", str(tmp_path / "demo")]) == 0
-    shown = capsys.readouterr().out
-    assert "coffee" in shown and "Written" in shown
-    assert (tmp_path / "demo" / "estimates.png").read_bytes().startswith(b"\x89PNG")
-    assert "coffee" in (tmp_path / "demo" / "report.html").read_text()
 
 
 def test_the_command_is_installed() -> None:

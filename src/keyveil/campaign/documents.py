@@ -146,17 +146,24 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
             found.append(refused)
             return None
 
-    fields = attempt(_fields, document)
-    if fields is None:
+    if attempt(_object, document) is None:
         return found
-    attempt(_name, fields["name"])
-    attempt(_text, fields["purpose"], "purpose", True)
-    attempt(_windows, fields["rounds"])
-    attempt(_whole, fields.get("min_reports", 1000), "min_reports", 1, 1 << 40)
-    attempt(_one_of, fields.get("enrolment", "none"), "enrolment", ENROLMENTS)
-    attempt(_whole, fields.get("retention_days", 30), "retention_days", 0, MOST_RETENTION)
-    attempt(_text, fields.get("contact", ""), "contact")
-    schema, asked = attempt(_schema, fields["schema"], fetch), attempt(_protocol, fields["protocol"])
+    for step in (_small, _version, _complete, _nothing_else):
+        attempt(step, document)
+    checks: dict[str, tuple[Any, ...]] = {
+        "name": (_name,),
+        "purpose": (_text, "purpose", True),
+        "rounds": (_windows,),
+        "min_reports": (_whole, "min_reports", 1, 1 << 40),
+        "enrolment": (_one_of, "enrolment", ENROLMENTS),
+        "retention_days": (_whole, "retention_days", 0, MOST_RETENTION),
+        "contact": (_text, "contact"),
+    }
+    for name, (step, *arguments) in checks.items():
+        if name in document:
+            attempt(step, document[name], *arguments)
+    schema = attempt(_schema, document["schema"], fetch) if "schema" in document else None
+    asked = attempt(_protocol, document["protocol"]) if "protocol" in document else None
     if schema and asked:
         name, epsilon, options = asked
         attempt(lambda: question(name, schema[0], parse_epsilon(epsilon), **options))
@@ -164,18 +171,36 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
 
 
 def _fields(document: Any) -> dict[str, Any]:
+    fields = _object(document)
+    for check in (_small, _version, _complete, _nothing_else):
+        check(fields)
+    return fields
+
+
+def _object(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise _refused("document", f"A campaign is a JSON object, not a {type(document).__name__}.")
+    return document
+
+
+def _small(document: dict[str, Any]) -> None:
     if len(canonical(document)) > LARGEST:
         raise _refused("document", f"A campaign has at most {LARGEST} bytes; put long lists of keys beside it.")
+
+
+def _version(document: dict[str, Any]) -> None:
     if document.get("keyveil") != VERSION or isinstance(document.get("keyveil"), bool):
         raise _refused("version", f'A campaign of this version says "keyveil": {VERSION}.')
-    missing, strange = _NEEDED - set(document), set(document) - _FIELDS
-    if missing:
+
+
+def _complete(document: dict[str, Any]) -> None:
+    if missing := _NEEDED - {"keyveil"} - set(document):
         raise _refused("document", f"The campaign lacks {', '.join(sorted(missing))}.")
-    if strange:
+
+
+def _nothing_else(document: dict[str, Any]) -> None:
+    if strange := set(document) - _FIELDS:
         raise _refused("document", f"A campaign has no {', '.join(sorted(map(repr, strange)))}.")
-    return document
 
 
 def _schema(document: Any, fetch: Fetch | None) -> tuple[Schema, str | None]:

@@ -9,11 +9,15 @@ from typing import Annotated, cast
 import typer
 
 from keyveil.cli.audit import audit
+from keyveil.cli.campaign import app as campaign
 from keyveil.cli.certify import certify
 from keyveil.cli.compare import compare
 from keyveil.cli.demo import demo
 from keyveil.cli.estimate import estimate
+from keyveil.cli.report import report
+from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
+from keyveil.cli.tally import tally
 from keyveil.core.errors import KeyveilError
 
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
@@ -32,6 +36,10 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(estimate)
 app.command()(compare)
+app.command()(serve)
+app.command()(report)
+app.command()(tally)
+app.add_typer(campaign)
 
 
 def _version(asked: bool) -> None:

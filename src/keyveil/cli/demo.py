@@ -1,25 +1,39 @@
-"""``keyveil demo``: a small collection on this machine, truth against estimates."""
+"""``keyveil demo``: the whole system on this machine; a collector, thousands of devices, two rounds, and the truth."""
 
 from __future__ import annotations
 
+import math
+import time
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
+from rich.highlighter import NullHighlighter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.cli.connection import Collector, address
+from keyveil.cli.crowd import Cached, Crowd, Witness, records_of
+from keyveil.cli.exports import estimates_of
+from keyveil.cli.loading import screen
+from keyveil.cli.local_collector import running_collector
 from keyveil.cli.options import Epsilon
-from keyveil.core.coins import Coins
 from keyveil.core.display import page as whole_page
+from keyveil.core.epsilon import decimal_text, parse_epsilon
+from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import Estimates
 from keyveil.core.population import Population
 from keyveil.core.schema import Schema
-from keyveil.lab.rounds import Run
-from keyveil.lab.simulate import Simulation, simulate
-from keyveil.mechanisms.registry import create
+from keyveil.device import Entry, HttpTransport
 
+NAME = "snacks"
+SHARE = "0.2"  # of the people are asked how much they buy, before the others are asked what
+CAP = "0.99"  # of the people have no more pairs than count in the main round
 SNACKS = {  # key: share of people who buy it, and their mean rating from 1 to 5
     "coffee": (0.62, 4.3),
     "crisps": (0.48, 3.4),
@@ -31,46 +45,134 @@ SNACKS = {  # key: share of people who buy it, and their mean rating from 1 to 5
     "kale": (0.05, 1.9),
 }
 
+_TURNS = 60.0  # seconds that the collector may take to count a round and open the next
+
 
 def demo(
-    people: Annotated[int, typer.Option(min=1000, max=5_000_000, help="How many people take part.")] = 300_000,
-    epsilon: Epsilon = "1",
-    seed: Annotated[int | None, typer.Option(help="Repeatable coins, for this simulation only.")] = None,
-    out: Annotated[Path, typer.Option(help="Where the picture and the page are written.")] = Path("keyveil-demo"),
+    people: Annotated[int, typer.Option(min=1000, max=200_000, help="How many people take part.")] = 10_000,
+    epsilon: Epsilon = "2",
+    seed: Annotated[int, typer.Option(min=0, help="Of the invented people; devices draw from the system.")] = 7,
+    out: Annotated[Path, typer.Option(help="Where the picture, the page and the database go.")] = Path("keyveil-demo"),
 ) -> int:
-    """Simulate a small collection and hold its estimates against the truth."""
-    console, schema = Console(), Schema(keys=list(SNACKS), low=1, high=5)
-    mechanism = create("kvue", schema, epsilon)
-    record = {"fries": 4, "pepsi": 2}
-    report = mechanism.perturb(record, Coins())
-    certificate = mechanism.certificate()
-    console.print(f"One person holds {record}. Their device sends {mechanism.bits_per_report:g} bits:")
-    console.print(f"  id {report.public.hex()}  payload {mechanism.encode(report).hex()}")
-    console.print(
-        f"Whatever they hold, that report is at most e^{certificate.exact_epsilon:.12f} times likelier than for "
-        "anybody else.\n"
-    )
-    result = _run(people, schema, epsilon, seed)
-    console.print(_table(result.estimates.display()))
-    console.print(f"{people:,} people, epsilon {epsilon}, {result.seconds:.1f} s; ✓ the interval holds the truth.")
-    for path in _write(result.estimates, out):
+    """Run a collector and thousands of devices on this machine, and hold the estimates against the truth."""
+    console, begin = screen(), time.perf_counter()
+    console.highlighter, console.soft_wrap = NullHighlighter(), True
+    document, population, database = _campaign(people, epsilon), _snackers(people, seed), _fresh(out)
+    with running_collector(database, out / "collector.log") as (server, token):
+        transport = HttpTransport(server)
+        collector = Collector(transport, token)
+        collector.ask("POST", "/v1/campaigns", document)
+        collector.ask("PATCH", address(NAME), {"action": "open"})
+        console.print(f"A collector runs at {server}, as a process of its own.\n")
+        crowd = _collect(collector, Cached(transport), population, console)
+        campaign, view = collector.campaign(NAME)
+        found = collector.ask("GET", address(NAME, "estimates"))
+        status = collector.ask("GET", address(NAME, "status"))
+        transport.close()
+    asked = RoundDocument.from_document(view["round"]["document"], campaign)
+    _tell_of_one(console, crowd.witness, asked)
+    answered = np.array(sorted(crowd.answered.get(asked.number, ())), dtype=np.int64)
+    truth = those(population, answered).truth(campaign.schema)
+    estimates = estimates_of(found, campaign.schema).with_truth(truth)
+    console.print(_table(estimates.display()))
+    console.print(_summary(crowd, status, people, epsilon, time.perf_counter() - begin))
+    for path in _write(estimates, out):
         console.print(f"Written: {path}")
+    console.print(f"Look around: keyveil campaign status {NAME} --database {database}")
     return 0
 
 
-def _run(people: int, schema: Schema, epsilon: str, seed: int | None) -> Simulation | Run:
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as progress:
-        task = progress.add_task("Reporting", total=people)
-        population = _snackers(people, 7 if seed is None else seed)
-        return simulate(
-            "kvue", population, schema, epsilon, seed=seed, progress=lambda block: progress.advance(task, block)
-        )
+def _campaign(people: int, epsilon: str) -> dict[str, Any]:
+    """A pilot group tells how much people buy; the others are then asked what, at sizes that fit."""
+    schema = Schema(keys=list(SNACKS), low=1, high=5)
+    return {
+        "keyveil": 1,
+        "name": NAME,
+        "purpose": "Which snacks people buy and how they rate them. Nobody sees your answers.",
+        "schema": schema.document(),
+        "protocol": {"name": "pilot", "epsilon": decimal_text(parse_epsilon(epsilon)), "share": SHARE, "quantile": CAP},
+        "rounds": [{"enough": people // 25}, {}],
+        "min_reports": 100,
+        "contact": "privacy@example.org",
+    }
+
+
+def _collect(collector: Collector, transport: Cached, population: Population, console: Console) -> Crowd:
+    """Both rounds, from consent to the last count."""
+    bars = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*bars, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("Round 1: how many snacks?", total=population.n // 5)
+        crowd = Crowd(NAME, records_of(population), transport, lambda count: progress.advance(task, count))
+        try:
+            console.print(str(crowd.explanation()), markup=False)
+            console.print()
+            crowd.first_round(enough=population.n // 25)
+            _await(collector, "open", 2)
+            transport.empty()
+            waited = len(crowd.answered.get(1, ()))
+            progress.reset(task, description="Round 2: which, and how good?", total=population.n - waited)
+            crowd.second_round()
+            collector.ask("PATCH", address(NAME), {"action": "close"})
+            progress.reset(task, description="Counting", total=None)
+            _await(collector, "folded", 2)
+        finally:
+            crowd.close()
+    return crowd
+
+
+def _await(collector: Collector, state: str, number: int) -> None:
+    """Wait until the collector's own clockwork has brought a round to a state."""
+    until = time.monotonic() + _TURNS
+    while time.monotonic() < until:
+        last = collector.ask("GET", address(NAME))["round"]
+        if last["number"] == number and last["state"] == state:
+            return
+        time.sleep(0.2)
+    raise KeyveilError("demo/slow", f"Round {number} is not {state} after {_TURNS:g} seconds.")
+
+
+def _tell_of_one(console: Console, witness: Witness | None, asked: RoundDocument) -> None:
+    """What one person holds, what left their device, what it cost, and what that means."""
+    if witness is None:
+        return
+    exact = asked.mechanism.certificate().exact_epsilon
+    console.print(f"One of them holds {dict(witness.record)}. What left their device:")
+    report = (witness.outcome.report or b"").hex()
+    console.print(f"  id {report}  payload {witness.payload.hex()}", markup=False)
+    console.print(
+        f"Whatever they hold, that is at most e^{exact:.12f} times likelier than for anybody else. Their ledger:"
+    )
+    for entry in witness.ledger:
+        console.print(f"  {entry.day}  {entry.series}, round {entry.round}: {entry.mechanism}, epsilon {_up(entry)}")
+    for line in witness.spent:
+        console.print(f"  {line}")
+    console.print()
+
+
+def _up(entry: Entry) -> str:
+    """Six places of the price, rounded up."""
+    return decimal_text(Fraction(math.ceil(entry.epsilon * 10**6), 10**6))
+
+
+def _summary(crowd: Crowd, status: dict[str, Any], people: int, epsilon: str, seconds: float) -> str:
+    rounds = ", ".join(f"round {one['round']} ({one['mechanism']}) {one['reports']:,}" for one in status["rounds"])
+    refused = "".join(f"; {count} {code}" for code, count in crowd.refused.items())
+    return (
+        f"{people:,} people at epsilon {epsilon}, reports by single uploads: {rounds}{refused}. {seconds:.1f} s. "
+        "Truth is that of the people who answered round 2; ✓ the interval holds it."
+    )
+
+
+def _fresh(out: Path) -> Path:
+    """A place for the database of this run; that of an earlier run is removed."""
+    database = out / "collector.db"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for part in ("", "-wal", "-shm"):
+            database.with_name(database.name + part).unlink(missing_ok=True)
+    except OSError as reason:
+        raise KeyveilError("output/file", f"{out} cannot be written: {reason}.") from reason
+    return database
 
 
 def _snackers(people: int, seed: int) -> Population:
@@ -78,7 +180,16 @@ def _snackers(people: int, seed: int) -> Population:
 
     shares, ratings = zip(*SNACKS.values(), strict=True)
     on_scale = independent(people, shares, [(rating - 3) / 2 for rating in ratings], seed, names=list(SNACKS))
-    return Population(on_scale.names, on_scale.offsets, on_scale.keys, on_scale.values * 2 + 3)
+    values = np.round(on_scale.values * 2 + 3, 2)
+    return Population(on_scale.names, on_scale.offsets, on_scale.keys, values)
+
+
+def those(population: Population, chosen: NDArray[np.int64]) -> Population:
+    """Some of the people, in order."""
+    starts, sizes = population.offsets[chosen], population.sizes[chosen]
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    places = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
+    return Population(population.names, offsets, population.keys[places], population.values[places])
 
 
 def _table(estimates: Estimates) -> Table:
@@ -97,7 +208,6 @@ def _table(estimates: Estimates) -> Table:
 
 
 def _write(estimates: Estimates, out: Path) -> list[Path]:
-    out.mkdir(parents=True, exist_ok=True)
     picture, page = out / "estimates.png", out / "report.html"
     estimates.plot().savefig(picture, dpi=150, bbox_inches="tight")
     page.write_text(whole_page(estimates, "Keyveil demo: truth against estimates"), encoding="utf-8")

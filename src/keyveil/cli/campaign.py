@@ -1,0 +1,335 @@
+"""``keyveil campaign …``: write, check, open, watch and close collections, and read what they say."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+
+from keyveil.campaign.documents import Campaign, problems
+from keyveil.cli.connection import Collector, Database, Server, TokenFile, address, reach
+from keyveil.cli.drafts import drafted, fetch_beside, parted, read_json, write_json
+from keyveil.cli.estimate import table as estimates_table
+from keyveil.cli.estimate import write_page
+from keyveil.cli.exports import estimates_of, export_reports, export_tally, write_csv, write_tokens
+from keyveil.cli.forecast import MOST_INVENTED, USUAL_PEOPLE, Forecast, Warning, enough_people, forecast, warnings
+from keyveil.cli.loading import Plot, progress_bar, save, say, screen
+from keyveil.cli.options import Json, MaxPairs, Settings, settings
+from keyveil.core.clock import system_clock, today
+from keyveil.core.errors import KeyveilError
+
+app = typer.Typer(
+    name="campaign", help="Write, check, run and read collections.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign's name.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A campaign document (.json).")]
+KeysFile = Annotated[Path | None, typer.Option(metavar="FILE", help="The list of keys that lies beside the document.")]
+Round = Annotated[int | None, typer.Option("--round", min=1, help="One round; otherwise all of them together.")]
+
+
+@app.command()
+def create(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A campaign document (.json).")] = None,
+    name: Annotated[str | None, typer.Option(help="Without FILE: the campaign's name, such as snack-survey.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="What it is for; people read this before they agree.")] = None,
+    keys: Annotated[
+        str | None, typer.Option(help="What is asked about: a,b,c, or @FILE with a name in each line, or how many.")
+    ] = None,
+    low: Annotated[str | None, typer.Option(help="The least value; -1 unless given.")] = None,
+    high: Annotated[str | None, typer.Option(help="The largest value; 1 unless given.")] = None,
+    mechanism: Annotated[str, typer.Option(help="A mechanism or protocol by name.")] = "ssr",
+    epsilon: Annotated[str, typer.Option(help="What everybody spends at most, an exact decimal.")] = "1",
+    max_pairs: MaxPairs = None,
+    set: Settings = None,
+    enough: Annotated[int | None, typer.Option(help="The round closes at so many reports.")] = None,
+    opens: Annotated[str | None, typer.Option(help="The first day, such as 2026-11-20.")] = None,
+    closes: Annotated[str | None, typer.Option(help="The last day.")] = None,
+    min_reports: Annotated[int | None, typer.Option(help="Nothing is shown below so many reports.")] = None,
+    enrolment: Annotated[str | None, typer.Option(help="none or token.")] = None,
+    contact: Annotated[str | None, typer.Option(help="Whom people can ask.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the document.")] = None,
+    keys_file: KeysFile = None,
+    server: Server = None,
+    database: Database = None,
+    token_file: TokenFile = None,
+    json: Json = False,
+) -> int:
+    """Give a collector a new campaign, as a draft; from a file, or from options, which can also only write the file."""
+    if file is not None:
+        if name is not None or keys is not None:
+            raise KeyveilError("campaign/create", "Give a file or options that describe the campaign, not both.")
+        document = read_json(file)
+    else:
+        document = drafted(
+            name=name or "",
+            purpose=purpose or "",
+            keys=keys,
+            low=low,
+            high=high,
+            mechanism=mechanism,
+            epsilon=epsilon,
+            options=settings(set, max_pairs),
+            enough=enough,
+            opens=opens,
+            closes=closes,
+            min_reports=min_reports,
+            enrolment=enrolment,
+            contact=contact,
+        )
+    if out is not None:
+        write_json(out, document)
+        say(f"Written: {out}")
+        if server is None and database is None:
+            _print(json, document)
+            return 0
+    slim, beside = parted(document)
+    with reach(server, database, token_file, create=True) as collector:
+        _keep_dictionary(collector, slim, beside, file, keys_file)
+        view = collector.ask("POST", "/v1/campaigns", slim)
+    _tell(view, json)
+    return 0
+
+
+@app.command()
+def check(
+    file: File,
+    people: Annotated[
+        int | None, typer.Option(min=1, help="How many will report; otherwise as many as enough.")
+    ] = None,
+    keys_file: KeysFile = None,
+    json: Json = False,
+) -> int:
+    """Say everything that is wrong with a document, and what errors to expect if nothing is; status 2 if it is."""
+    slim, beside = parted(read_json(file))
+    fetch = fetch_beside(file, keys_file, beside)
+    wrong = problems(slim, fetch)
+    if wrong:
+        _print(json, {"problems": [{"code": one.code, "sentence": one.sentence} for one in wrong]})
+        for one in wrong:
+            say(f"keyveil: {one.sentence} [{one.code}]")
+        return 2
+    campaign = Campaign.from_document(slim, fetch)
+    with progress_bar(min(people or enough_people(campaign) or USUAL_PEOPLE, MOST_INVENTED)) as (bar, task):
+        bar.update(task, description="Inventing people")
+        found = forecast(campaign, people, lambda n: bar.advance(task, n))
+    unwise = warnings(campaign, today(system_clock), found)
+    document = {
+        "name": campaign.name,
+        "hash": campaign.hash,
+        "problems": [],
+        "warnings": [{"code": one.code, "sentence": one.sentence} for one in unwise],
+        "forecast": found.document(),
+    }
+    if not _print(json, document):
+        _show_forecast(campaign, found, unwise)
+    return 0
+
+
+@app.command("open")
+def open_(
+    name: Name, server: Server = None, database: Database = None, token_file: TokenFile = None, json: Json = False
+) -> int:
+    """Let the first round of a draft begin, at once or on its day."""
+    return _act("open", name, server, database, token_file, json)
+
+
+@app.command()
+def close(
+    name: Name, server: Server = None, database: Database = None, token_file: TokenFile = None, json: Json = False
+) -> int:
+    """Close the present round now; the next one, if there is one, follows."""
+    return _act("close", name, server, database, token_file, json)
+
+
+@app.command()
+def stop(
+    name: Name, server: Server = None, database: Database = None, token_file: TokenFile = None, json: Json = False
+) -> int:
+    """Close the present round and ask no further ones."""
+    return _act("stop", name, server, database, token_file, json)
+
+
+@app.command("list")
+def list_(server: Server = None, database: Database = None, token_file: TokenFile = None, json: Json = False) -> int:
+    """All campaigns and their states."""
+    with reach(server, database, token_file) as collector:
+        found = collector.ask("GET", "/v1/campaigns")
+    if not _print(json, found):
+        rows = _table("Campaigns", "name", "state", "rounds", "reports", "hash")
+        for one in found["campaigns"]:
+            rows.add_row(one["name"], one["state"], str(one["rounds"]), f"{one['reports']:,}", one["hash"][:12])
+        screen().print(rows)
+    return 0
+
+
+@app.command()
+def status(
+    name: Name, server: Server = None, database: Database = None, token_file: TokenFile = None, json: Json = False
+) -> int:
+    """States, and how many reports came, were counted, came twice or were refused."""
+    with reach(server, database, token_file) as collector:
+        found = collector.ask("GET", address(name, "status"))
+    if not _print(json, found):
+        rows = _table(f"{name} is {found['state']}", "round", "mechanism", "state", "reports", "counted")
+        for one in found["rounds"]:
+            rows.add_row(str(one["round"]), one["mechanism"], one["state"], f"{one['reports']:,}", f"{one['folded']:,}")
+        screen().print(rows)
+        refused = ", ".join(f"{count:,} {code}" for code, count in sorted(found["refused"].items())) or "none"
+        screen().print(f"Duplicates: {found['duplicates']:,}. Refused: {refused}.", markup=False, highlight=False)
+    return 0
+
+
+@app.command()
+def estimates(
+    name: Name,
+    round: Round = None,
+    postprocess: Annotated[str | None, typer.Option(help="A method such as norm-sub, base-cut or bayes.")] = None,
+    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all keys as CSV.")] = None,
+    plot: Plot = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html).")] = None,
+    server: Server = None,
+    database: Database = None,
+    token_file: TokenFile = None,
+    json: Json = False,
+) -> int:
+    """What the reports say so far: frequencies and means with intervals."""
+    wanted = {"round": round, "postprocess": postprocess, "confidence": confidence}
+    with reach(server, database, token_file) as collector:
+        found = collector.ask("GET", address(name, "estimates"), None, **wanted)
+        known = estimates_of(found, collector.campaign(name)[0].schema)
+    if csv is not None:
+        write_csv(csv, known)
+        say(f"Written: {csv}")
+    if plot is not None:
+        save(known.plot(top=top), plot)
+    if report is not None:
+        write_page(known, report)
+    if not _print(json, found):
+        screen().print(estimates_table(known, top))
+    return 0
+
+
+@app.command()
+def export(
+    name: Name,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where it is written.")],
+    tally: Annotated[bool, typer.Option("--tally", help="The counts, for keyveil estimate, not the reports.")] = False,
+    round: Round = None,
+    server: Server = None,
+    database: Database = None,
+    token_file: TokenFile = None,
+    json: Json = False,
+) -> int:
+    """Write the reports of a round as Parquet (for keyveil tally), or its tally; the last round unless one is named."""
+    with reach(server, database, token_file) as collector:
+        work = export_tally if tally else export_reports
+        document = work(collector, name, round, out)
+    for path in document["written"]:
+        say(f"Written: {path}")
+    if not _print(json, document):
+        screen().print(f"{document['reports']:,} reports of round {document['round']}.", highlight=False)
+    return 0
+
+
+@app.command()
+def enrol(
+    name: Name,
+    count: Annotated[int, typer.Option("--count", min=1, max=1_000_000, help="How many tokens.")] = 1,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write them there, one in each line.")] = None,
+    server: Server = None,
+    database: Database = None,
+    token_file: TokenFile = None,
+    json: Json = False,
+) -> int:
+    """Make enrolment tokens, one for each device; they are shown now and never again."""
+    tokens: list[str] = []
+    with reach(server, database, token_file) as collector:
+        while len(tokens) < count:
+            some = min(count - len(tokens), 10_000)
+            tokens += collector.ask("POST", address(name, "enrolments"), {"count": some})["tokens"]
+    if out is not None:
+        write_tokens(out, tokens)
+        say(f"Written: {out}")
+        _print(json, {"count": len(tokens), "written": [str(out)]})
+    elif not _print(json, {"tokens": tokens}):
+        print("\n".join(tokens))
+    return 0
+
+
+# -- inside ---------------------------------------------------------------------------------------------------------
+
+
+def _act(action: str, name: str, server: str | None, database: str | None, token_file: Path | None, json: bool) -> int:
+    with reach(server, database, token_file) as collector:
+        view = collector.ask("PATCH", address(name), {"action": action})
+    _tell(view, json)
+    return 0
+
+
+def _keep_dictionary(
+    collector: Collector, document: Any, beside: bytes | None, file: Path | None, keys_file: Path | None
+) -> None:
+    """The list of keys must be there before the campaign that names it."""
+    keys = document["schema"]["keys"] if isinstance(document, dict) and isinstance(document.get("schema"), dict) else 0
+    if beside is None and isinstance(keys, dict) and isinstance(keys.get("sha256"), str) and file is not None:
+        beside = fetch_beside(file, keys_file, None)(keys["sha256"])
+    if beside is not None:
+        collector.fetch("PUT", f"/v1/dictionaries/{hashlib.sha256(beside).hexdigest()}", beside)
+        say(f"A list of {len(msgspec.json.decode(beside)):,} keys lies beside the document.")
+
+
+def _print(json: bool, document: Any) -> bool:
+    """One object on standard output, if that was asked for."""
+    if json:
+        print(msgspec.json.encode(document).decode())
+    return json
+
+
+def _tell(view: dict[str, Any], json: bool) -> None:
+    if _print(json, view):
+        return
+    name, last = view["campaign"]["name"], view["round"]
+    state = f"{name} is {view['state']}" + (f", round {last['number']} is {last['state']}" if last else "")
+    screen().print(f"{state}. Its document has the hash {view['hash']}.", markup=False, highlight=False)
+
+
+def _table(title: str, *columns: str) -> Table:
+    rows = Table(title=title, title_justify="left", pad_edge=False)
+    for column in columns:
+        rows.add_column(column, justify="right" if column in _NUMBERS else "left", no_wrap=True)
+    return rows
+
+
+_NUMBERS = {"round", "rounds", "reports", "counted", "epsilon", "bits", "bytes", "median", "worst"}
+
+
+def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -> None:
+    page = screen()
+    page.print(f"{campaign.name} is in order. Its document has the hash {campaign.hash}.", highlight=False)
+    asked = _table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
+    for one in found.rounds:
+        exact, bits, size = f"{one['exact_epsilon']:.6f}", f"{one['bits']:.4g}", str(one["report_bytes"])
+        asked.add_row(str(one["round"]), one["mechanism"], exact, bits, size, f"{one['reports']:,}")
+    page.print(asked)
+    errors = _table(f"Standard errors, {found.people:,} people", "of", "median", "worst", "keys")
+    for what, spread, known in (
+        ("shares", found.frequency, found.keys),
+        ("means", found.mean, found.means_known),
+    ):
+        cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")
+        errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
+    page.print(errors)
+    page.print(
+        f"On {found.invented:,} invented people: {found.crowd}. Nobody spends more than {found.spent:.6f}.",
+        markup=False,
+        highlight=False,
+    )
+    for remark in unwise:
+        page.print(f"Unwise: {remark.sentence} [{remark.code}]", markup=False, highlight=False)

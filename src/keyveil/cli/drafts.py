@@ -1,0 +1,123 @@
+"""Campaign documents on disk: read, written from options, and their long lists of keys put beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keyveil.campaign.documents import VERSION, Campaign, Fetch, dictionary_of
+from keyveil.core.canonical import decimal, exact
+from keyveil.core.errors import CampaignError, KeyveilError
+
+LONGEST_LIST = 2000  # keys that stay in the document
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file as it is; refused with one sentence if it is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise KeyveilError("input/file", f"There is no file {path}.") from None
+    except (OSError, UnicodeDecodeError, RecursionError) as reason:
+        raise KeyveilError("input/file", f"{path} cannot be read: {reason}.") from reason
+    except json.JSONDecodeError as wrong:
+        raise KeyveilError(
+            "input/json", f"{path} is not JSON: {wrong.msg} in line {wrong.lineno}, column {wrong.colno}."
+        ) from None
+
+
+def write_json(path: Path, document: Any) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as reason:
+        raise KeyveilError("output/file", f"{path} cannot be written: {reason}.") from reason
+
+
+def drafted(
+    *,
+    name: str,
+    purpose: str,
+    keys: str | None,
+    low: str | None,
+    high: str | None,
+    mechanism: str,
+    epsilon: str,
+    options: Mapping[str, str | int],
+    enough: int | None,
+    opens: str | None,
+    closes: str | None,
+    min_reports: int | None,
+    enrolment: str | None,
+    contact: str | None,
+) -> dict[str, Any]:
+    """A campaign document from what was said on the command line; what was not said is left to the defaults."""
+    schema: dict[str, Any] = {"keys": _keys(keys)}
+    schema |= {end: _bound(end, text) for end, text in (("low", low), ("high", high)) if text is not None}
+    window = {"opens": opens, "closes": closes, "enough": enough}
+    settings = {"min_reports": min_reports, "enrolment": enrolment, "contact": contact}
+    document = {
+        "keyveil": VERSION,
+        "name": name,
+        "purpose": purpose,
+        "schema": schema,
+        "protocol": {"name": mechanism, "epsilon": epsilon, **options},
+        "rounds": [{key: one for key, one in window.items() if one is not None}],
+        **{key: one for key, one in settings.items() if one is not None},
+    }
+    slim, beside = parted(document)
+    complete = Campaign.from_document(slim, None if beside is None else lambda _: beside)
+    return {**complete.document(), "schema": complete.schema.document()}
+
+
+def parted(document: Any) -> tuple[Any, bytes | None]:
+    """A document with a long list of keys taken out, and that list as a dictionary."""
+    schema = document.get("schema") if isinstance(document, dict) else None
+    keys = schema.get("keys") if isinstance(schema, dict) else None
+    if not isinstance(schema, dict) or not isinstance(keys, list) or len(keys) <= LONGEST_LIST:
+        return document, None
+    data = dictionary_of(keys)
+    named = {"sha256": hashlib.sha256(data).hexdigest(), "count": len(keys)}
+    return {**document, "schema": {**schema, "keys": named}}, data
+
+
+def fetch_beside(path: Path, given: Path | None, data: bytes | None) -> Fetch:
+    """Finds the dictionary of a document: taken out of it, named, or in ``HASH.json`` beside it."""
+
+    def fetch(name: str) -> bytes:
+        if data is not None and hashlib.sha256(data).hexdigest() == name:
+            return data
+        where = given or path.with_name(f"{name}.json")
+        try:
+            return where.read_bytes()
+        except OSError:
+            raise CampaignError(
+                "campaign/dictionary",
+                f"The list of keys {name[:8]}… is not in {where.name}; say where with --keys-file.",
+            ) from None
+
+    return fetch
+
+
+def _keys(text: str | None) -> list[str] | int:
+    if not text:
+        raise KeyveilError("campaign/keys", "A campaign asks about keys: --keys burger,fries or --keys @names.txt.")
+    if text.startswith("@"):
+        try:
+            lines = Path(text[1:]).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as reason:
+            raise KeyveilError("input/file", f"{text[1:]} cannot be read: {reason}.") from reason
+        return [line.strip() for line in lines if line.strip()]
+    if text.isascii() and text.isdigit():
+        return int(text)
+    return [key.strip() for key in text.split(",") if key.strip()]
+
+
+def _bound(end: str, text: str) -> int | str:
+    try:
+        return decimal(exact(text))
+    except ValueError:
+        raise KeyveilError("schema/range", f"--{end} takes a decimal number, not {text!r}.") from None

@@ -1,0 +1,358 @@
+"""Campaigns from the command line: on a database of this machine, and the same on a collector over HTTP."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.wire import PACKED, Batch, pad
+from keyveil.cli.app import run
+from keyveil.cli.local_collector import running_collector
+from keyveil.collector.desk import Desk
+from keyveil.core.coins import Coins
+from keyveil.core.tally import Tally
+from keyveil.device import HttpTransport
+
+Output = pytest.CaptureFixture[str]
+
+OPTIONS = [
+    "--name", "snack-survey", "--purpose", "Which snacks people buy.", "--keys", "burger,fries,pepsi", "--low", "1",
+    "--high", "5", "--epsilon", "3", "--max-pairs", "2", "--enough", "3000", "--min-reports", "100",
+]  # fmt: skip
+PEOPLE = [{"burger": 4, "fries": 3}, {"burger": 2, "pepsi": 5}, {"fries": 1}, {}]
+
+
+def said(output: Output, *arguments: str) -> Any:
+    """The object that a command prints."""
+    assert run([*arguments, "--json"]) == 0, output.readouterr().err
+    return json.loads(output.readouterr().out)
+
+
+def refused(output: Output, *arguments: str) -> str:
+    """The line with which a command ends that cannot be done."""
+    assert run(list(arguments)) == 2
+    out, err = output.readouterr()
+    assert out == "" and err.startswith("keyveil: ") and err.count("\n") == 1, err
+    return err
+
+
+def batch(view: dict[str, Any], people: int) -> Batch:
+    """So many reports of the open round."""
+    campaign, coins = Campaign.from_document(view["campaign"]), Coins()
+    asked = RoundDocument.from_document(view["round"]["document"], campaign)
+    mechanism, size, varies = asked.mechanism, asked.report_bytes, asked.mechanism.codec.varies
+    made = [mechanism.perturb(PEOPLE[at % len(PEOPLE)], coins) for at in range(people)]
+    payloads = tuple(pad(mechanism.encode(one), size, varies) for one in made)
+    return Batch(asked.number, asked.hash, tuple(one.public for one in made), payloads)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with a campaign that 2 000 people have answered and that is over."""
+    path = tmp_path_factory.mktemp("campaign") / "collector.db"
+    where = ["--database", str(path)]
+    assert run(["campaign", "create", *OPTIONS, *where]) == 0
+    assert run(["campaign", "open", "snack-survey", *where]) == 0
+    desk = Desk(f"sqlite:///{path}")
+    desk.submit("snack-survey", batch(desk.view("snack-survey"), 2000)).result(60)
+    desk.close()
+    assert run(["campaign", "close", "snack-survey", *where]) == 0
+    return str(path)
+
+
+# -- documents ------------------------------------------------------------------------------------------------------
+
+
+def test_options_write_a_complete_document(tmp_path: Path, capsys: Output) -> None:
+    file = tmp_path / "snacks.json"
+    written = said(capsys, "campaign", "create", *OPTIONS, "--closes", "2030-01-31", "--out", str(file))
+
+    assert json.loads(file.read_text()) == written == Campaign.from_document(written).document()
+    assert written["protocol"] == {"name": "ssr", "epsilon": "3", "max_pairs": 2}
+    assert written["rounds"] == [{"closes": "2030-01-31", "enough": 3000}]
+    assert written["schema"] == {"keys": ["burger", "fries", "pepsi"], "low": 1, "high": 5}
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path, capsys: Output) -> None:
+    file = tmp_path / "wrong.json"
+    broken = {
+        "keyveil": 1, "name": "NO", "purpose": "?", "schema": {"keys": ["a"], "low": 3, "high": 1},
+        "protocol": {"name": "ssr", "epsilon": "0"}, "rounds": [], "min_reports": -1, "enrolment": "sms",
+    }  # fmt: skip
+    file.write_text(json.dumps(broken))
+
+    assert run(["campaign", "check", str(file), "--json"]) == 2
+    out, err = capsys.readouterr()
+    codes = [one["code"] for one in json.loads(out)["problems"]]
+    assert {"campaign/name", "campaign/rounds", "campaign/min-reports", "campaign/enrolment", "schema/range"} <= set(
+        codes
+    )
+    assert len(err.splitlines()) == len(codes)
+    assert all(
+        line.startswith("keyveil: ") and code in line for line, code in zip(err.splitlines(), codes, strict=True)
+    )
+
+
+def test_a_document_in_order_comes_with_errors_to_expect(tmp_path: Path, capsys: Output) -> None:
+    file = tmp_path / "snacks.json"
+    assert run(["campaign", "create", *OPTIONS, "--out", str(file)]) == 0
+    few = said(capsys, "campaign", "check", str(file), "--people", "1000")["forecast"]
+    many = said(capsys, "campaign", "check", str(file), "--people", "100000")["forecast"]
+
+    assert few["people"] == 1000 and few["rounds"][0]["mechanism"] == "ssr"
+    assert 2.999 < few["rounds"][0]["exact_epsilon"] <= 3 and few["rounds"][0]["report_bytes"] > 0
+    # A hundred times the people: a tenth of the error. The errors hardly depend on the draw.
+    assert many["frequency_se"]["median"] == pytest.approx(few["frequency_se"]["median"] / 10, rel=0.2)
+    assert run(["campaign", "check", str(file)]) == 0
+    assert "Standard errors, 3,000 people" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--min-reports", "5000", "--enough", "3000"], "unwise/min-reports"),
+        (["--epsilon", "9"], "unwise/epsilon"),
+        (["--closes", "2020-01-01"], "unwise/over"),
+        ([], "unwise/endless"),
+        ([], "unwise/enrolment"),
+        ([], "unwise/contact"),
+        (["--epsilon", "0.01", "--enough", "1000"], "unwise/noise"),
+        (["--mechanism", "pilot"], "unwise/rounds"),
+    ],
+)
+def test_what_is_probably_not_meant_is_said(options: list[str], code: str, tmp_path: Path, capsys: Output) -> None:
+    file = str(tmp_path / "c.json")
+    plain = ["--name", "snacks", "--purpose", "Snacks.", "--keys", "a,b,c"]
+    pairs = [] if "pilot" in options else ["--max-pairs", "2"]
+    assert run(["campaign", "create", *plain, *pairs, *options, "--out", file]) == 0
+    capsys.readouterr()
+
+    found = said(capsys, "campaign", "check", file, "--people", "1000")["warnings"]
+    assert code in [one["code"] for one in found]
+
+
+@pytest.mark.parametrize("mechanism", ["grr", "duchi", "kv-sw", "moments", "split", "privkvm"])
+def test_forecasts_are_made_for_all_kinds_of_questions(mechanism: str, tmp_path: Path, capsys: Output) -> None:
+    file = str(tmp_path / "c.json")
+    pairs = ["--max-pairs", "2"] if mechanism in ("kv-sw", "split") else []
+    plain = [
+        "--name",
+        "snacks",
+        "--purpose",
+        "Snacks.",
+        "--keys",
+        "a,b,c,d",
+        "--mechanism",
+        mechanism,
+        "--epsilon",
+        "2",
+    ]
+    assert run(["campaign", "create", *plain, *pairs, "--out", file]) == 0
+    capsys.readouterr()
+
+    found = said(capsys, "campaign", "check", file, "--people", "3000")["forecast"]
+    assert found["keys"] == 4 and found["exact_epsilon"] <= 2
+    assert (found["frequency_se"] is None) == (mechanism == "duchi")
+    assert (found["mean_se"] is None) == (mechanism == "grr")
+
+
+# -- a campaign on a database ---------------------------------------------------------------------------------------
+
+
+def test_a_campaign_goes_its_way(database: str, capsys: Output) -> None:
+    status = said(capsys, "campaign", "status", "snack-survey", "--database", database)
+
+    assert status["state"] == "estimated"
+    assert [(one["reports"], one["folded"], one["state"]) for one in status["rounds"]] == [(2000, 2000, "folded")]
+    (listed,) = said(capsys, "campaign", "list", "--database", database)["campaigns"]
+    assert (listed["name"], listed["reports"]) == ("snack-survey", 2000)
+    for command in (["status", "snack-survey"], ["list"], ["estimates", "snack-survey"]):
+        assert run(["campaign", *command, "--database", database]) == 0
+    shown = capsys.readouterr().out
+    assert "2,000" in shown and "burger" in shown and "95% intervals" in shown
+
+
+def test_estimates_are_shown_written_and_drawn(database: str, tmp_path: Path, capsys: Output) -> None:
+    table, picture, page = tmp_path / "e.csv", tmp_path / "e.png", tmp_path / "e.html"
+    files = ["--csv", str(table), "--plot", str(picture), "--report", str(page)]
+    found = said(capsys, "campaign", "estimates", "snack-survey", "--database", database, *files)
+
+    assert found["mechanism"] == "ssr" and found["reports"] == 2000
+    rows = {row["key"]: row for row in found["estimates"]}
+    assert abs(rows["burger"]["frequency"] - 0.5) <= 7 * rows["burger"]["frequency_se"]  # 10^-11
+    with table.open(newline="") as lines:
+        (first, *_) = csv.DictReader(lines)
+    for name in ("frequency", "mean", "mean_se", "mean_high"):
+        assert float(first[name]) == pytest.approx(rows["burger"][name])
+    assert picture.read_bytes().startswith(b"\x89PNG") and "burger" in page.read_text()
+    clipped = said(
+        capsys, "campaign", "estimates", "snack-survey", "--database", database, "--postprocess", "base-pos"
+    )["estimates"]
+    assert all(row["frequency"] >= 0 for row in clipped)
+
+
+def test_exports_count_to_the_same_tally(database: str, tmp_path: Path, capsys: Output) -> None:
+    file, counts = tmp_path / "reports.parquet", tmp_path / "counts.tally"
+    reports = said(capsys, "campaign", "export", "snack-survey", "--database", database, "--out", str(file))
+    said(capsys, "campaign", "export", "snack-survey", "--database", database, "--tally", "--out", str(counts))
+    assert run(["tally", str(file), "--out", str(tmp_path / "again.tally")]) == 0
+
+    assert (reports["round"], reports["reports"]) == (1, 2000)
+    again = Tally.from_bytes((tmp_path / "again.tally").read_bytes())
+    assert again == Tally.from_bytes(counts.read_bytes()) and again.reports == 2000
+    capsys.readouterr()
+    direct = said(capsys, "campaign", "estimates", "snack-survey", "--database", database)["estimates"]
+    assert said(capsys, "estimate", str(counts))["estimates"] == direct
+
+
+def test_an_earlier_round_can_be_exported_and_counted(tmp_path: Path, capsys: Output) -> None:
+    where = ["--database", str(tmp_path / "c.db")]
+    plain = ["--name", "pilot", "--purpose", "Snacks.", "--keys", "burger,fries,pepsi", "--low", "1", "--high", "5"]
+    assert run(["campaign", "create", *plain, "--mechanism", "pilot", "--set", "share=0.5", *where]) == 0
+    assert run(["campaign", "open", "pilot", *where]) == 0
+    desk = Desk(f"sqlite:///{tmp_path / 'c.db'}")
+    answer = desk.submit("pilot", batch(desk.view("pilot"), 400)).result(60)
+    desk.close()
+    assert run(["campaign", "close", "pilot", *where]) == 0
+    capsys.readouterr()
+    file = tmp_path / "first.parquet"
+    status = said(capsys, "campaign", "status", "pilot", *where)
+    exported = said(capsys, "campaign", "export", "pilot", "--round", "1", "--out", str(file), *where)
+
+    assert [one["state"] for one in status["rounds"]] == ["folded", "open"]
+    assert status["refused"] == {"report/part": 400 - answer.accepted}  # half of the ids belong to the other group
+    assert exported["reports"] == answer.accepted > 0
+    counted = said(capsys, "tally", str(file))
+    assert (counted["mechanism"], counted["round"], counted["reports"]) == ("set-size", 1, answer.accepted)
+
+
+def test_long_lists_of_keys_go_beside_the_document(tmp_path: Path, capsys: Output) -> None:
+    names, file = tmp_path / "names.txt", tmp_path / "apps.json"
+    names.write_text("".join(f"app-{number:05d}\n" for number in range(3000)))
+    plain = ["--name", "apps", "--purpose", "Apps.", "--keys", f"@{names}", "--mechanism", "kvue"]
+    where = ["--database", str(tmp_path / "c.db")]
+
+    assert run(["campaign", "create", *plain, "--out", str(file)]) == 0
+    capsys.readouterr()
+    view = said(capsys, "campaign", "create", str(file), *where)
+    assert view["campaign"]["schema"]["keys"]["count"] == 3000
+    assert said(capsys, "campaign", "open", "apps", *where)["state"] == "open"
+    assert said(capsys, "campaign", "check", str(file), "--people", "500")["hash"] == view["hash"]
+
+
+def test_enrolment_tokens_are_made_once(tmp_path: Path, capsys: Output) -> None:
+    where, file = ["--database", str(tmp_path / "c.db")], tmp_path / "tokens.txt"
+    assert run(["campaign", "create", *OPTIONS, "--enrolment", "token", *where]) == 0
+    capsys.readouterr()
+
+    shown = said(capsys, "campaign", "enrol", "snack-survey", "--count", "3", *where)["tokens"]
+    assert len(set(shown)) == 3
+    assert run(["campaign", "enrol", "snack-survey", "--count", "2", "--out", str(file), *where]) == 0
+    assert len(file.read_text().split()) == 2 and file.stat().st_mode & 0o777 == 0o600
+    capsys.readouterr()
+    assert "output/file" in refused(capsys, "campaign", "enrol", "snack-survey", "--out", str(file), *where)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["list"], "campaign/where"),
+        (["list", "--database", "none.db"], "campaign/database"),
+        (["list", "--database", "none/none.db"], "campaign/database"),
+        (["status", "nobody", "--database", "DB"], "campaign/unknown"),
+        (["status", "no/body", "--database", "DB"], ""),
+        (["open", "snack-survey", "--database", "DB"], "campaign/state"),
+        (["estimates", "snack-survey", "--round", "2", "--database", "DB"], "round/unknown"),
+        (["estimates", "snack-survey", "--confidence", "2", "--database", "DB"], ""),
+        (["enrol", "snack-survey", "--database", "DB"], "enrolment/none"),
+        (["create", "missing.json", "--database", "DB"], "input/file"),
+        (["create", "--name", "x", "--purpose", "y", "--keys", "a", "--max-pairs", "1"], "campaign/where"),
+        (["create", "--name", "x", "--purpose", "y", "--database", "DB"], "campaign/keys"),
+        (["create", "--name", "x", "--keys", "a", "--max-pairs", "1", "--database", "DB"], "campaign/purpose"),
+        (["check", "missing.json"], "input/file"),
+        (["list", "--server", "http://203.0.113.9:1"], "transport/plain"),
+        (["list", "--server", "http://127.0.0.1:9"], "transport/unreachable"),
+        (["list", "--server", "http://127.0.0.1:9", "--token-file", "missing"], "access/file"),
+        (["nonsense"], ""),
+    ],
+    ids=str,
+)
+def test_bad_input_ends_with_one_line(
+    arguments: list[str], code: str, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert code in refused(capsys, "campaign", *(database if one == "DB" else one for one in arguments))
+
+
+def test_nothing_is_shown_about_few(tmp_path: Path, capsys: Output) -> None:
+    where = ["--database", str(tmp_path / "c.db")]
+    assert run(["campaign", "create", *OPTIONS, *where]) == 0
+    assert run(["campaign", "open", "snack-survey", *where]) == 0
+    capsys.readouterr()
+
+    assert "campaign/too-few" in refused(capsys, "campaign", "estimates", "snack-survey", *where)
+    assert said(capsys, "campaign", "stop", "snack-survey", *where)["state"] == "closed"
+
+
+# -- the same over HTTP ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The address of a collector, and a file with its admin token."""
+    folder = tmp_path_factory.mktemp("server")
+    with running_collector(folder / "collector.db", folder / "log") as (address, token):
+        (folder / "token").write_text(token + "\n")
+        yield address, str(folder / "token")
+
+
+def test_a_campaign_on_a_server(server: tuple[str, str], tmp_path: Path, capsys: Output) -> None:
+    address, token_file = server
+    where = ["--server", address, "--token-file", token_file]
+    said(capsys, "campaign", "create", *OPTIONS, *where)
+    view = said(capsys, "campaign", "open", "snack-survey", *where)
+    sent = batch(view, 500)
+    path = "/v1/campaigns/snack-survey/reports"
+    for body in (sent.to_packed(), sent.to_packed()):  # once more changes nothing
+        assert HttpTransport(address).request("POST", path, body, {"Content-Type": PACKED}).status == 200
+    said(capsys, "campaign", "stop", "snack-survey", *where)
+    file = tmp_path / "r.parquet"
+    exported = said(capsys, "campaign", "export", "snack-survey", *where, "--out", str(file))
+
+    assert exported["reports"] == 500
+    status = said(capsys, "campaign", "status", "snack-survey", *where)
+    assert (status["reports"], status["duplicates"]) == (500, 500)
+    assert run(["tally", str(file)]) == 0
+    capsys.readouterr()
+    assert said(capsys, "estimate", str(file.with_suffix(".tally")))["n"] == 500
+
+
+def test_a_server_is_asked_with_the_right_token_only(
+    server: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    address, token_file = server
+    wrong = tmp_path / "wrong"
+    wrong.write_text(hashlib.sha256(b"guess").hexdigest())
+
+    assert "access/needed" in refused(capsys, "campaign", "list", "--server", address)
+    assert "access/unknown" in refused(capsys, "campaign", "list", "--server", address, "--token-file", str(wrong))
+    monkeypatch.setenv("KEYVEIL_TOKEN", Path(token_file).read_text())
+    monkeypatch.setenv("KEYVEIL_SERVER", address)
+    assert "campaigns" in said(capsys, "campaign", "list")
+
+
+def test_a_named_database_goes_before_the_environment(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.setenv("KEYVEIL_SERVER", "http://127.0.0.1:9")
+    file = str(tmp_path / "r.parquet")
+    exported = said(capsys, "campaign", "export", "snack-survey", "--database", database, "--out", file)
+    assert exported["reports"] == 2000

@@ -1,0 +1,119 @@
+"""The whole system as people first meet it: real processes, real devices, real HTTP."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from keyveil.cli.app import run
+from keyveil.cli.demo import SNACKS
+
+Output = pytest.CaptureFixture[str]
+PEOPLE = 1000
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What a run of the demo says, and where it wrote."""
+    out = tmp_path_factory.mktemp("demo") / "out"
+    command = [sys.executable, "-m", "keyveil", "demo", "--people", str(PEOPLE), "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, out
+
+
+def test_it_shows_consent_report_ledger_and_truth(shown: tuple[str, Path]) -> None:
+    text, _ = shown
+    for part in ("epsilon 2 for the whole campaign", "payload", "Their ledger", "estimated share", "round 2 (ssr)"):
+        assert part in text
+    assert all(key in text for key in SNACKS)
+
+
+def test_it_leaves_a_picture_a_page_and_a_database(shown: tuple[str, Path]) -> None:
+    _, out = shown
+    assert (out / "estimates.png").read_bytes().startswith(b"\x89PNG")
+    assert "coffee" in (out / "report.html").read_text()
+    assert (out / "collector.db").stat().st_size > 0
+
+
+def test_nobody_is_lost_and_nobody_counts_twice(shown: tuple[str, Path], capsys: Output) -> None:
+    assert run(["campaign", "status", "snacks", "--database", str(shown[1] / "collector.db"), "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    pilot, main = (one["reports"] for one in status["rounds"])
+    refused = status["refused"]
+
+    assert pilot >= PEOPLE // 25  # then the round closes by itself
+    assert all(one["folded"] == one["reports"] and one["state"] == "folded" for one in status["rounds"])
+    assert refused == {} and status["duplicates"] == 0
+    # Each of those who did not answer the pilot has a seat in the main group with probability 0.8, or in the pilot's:
+    # a normal bound of six standard deviations, so a false alarm happens once in 10^8 runs.
+    waited = PEOPLE - pilot
+    assert abs(main - 0.8 * PEOPLE) <= 6 * math.sqrt(PEOPLE * 0.16) and main <= waited
+
+
+def test_estimates_are_near_what_was_invented(shown: tuple[str, Path], capsys: Output) -> None:
+    assert run(["campaign", "estimates", "snacks", "--database", str(shown[1] / "collector.db"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["estimates"]
+
+    for row in rows:
+        share = SNACKS[row["key"]][0]
+        error = math.hypot(row["frequency_se"], math.sqrt(share * (1 - share) / (0.7 * PEOPLE)))
+        assert abs(row["frequency"] - share) <= 7 * error  # 8 keys: a false alarm happens once in 10^10 runs
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_also_ends_the_collector(kind: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "keyveil", "demo", "--people", "20000", "--out", str(tmp_path / "out")]
+    demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert demo.stdout is not None
+        address = next(line for line in demo.stdout if "A collector runs at" in line).split()[4].rstrip(",")
+        collector = _listener(int(address.rpartition(":")[2]))
+        time.sleep(1.0)  # into the first round
+        demo.send_signal(kind)
+        demo.communicate(timeout=60)
+        assert demo.returncode == 130
+        assert not _alive(collector)
+    finally:
+        demo.kill()
+        demo.wait()
+
+
+def test_a_collector_that_does_not_start_is_one_line(tmp_path: Path, capsys: Output) -> None:
+    out = tmp_path / "out"
+    (out / "collector.db").mkdir(parents=True)  # where the database should be
+    assert run(["demo", "--people", "1000", "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("keyveil: ") and error.count("\n") == 1
+
+
+def _listener(port: int) -> int:
+    """The process that listens on a port of this machine."""
+    inodes = {
+        line.split()[9]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
+    }
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            links = {os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir()}
+        except OSError:
+            continue
+        if links & {f"socket:[{inode}]" for inode in inodes}:
+            return int(process)
+    raise AssertionError(f"nobody listens on {port}")
+
+
+def _alive(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
