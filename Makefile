@@ -39,7 +39,7 @@ ifeq ($(strip $(SERVER)),)
 	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends postgresql >/dev/null
 endif
 
-demo: install  ## simulate a small collection and show the truth against the estimates
+demo: install  ## the whole system on this machine: a collector, ten thousand devices, truth against estimates
 	$(BIN)/keyveil demo
 
 test: install system  ## every test, in sizes that fit two cores
@@ -55,8 +55,9 @@ format: install  ## let ruff put code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install system  ## speed against plain NumPy
+bench: install system  ## speed against plain NumPy, and of the collector against one commit per report
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.service
 
 soak: install system  ## the full sizes of the specification; results go to docs/soak.md
 	$(BIN)/python -m pytest tests -m soak --soak-results=docs/soak.md

@@ -24,7 +24,7 @@ from keyveil.campaign.wire import JSON, PACKED, Batch, from_json, from_packed
 from keyveil.collector.access import bearer_token
 from keyveil.collector.metrics import Metrics
 from keyveil.collector.problems import Refusal
-from keyveil.core.errors import CampaignError, KeyveilError, ReportError
+from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 
 if TYPE_CHECKING:
     from keyveil.collector.desk import Desk
@@ -43,7 +43,12 @@ async def upload(request: Request) -> Response:
         raise no_such_campaign(name)
     begin = time.perf_counter()
     try:
-        batch = _decoder(request)(await request.body())
+        body = await request.body()
+        desk.writer.refuse_when_full()  # before any work goes into it: under overload a refusal must be cheap
+        batch = _decoder(request)(body)
+    except StorageError as refused:
+        metrics.refused(None, refused.code)
+        raise
     except (KeyveilError, Refusal) as refused:
         await _count(desk, metrics, name, refused.code)
         raise
@@ -104,12 +109,12 @@ class Bounded:
                     size += piece
                     self._held += piece
                     whole = not message.get("more_body", False)
-                    if max(size, declared) > most:
-                        raise await _too_large(receive, most, whole)
+                    refused = self._refusal(max(size, declared), most)
+                    if refused is not None:
+                        whole = whole or await _drained(receive, _DRAINED * most)
+                        raise Refusal(*refused, {} if whole else _CLOSE)
             except TimeoutError:
                 raise Refusal("request/slow", "The body did not arrive in time.", _CLOSE) from None
-            if self._held > self._together:
-                raise Refusal("queue/full", "The collector is busy; send the same again a little later.", _CLOSE)
             return message
 
         try:
@@ -117,19 +122,28 @@ class Bounded:
         finally:
             self._held -= size
 
+    def _refusal(self, size: int, most: int) -> tuple[str, str] | None:
+        """Code and sentence, if a body of which we know so much cannot be taken."""
+        if size > most:
+            return "request/too-large", f"A body has at most {most} bytes here."
+        if self._held > self._together:
+            return "queue/full", "The collector is busy; send the same again a little later."
+        return None
+
 
 _CLOSE = {"Connection": "close"}  # there may be more of the body on its way
-_DRAINED = 4  # times the limit: what is read of a body that is too long, and thrown away
+_DRAINED = 4  # times the limit: what is read of a body that is refused, and thrown away
 
 
-async def _too_large(receive: Receive, most: int, whole: bool) -> Refusal:
-    """The refusal of a body, once its sender is ready to read it: many look for an answer only when all is sent."""
+async def _drained(receive: Receive, most: int) -> bool:
+    """Let the sender of a refused body finish, within reason: many look for an answer only when all is sent."""
     drained = 0
-    while not whole and drained < _DRAINED * most:
+    while drained < most:
         message = await receive()
         drained += len(message.get("body", b""))
-        whole = not message.get("more_body", False)
-    return Refusal("request/too-large", f"A body has at most {most} bytes here.", {} if whole else _CLOSE)
+        if not message.get("more_body", False):
+            return True
+    return False
 
 
 def _declared(scope: Scope) -> int:

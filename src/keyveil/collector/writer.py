@@ -86,12 +86,16 @@ class Writer:
     def alive(self) -> bool:
         return self._thread.is_alive() and not self._closing
 
+    def refuse_when_full(self, size: int = 1) -> None:
+        """Refuse what would have to wait too long; an empty queue takes anything."""
+        if self._waiting and self._waiting + size > self._most:
+            raise StorageError("queue/full", "The collector is busy; send the same reports again a little later.")
+
     def submit(self, upload: Upload) -> Future[Answer]:
         size = max(1, len(upload.reports))
         with self._changed:
             self._refuse_closed()
-            if self._waiting and self._waiting + size > self._most:
-                raise StorageError("queue/full", "The collector is busy; send the same reports again a little later.")
+            self.refuse_when_full(size)
             self._waiting += size
             self._queue.append(upload)
             self._changed.notify()
