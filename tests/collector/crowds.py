@@ -17,11 +17,12 @@ import numpy as np
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.transport import Answer
 from keyveil.campaign.wire import PACKED, Batch, pad
 from keyveil.core.coins import Coins
 from keyveil.core.errors import TransportError
 from keyveil.core.tally import Tally
-from keyveil.device.transport import Answer, HttpTransport
+from keyveil.device.transport import HttpTransport
 from keyveil.lab.datasets import independent
 from keyveil.mechanisms.base import Mechanism
 from tests.collector.campaigns import snacks

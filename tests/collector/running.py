@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.transport import Answer, Transport
 from keyveil.campaign.wire import JSON
 from keyveil.collector.app import make_app
 from keyveil.collector.desk import Desk, Limits
 from keyveil.collector.inprocess import AppTransport
 from keyveil.collector.settings import Settings
-from keyveil.device.transport import Answer, Transport
 from tests.collector.campaigns import batch_of, started
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from keyveil.campaign.wire import Batch
 from tests.collector.crowds import Cluster, Killer, cluster, direct, reports, send_all, survey
 from tests.postgres import PostgreSQL
 
@@ -25,7 +26,7 @@ def killed_under_load(one: Cluster, times: int) -> int:
     document = one.open(survey())
     killer = Killer(one, times)
     killer.start()
-    sent = []
+    sent: list[Batch] = []
     while not killer.done:
         batches = reports(document, 2000, 20, seed=len(sent))
         told = send_all(one, "snacks", batches)

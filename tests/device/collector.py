@@ -12,9 +12,9 @@ import msgspec
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.transport import NO_HEADERS, Answer
 from keyveil.campaign.wire import JSON, Batch, from_json, from_packed
 from keyveil.core.errors import TransportError
-from keyveil.device.transport import NO_HEADERS, Answer
 from keyveil.protocols.base import Round
 
 SNACKS: dict[str, Any] = {

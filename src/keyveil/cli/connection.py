@@ -15,8 +15,9 @@ import msgspec
 import typer
 
 from keyveil.campaign.documents import Campaign
+from keyveil.campaign.transport import Transport
 from keyveil.core.errors import AccessError, KeyveilError, MissingExtra
-from keyveil.device.transport import HttpTransport, Transport
+from keyveil.device.transport import HttpTransport
 
 if TYPE_CHECKING:
     from keyveil.collector.desk import Desk

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from keyveil.campaign.transport import NO_HEADERS
 from keyveil.core.errors import KeyveilError
 from keyveil.device import Answer, Device, Entry, Explanation, Outcome, Patience, Transport
-from keyveil.device.transport import NO_HEADERS
 
 THREADS = 6  # enough to keep the collector's disk busy while others compute
 Record = Mapping[str, float]

@@ -290,19 +290,23 @@ class Desk:
         """What all rounds so far say together, or one of them; refused below the campaign's least number."""
         if not 0 < confidence < 1:
             raise CampaignError("query/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
+        mechanism: Mechanism | None = None
         if round is not None:
-            estimates = self.finished(name, round).estimates(confidence)
+            finished = self.finished(name, round)
+            mechanism, estimates = finished.round.mechanism, finished.estimates(confidence)
         else:
             with self.database.read() as connection:
                 stored = self._shelf.named(connection, name)
                 history = self._shelf.history(connection, stored, len(stored.rounds))
             _refuse_few(stored.campaign, max((one.tally.reports for one in history), default=0))
             estimates = stored.campaign.protocol.estimate(history, confidence)
+            if len(history) == 1:
+                mechanism = history[0].round.mechanism
         if postprocess is None:
             return estimates
         from keyveil.learn import postprocess as methods
 
-        return methods.estimates(postprocess, estimates)
+        return methods.estimates(postprocess, estimates, mechanism=mechanism)
 
     def finished(self, name: str, round: int | None = None) -> Finished:
         """A round and its tally so far; refused below the campaign's least number. The last one if none is named."""

@@ -6,27 +6,18 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar
 
 from fastapi import FastAPI
 from starlette.types import Message
 
-if TYPE_CHECKING:
-    from keyveil.device.transport import Answer
+from keyveil.campaign.transport import NO_HEADERS, Answer
 
 T = TypeVar("T")
 
 
-class _Answer(NamedTuple):
-    """The same as a device's ``Answer``; rooms that stand side by side share forms, not code."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
 class AppTransport:
-    """A device's ``Transport`` to an app, which runs on an event loop in a thread of its own until ``close``."""
+    """A ``Transport`` to an app, which runs on an event loop in a thread of its own until ``close``."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app, self._loop = app, asyncio.new_event_loop()
@@ -35,8 +26,8 @@ class AppTransport:
         self._lifespan = app.router.lifespan_context(app)
         self._run(self._lifespan.__aenter__())
 
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = {}) -> Answer:
-        return cast("Answer", self._run(self._request(method, path, body, headers)))
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
+        return self._run(self._request(method, path, body, headers))
 
     def close(self) -> None:
         if not self._loop.is_closed():
@@ -56,7 +47,7 @@ class AppTransport:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> _Answer:
+    async def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         place, _, query = path.partition("?")
         named = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         scope = {
@@ -89,4 +80,4 @@ class AppTransport:
         await self._app(scope, receive, send)
         begin = next(message for message in told if message["type"] == "http.response.start")
         names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in begin["headers"]}
-        return _Answer(begin["status"], names, b"".join(message.get("body", b"") for message in told))
+        return Answer(begin["status"], names, b"".join(message.get("body", b"") for message in told))

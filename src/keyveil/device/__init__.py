@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from keyveil.campaign.transport import Answer, Transport
 from keyveil.device.device import Device, Outcome
 from keyveil.device.explain import Explanation
 from keyveil.device.ledger import Caps, Entry
 from keyveil.device.notice import Limits
-from keyveil.device.transport import Answer, HttpTransport, Transport
+from keyveil.device.transport import HttpTransport
 from keyveil.device.upload import Patience
 
 __all__ = [

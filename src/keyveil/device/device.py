@@ -16,6 +16,7 @@ from typing import Any, Self
 import msgspec
 
 from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.transport import Transport
 from keyveil.campaign.wire import pad
 from keyveil.core.clock import Clock, system_clock, today
 from keyveil.core.coins import Coins
@@ -27,7 +28,6 @@ from keyveil.device.ledger import Caps, Entry, Ledger, Line, refuse_beyond
 from keyveil.device.memory import Memory
 from keyveil.device.notice import Limits, Notice, read_notice
 from keyveil.device.outbox import REFUSED, WAITING, WITHDRAWN, Outbox, Parcel
-from keyveil.device.transport import Transport
 from keyveil.device.upload import Courier, Patience, Sleep
 from keyveil.device.vault import Vault
 from keyveil.protocols.base import EVERYONE, parting_word

@@ -16,9 +16,9 @@ import msgspec
 
 from keyveil.campaign.documents import LARGEST, NAME, Campaign, Fetch
 from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.transport import Answer, Transport
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError, PrivacyError, TransportError
-from keyveil.device.transport import Answer, Transport
 from keyveil.mechanisms.keyvalue.base import KeyValue
 
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -1,4 +1,4 @@
-"""How requests reach a collector: a small ``Transport`` protocol, and plain HTTP/1.1 on the standard library.
+"""How requests reach a collector over the network: HTTP/1.1 on the standard library.
 
 Devices, the command line and tests all speak through it, so a test can stand in for the network. Nothing is sent that
 tells who asks: no user agent, no cookies, and redirects are not followed. Answers are read up to a limit and up to a
@@ -14,32 +14,13 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Protocol
 from urllib.parse import urlsplit
 
+from keyveil.campaign.transport import NO_HEADERS, Answer
 from keyveil.core.errors import TransportError
 
 LARGEST_ANSWER = 64 << 20  # bytes; the longest dictionary of keys that anybody should serve
 _PIECE = 1 << 16
-
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What came back; the names of headers are in lower case."""
-
-    status: int
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
-
-
-class Transport(Protocol):
-    """Whatever can carry a request to a collector; raises ``TransportError`` if there is no whole answer."""
-
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer: ...
 
 
 class HttpTransport(threading.local):

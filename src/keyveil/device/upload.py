@@ -14,13 +14,13 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
+from keyveil.campaign.transport import Answer, Transport
 from keyveil.campaign.wire import JSON, PACKED
 from keyveil.core.clock import Clock
 from keyveil.core.coins import Coins
 from keyveil.core.errors import TransportError
 from keyveil.device.notice import problem
 from keyveil.device.outbox import REFUSED, SENT, WAITING, Parcel
-from keyveil.device.transport import Answer, Transport
 
 Sleep = Callable[[float], None]
 _SOON = (408, 425, 429)  # of the 4xx, those that ask for patience
