@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,3 +93,16 @@ def test_a_hierarchy_is_reported_at_one_level() -> None:
 def test_what_makes_no_sense_is_refused(make: object) -> None:
     with pytest.raises(KeyveilError):
         make()  # type: ignore[operator]
+
+
+def test_the_example_of_the_documentation_runs() -> None:
+    """Half of 1,500 people answer about prices; what comes out lies within the range, with an interval."""
+    page = (Path(__file__).parents[2] / "docs" / "protocols-groups.md").read_text(encoding="utf-8")
+    (example,) = (block for block in page.split("```python\n")[1:] if "Coordinates(" in block)
+    names: dict[str, Any] = {}
+    exec(example.split("```")[0], names)
+    price, frequencies = names["price"], names["frequencies"]
+    assert price.low < price.value < price.high
+    assert abs(price.value - 3.25) < 6 * price.se
+    assert abs(frequencies["fries"].value - 2 / 3) < 6 * frequencies["fries"].se
+    assert sum(one.tally.reports for one in names["finished"]) == len(names["people"])

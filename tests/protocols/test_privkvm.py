@@ -19,8 +19,9 @@ from keyveil.mechanisms.keyvalue.privkv import PrivKV
 from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound, broadcast
 from keyveil.privacy.certify import certify, enumerate_worst
 from keyveil.protocols.base import Finished, Protocol, most_spent
+from keyveil.protocols.certificate import announcements
 from keyveil.protocols.privkvm import PrivKVM
-from tests.protocols.hostile import announcements, epsilon, records, worst_loss
+from tests.protocols.hostile import epsilon, records, worst_loss
 
 HALF = Fraction(1, 2)
 FREQUENCIES, MEANS = np.array([0.05, 0.3, 0.8]), np.array([0.9, -0.4, 0.6])

@@ -16,8 +16,9 @@ from keyveil.lab.rounds import run
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
 from keyveil.protocols.base import Finished, most_spent, part_of
+from keyveil.protocols.certificate import announcements
 from keyveil.protocols.privkvm_plus import PrivKVMPlus
-from tests.protocols.hostile import announcements, epsilon, records, worst_loss
+from tests.protocols.hostile import epsilon, records, worst_loss
 from tests.protocols.test_privkvm import FREQUENCIES, MEANS, in_expectation
 
 ENDLESS: dict[str, Any] = {"price": Fraction(0), "floor": Fraction(1, 1000)}

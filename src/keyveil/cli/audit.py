@@ -1,26 +1,36 @@
-"""``keyveil audit``: a lower bound on epsilon from samples alone, also for other people's code."""
+"""``keyveil audit``: a lower bound on epsilon from samples alone, also for other people's code.
+
+Of a protocol every round is attacked on its own, under the broadcast that tells most, and must not spend more than the
+protocol counts for it. What several rounds tell together is the business of ``keyveil certify``.
+"""
 
 from __future__ import annotations
 
 import sys
-from functools import reduce
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial, reduce
 from importlib import import_module
 from inspect import isclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
+from keyveil.cli.rounds import without_data as protocol_without_data
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError, PrivacyError, RecordError
 from keyveil.core.schema import Schema
 from keyveil.privacy.audit import Audit
 from keyveil.privacy.audit import audit as attack
 from keyveil.privacy.subjects import extremes
+from keyveil.protocols import registry as protocols
+from keyveil.protocols.base import Protocol
+from keyveil.protocols.certificate import most_telling
 
 
 def audit(
@@ -43,29 +53,66 @@ def audit(
     if (mechanism is None) == (subject is None):
         raise MechanismError("audit/subject", "Give --mechanism or --subject, one of them.")
     asked, schema = parse_epsilon(epsilon), Schema(keys=keys)
-    target = load(subject) if subject else without_data(str(mechanism), keys, asked, settings(set, max_pairs))
+    options = settings(set, max_pairs)
+    if subject:
+        rounds = [Attacked("", load(subject), asked)]
+    elif mechanism in protocols.names():
+        rounds = _rounds(protocol_without_data(mechanism, keys, asked, options))
+    else:
+        rounds = [Attacked("", without_data(str(mechanism), keys, asked, options), asked)]
     records: list[Any] | None = [_record(text) for text in record] if record else None
-    if records is None and not hasattr(target, "schema"):
+    if records is None and not hasattr(rounds[0].target, "schema"):
         records = extremes(schema, max_pairs)
     console = Console(stderr=True)
     parts = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    found: list[Audit] = []
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Starting", total=1.0)
-        found = attack(
-            target,
-            epsilon=asked,
-            records=records,
-            confidence=confidence,
-            seconds=seconds,
-            progress=lambda stage, share: progress.update(task, description=stage, completed=share),
-        )
+        for one in rounds:
+            task = progress.add_task("Starting", total=1.0)
+            found.append(
+                attack(
+                    one.target,
+                    epsilon=one.epsilon,
+                    records=records,
+                    confidence=1 - (1 - confidence) / len(rounds),  # so that all bounds hold together
+                    seconds=seconds / len(rounds),
+                    progress=partial(_tell, progress, task, one.title),
+                )
+            )
+    whole = found[0] if len(rounds) == 1 else _together(str(mechanism), asked, confidence, found)
     if json:
-        print(msgspec.json.encode(found.document()).decode())
+        documents = [one.document() for one in found]
+        document = whole.document() | ({"rounds": documents} if mechanism in protocols.names() else {})
+        print(msgspec.json.encode(document).decode())
     else:
         page = Console()
-        page.print(_table(found))
-        page.print(_worst(found), markup=False, highlight=False)
-    return 1 if found.violated else 0
+        page.print(_table(found if len(found) == 1 else [whole, *found]))
+        page.print(_worst(whole), markup=False, highlight=False)
+    return 1 if any(one.violated for one in found) else 0
+
+
+class Attacked(NamedTuple):
+    """What is attacked, and the epsilon that it may spend."""
+
+    title: str
+    target: Any
+    epsilon: Fraction
+
+
+def _rounds(protocol: Protocol) -> list[Attacked]:
+    """The rounds of a protocol that differ, each with its own price."""
+    rounds = {most_telling(one): one for one in reversed(protocol.longest())}
+    return [Attacked(f"Round {one.number}: ", target, one.epsilon) for target, one in reversed(rounds.items())]
+
+
+def _together(name: str, asked: Fraction, confidence: float, found: list[Audit]) -> Audit:
+    """Whoever answers the round that tells most loses at least that."""
+    worst = max(found, key=lambda one: one.lower_bound)
+    return replace(worst, mechanism=name, requested_epsilon=asked, confidence=confidence)
+
+
+def _tell(progress: Progress, task: TaskID, title: str, stage: str, share: float) -> None:
+    progress.update(task, description=title + stage, completed=share)
 
 
 def load(where: str) -> Any:
@@ -93,13 +140,14 @@ def _record(text: str) -> Any:
         raise RecordError("audit/record", f"--record takes JSON, and {text!r} is none.") from None
 
 
-def _table(found: Audit) -> Table:
+def _table(audits: list[Audit]) -> Table:
     table = Table(title="Privacy, attacked by sampling", title_justify="left")
     for column in ("subject", "asked", "spends at least", "confidence", "verdict"):
         table.add_column(column, overflow="fold")
-    asked = "" if found.requested_epsilon is None else f"{float(found.requested_epsilon):g}"
-    verdict = "PROMISE BROKEN" if found.violated else "not refuted"
-    table.add_row(found.mechanism, asked, f"{found.lower_bound:.4f}", f"{found.confidence:g}", verdict)
+    for found in audits:
+        asked = "" if found.requested_epsilon is None else f"{float(found.requested_epsilon):g}"
+        verdict = "PROMISE BROKEN" if found.violated else "not refuted"
+        table.add_row(found.mechanism, asked, f"{found.lower_bound:.4f}", f"{found.confidence:g}", verdict)
     return table
 
 

@@ -1,8 +1,8 @@
-"""``keyveil certify``: the exact epsilon of a mechanism."""
+"""``keyveil certify``: the exact epsilon of a mechanism, or of all rounds of a protocol together."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -10,11 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
+from keyveil.cli.rounds import without_data as protocol_without_data
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import EpsilonError, KeyveilError, PrivacyError, SchemaError
 from keyveil.core.schema import GRID
 from keyveil.mechanisms.registry import names
 from keyveil.privacy.certify import Certificate, Pairs
+from keyveil.protocols import registry as protocols
+from keyveil.protocols.certificate import certificate
 
 
 def certify(
@@ -25,12 +28,12 @@ def certify(
     set: Settings = None,
     json: Json = False,
 ) -> int:
-    """Prove the epsilon of a mechanism, from the integers that its sampler runs on; status 1 if it is exceeded."""
+    """Prove the epsilon of a mechanism or protocol, from the integers that its code draws with; status 1 if broken."""
     options, everything = settings(set, max_pairs), mechanism == "all"
     certificates, left_out = [], {}
     for name in names() if everything else (mechanism,):
         try:
-            certificates.append(without_data(name, keys, epsilon, options).certificate())
+            certificates.append(_certificate(name, keys, epsilon, options))
         except KeyveilError as refused:
             if not everything or isinstance(refused, EpsilonError | SchemaError | PrivacyError):
                 raise
@@ -47,6 +50,12 @@ def certify(
         for name, reason in left_out.items():
             console.print(f"{name} is left out: {reason}")
     return 0 if all(certificate.certified for certificate in certificates) else 1
+
+
+def _certificate(name: str, keys: int, epsilon: str, options: dict[str, Any]) -> Certificate:
+    if name not in protocols.names():
+        return without_data(name, keys, epsilon, options).certificate()
+    return certificate(protocol_without_data(name, keys, epsilon, options))
 
 
 def _table(certificates: list[Certificate]) -> Table:

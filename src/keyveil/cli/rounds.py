@@ -1,16 +1,20 @@
-"""What ``keyveil simulate`` does when the name is a protocol: the same, round by round."""
+"""What commands do when the name is a protocol: the same as for a mechanism, round by round."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keyveil.cli.loading import progress_bar, save, say
-from keyveil.core.epsilon import parse_epsilon
+from keyveil.cli.options import USUAL_PAIRS
+from keyveil.core.epsilon import Number, parse_epsilon
+from keyveil.core.schema import Schema
 from keyveil.lab.datasets import Dataset
-from keyveil.lab.rounds import Run, run
+from keyveil.lab.rounds import Run, run, with_public
 from keyveil.lab.rounds_chart import over_rounds
-from keyveil.protocols.base import Round
+from keyveil.protocols.base import Protocol, Round
 from keyveil.protocols.registry import create
 
 
@@ -18,6 +22,8 @@ def run_protocol(
     name: str, dataset: Dataset, epsilon: str, seed: int | None, repeats: int, options: dict[str, Any]
 ) -> Run:
     """The protocol over a data set; every round of the first run is announced on standard error."""
+    sizes = dataset.population.keyed(dataset.schema).sizes
+    options, notes = with_public(name, sizes, dataset.schema.d, options)
     protocol = create(name, dataset.schema, parse_epsilon(epsilon), **options)
     heard = 0
     with progress_bar(dataset.population.n) as (bar, task):
@@ -32,7 +38,16 @@ def run_protocol(
                 bar.reset(task)
             bar.update(task, advance=people, description=f"Round {asked.number}")
 
-        return run(protocol, dataset.population, seed, repeats=repeats, progress=tell)
+        return run(protocol, dataset.population, seed, repeats=repeats, progress=tell, notes=notes)
+
+
+def without_data(name: str, keys: int, epsilon: Number, options: dict[str, Any]) -> Protocol:
+    """A protocol for so many keys; how many pairs people hold is assumed where it must be known, and said."""
+    usual = np.array([min(USUAL_PAIRS, keys)])
+    filled, notes = with_public(name, usual, keys, options)
+    for _ in notes:
+        say(f"keyveil: {name} is taken for people with {usual[0]} pairs; say otherwise with --max-pairs.")
+    return create(name, Schema(keys=keys), epsilon, **filled)
 
 
 def save_rounds(result: Run, path: Path) -> None:

@@ -26,10 +26,10 @@ from keyveil.core.tally import Tally
 from keyveil.core.truth import Truth
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.metrics import Metrics, metrics
-from keyveil.lab.simulate import summary
+from keyveil.lab.simulate import summary, with_cap
 from keyveil.mechanisms.base import BLOCK
 from keyveil.protocols.base import EVERYONE, Finished, Protocol, Round, most_spent
-from keyveil.protocols.registry import create
+from keyveil.protocols.registry import create, find
 
 MOST_ROUNDS = 1000  # a protocol that asks on and on is broken
 
@@ -131,9 +131,19 @@ def simulate_protocol(
     **options: Any,
 ) -> Run:
     """``run`` for a name of the registry; ``progress`` hears how many people have answered."""
-    protocol = create(name, schema or population.schema(), epsilon, **options)
+    schema = schema or population.schema()
+    options, notes = with_public(name, population.keyed(schema).sizes, schema.d, options)
+    protocol = create(name, schema, epsilon, **options)
     told: Progress | None = None if progress is None else lambda asked, people: progress(people)
-    return run(protocol, population, seed, confidence=confidence, repeats=repeats, progress=told)
+    return run(protocol, population, seed, confidence=confidence, repeats=repeats, progress=told, notes=notes)
+
+
+def with_public(
+    name: str, sizes: NDArray[np.int64], d: int, options: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The options with the cap that a protocol needs and lacks, taken from set sizes, and what to say about it."""
+    lacking = find(name).needs_cap and options.get("max_pairs") is None
+    return with_cap(sizes, d, options) if lacking else (options, ())
 
 
 def run(
@@ -144,6 +154,7 @@ def run(
     confidence: float = 0.95,
     repeats: int = 1,
     progress: Progress | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Run:
     """A protocol from its first round to its last; ``progress`` is called after each block with round and people."""
     if repeats < 1:
@@ -160,7 +171,7 @@ def run(
         ends.append(protocol.estimate(history, confidence).with_truth(truth))
     rounds = [protocol.estimate(first[: count + 1], confidence).with_truth(truth) for count in range(len(first))]
     seconds = time.perf_counter() - begin
-    return Run(protocol, tuple(first), tuple(rounds), truth, summary(ends, truth), seconds, repeats, seed)
+    return Run(protocol, tuple(first), tuple(rounds), truth, summary(ends, truth), seconds, repeats, seed, notes)
 
 
 def ask(

@@ -187,14 +187,19 @@ def with_public(
     """The options with the cap or the law of set sizes that the mechanism needs and lacks, and what to say about it."""
     lacking = {field.name for field in fields(find(name)) if options.get(field.name) is None}
     if "max_pairs" in lacking:
-        cap = min(max(int(np.quantile(sizes, CAP_QUANTILE, method="inverted_cdf")), 1), d)
-        note = f"max_pairs is {cap}, the {CAP_QUANTILE:.0%} quantile of the set sizes; {_IN_PUBLIC}"
-        return {**options, "max_pairs": cap}, (note,)
+        return with_cap(sizes, d, options)
     if "set_sizes" in lacking and options.get("mode") != "direct" and not int(options.get("padding", 0)):
         shares = np.round(np.bincount(sizes) / max(len(sizes), 1), 4)
         law = ",".join(f"{size}:{shares[size]:g}" for size in np.flatnonzero(shares))
         return {**options, "set_sizes": law}, (f"set_sizes is the law of the data, to four decimals; {_IN_PUBLIC}",)
     return options, ()
+
+
+def with_cap(sizes: NDArray[np.int64], d: int, options: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The options with the cap that set sizes suggest, and what to say about it."""
+    cap = min(max(int(np.quantile(sizes, CAP_QUANTILE, method="inverted_cdf")), 1), d)
+    note = f"max_pairs is {cap}, the {CAP_QUANTILE:.0%} quantile of the set sizes; {_IN_PUBLIC}"
+    return {**options, "max_pairs": cap}, (note,)
 
 
 def over_cap(mechanism: Mechanism, people: Population) -> NDArray[np.bool_]:

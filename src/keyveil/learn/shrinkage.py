@@ -27,6 +27,8 @@ MEANS = np.linspace(-1.0, 1.0, 41)
 ROUNDS = 40
 STRONG = 8.0  # standard errors above zero from which a frequency is as good as known
 SMALL = 500  # keys below which a prior is smoothed
+WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # of the kernel that may do so further, in steps of the grid
+FOLDS = 5  # groups of keys, each foretold by the others
 
 
 def bayes(estimates: Estimates) -> Estimates:
@@ -118,9 +120,16 @@ def _fine(values: Floats, errors: Floats, prior: Floats) -> tuple[Floats, Floats
 
 
 def _learnt(likelihood: Floats, places: Ints, size: int, known: NDArray[np.bool_]) -> Floats:
-    """The prior on a grid that makes all estimates together likeliest: EM from a flat start, smoothed for few keys."""
-    prior = np.full(size, 1 / size)
+    """The prior on a grid that makes all estimates together likeliest, drawn out as far as foretells keys best."""
     rows, at = likelihood[known], places[known]
+    prior = _smoothed(_fitted(rows, at, size), _best_width(rows, at, size))
+    # A place where no key was believed to be stays possible: the next collection may hold one there.
+    return 0.999 * prior + 0.001 / size
+
+
+def _fitted(rows: Floats, at: Ints, size: int) -> Floats:
+    """EM from a flat start, smoothed for few keys."""
+    prior = np.full(size, 1 / size)
     for _ in range(ROUNDS):
         weights = rows * prior[at]
         weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
@@ -129,8 +138,36 @@ def _learnt(likelihood: Floats, places: Ints, size: int, known: NDArray[np.bool_
             padded = np.pad(prior, 1, mode="edge")
             prior = (padded[:-2] + 2 * prior + padded[2:]) / 4
             prior /= prior.sum()
-    # A place where no key was believed to be stays possible: the next collection may hold one there.
-    return 0.999 * prior + 0.001 / size
+    return prior
+
+
+def _best_width(rows: Floats, at: Ints, size: int) -> int:
+    """How far to draw out a prior of few keys: far apart, each would make a peak of its own and attract the next one.
+
+    Chosen by what the prior of some keys says about the others.
+    """
+    if not FOLDS <= len(rows) < SMALL:
+        return 0
+    widths = [0, *(width for width in WIDTHS if 4 * width < size)]
+    scores, fold = np.zeros(len(widths)), np.arange(len(rows)) % FOLDS
+    for left_out in range(FOLDS):
+        told, asked = fold != left_out, fold == left_out
+        prior = _fitted(rows[told], at[told], size)
+        for number, width in enumerate(widths):
+            foretold = 0.999 * _smoothed(prior, width) + 0.001 / size
+            scores[number] += np.log(np.maximum((rows[asked] * foretold[at[asked]]).sum(axis=1), 1e-300)).sum()
+    return widths[int(scores.argmax())]
+
+
+def _smoothed(prior: Floats, width: int) -> Floats:
+    """A prior drawn out by a normal kernel, mirrored at both ends."""
+    if not width:
+        return prior
+    reach = min(4 * width, len(prior) - 1)
+    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
+    drawn: Floats = np.convolve(np.pad(prior, reach, mode="symmetric"), weights, "valid")
+    drawn /= drawn.sum()
+    return drawn
 
 
 def _normal(distance: Floats, error: Floats) -> Floats:

@@ -37,6 +37,7 @@ class Adaptive(Protocol):
     steps: int = 1024
 
     name: ClassVar[str] = "adaptive"
+    needs_cap: ClassVar[bool] = True
 
     def validate(self) -> None:
         if self.variant not in THETA:

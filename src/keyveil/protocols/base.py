@@ -7,6 +7,7 @@ goes on from its history, and simulator, collector and tests all drive the same 
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -21,9 +22,11 @@ from keyveil.core.channels import Ratio
 from keyveil.core.epsilon import decimal_text, log_ceiling, parse_epsilon
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
+from keyveil.core.public import public_word
 from keyveil.core.report import Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.siphash import siphash_many
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.budget import across_groups, in_sequence
 
@@ -33,7 +36,7 @@ _PLACES = 10**12  # a share of epsilon is a decimal: what does not end is cut he
 
 @dataclass(frozen=True)
 class Part:
-    """A share of the people: those whose public word lies between two fractions of its range."""
+    """A share of the people: those whose parting word lies between two fractions of its range."""
 
     start: Fraction = Fraction(0)
     stop: Fraction = Fraction(1)
@@ -57,6 +60,24 @@ class Part:
 
 
 EVERYONE = Part()
+
+
+def parting_word(public: bytes, key: bytes) -> int:
+    """The word that parts people, from public bytes and the hash of the document that they take part in.
+
+    Never a mechanism's own word of the same bytes: both read the leading bits, so the people of one part would all be
+    asked about the same few keys.
+    """
+    return public_word(public, _parting_key(key))
+
+
+def parting_words(publics: NDArray[np.uint8], key: bytes) -> NDArray[np.uint64]:
+    """``parting_word`` for many people, ``publics[n, 16]``."""
+    return siphash_many(_parting_key(key), publics)
+
+
+def _parting_key(key: bytes) -> bytes:
+    return hashlib.sha256(key + b"part").digest()[:16]
 
 
 def in_parts(*shares: Fraction) -> tuple[Part, ...]:
@@ -102,6 +123,10 @@ class Protocol(ABC):
     epsilon: Fraction
 
     name: ClassVar[str]
+    announces: ClassVar[bool] = True
+    """Whether what came back changes what is asked next; if not, nobody can announce anything hostile."""
+    needs_cap: ClassVar[bool] = False
+    """Whether somebody must say how many pairs of a person count (``max_pairs``)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
@@ -141,6 +166,14 @@ class Protocol(ABC):
                     f"{decimal_text(most_spent(asked))}, more than {decimal_text(self.epsilon)}.",
                 )
         return following
+
+    def longest(self) -> list[Round]:
+        """The rounds of the course in which most is asked, as they look while nobody has answered."""
+        finished: list[Finished] = []
+        while (asked := self.plan(finished)) is not None:
+            nothing = Tally.empty(asked.mechanism.fingerprint, asked.mechanism.tally_shape)
+            finished.append(Finished(asked, nothing))
+        return [one.round for one in finished]
 
     def check(self, finished: History) -> None:
         """Refuse a history that this protocol could not have: rounds out of order, or of another making."""

@@ -30,6 +30,8 @@ class Facets(Protocol):
     mechanism: str = "ssr"
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    announces: ClassVar[bool] = False
+
     @property
     @abstractmethod
     def sides(self) -> Mapping[str, Schema]:

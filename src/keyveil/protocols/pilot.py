@@ -88,6 +88,20 @@ class Pilot(Protocol):
             mechanism = create("ssr", self.schema, self.epsilon, max_pairs=self.cap(finished))
         return Round(number + 1, mechanism, self.parts[number])
 
+    def longest(self) -> list[Round]:
+        """As if everybody held as many pairs as may count, and all keys were equally rare."""
+        cap, d = self.max_pairs or self.most or 1, self.schema.d
+        asked: list[Mechanism] = [
+            SizeQuestion(self.schema, self.epsilon, self.most or 1)
+            if question == "sizes"
+            else create("ssr", self.schema, self.epsilon, max_pairs=cap)
+            for question in self.questions
+        ]
+        asked.append(self.main_round(cap, SizeLaw((0.0,) * cap + (1.0,)), (1,) * d))
+        return [
+            Round(at + 1, mechanism, part) for at, (mechanism, part) in enumerate(zip(asked, self.parts, strict=True))
+        ]
+
     def main_round(self, cap: int, law: SizeLaw | None, weights: tuple[int, ...] | None) -> Mechanism:
         """What the rest of the people are asked, given what the pilot said."""
         learnt: dict[str, Any] = {}

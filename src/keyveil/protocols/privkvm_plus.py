@@ -61,6 +61,17 @@ class PrivKVMPlus(Iterated):
         asked = PrivKVRound(self.schema, budget, part_of(budget, Fraction(1, 2)), fake)
         return Round(number, asked, cost=cost_of(asked.worst_ratio if finished else asked.ratio))
 
+    def longest(self) -> list[Round]:
+        """As if the means never came to rest."""
+        asked: list[PrivKVRound] = []
+        while len(asked) < self.rounds:
+            budget = self.budget([one.epsilon for one in asked])
+            if asked and budget < self.floor:
+                break
+            asked.append(PrivKVRound(self.schema, budget, part_of(budget, Fraction(1, 2))))
+        costs = [cost_of(one.worst_ratio if number else one.ratio) for number, one in enumerate(asked)]
+        return [Round(at + 1, one, cost=cost) for at, (one, cost) in enumerate(zip(asked, costs, strict=True))]
+
     def budget(self, spent: Sequence[Fraction]) -> Fraction:
         """What the round after these may spend: a share of all that is left."""
         return part_of(self.epsilon - sum(spent, Fraction(0)), 1 / self.decay)

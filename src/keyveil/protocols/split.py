@@ -36,6 +36,8 @@ class Split(Protocol):
     max_pairs: int | None = None
 
     name: ClassVar[str] = "split"
+    announces: ClassVar[bool] = False
+    needs_cap: ClassVar[bool] = True
 
     def validate(self) -> None:
         object.__setattr__(self, "options", _read_options(self.options))

@@ -82,6 +82,15 @@ class TopSelProject(Protocol):
                 return Round(2, self.second(finished[0].estimates(population=True)), rest)
         return None
 
+    def longest(self) -> list[Round]:
+        """As if half of the people held every key, and the second round were a projected one unless told otherwise."""
+        first, rest = in_parts(self.share, 1 - self.share)
+        d = self.schema.d
+        plain = {"cover": self.cover, "direct": self.direct}.get(self.mode)
+        even = Beliefs(np.full(d, 0.5), np.zeros(d), np.zeros(d), np.zeros(d))
+        projected = projections(self.schema, self.epsilon, even, self.rows)[0]
+        return [Round(1, self.pilot(), first), Round(2, plain or projected, rest)]
+
     def second(self, pilot: Estimates) -> Mechanism:
         """The round that promises least error, given what the pilot found."""
         if self.mode == "cover" and self.cover is not None:

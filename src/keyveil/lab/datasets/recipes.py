@@ -239,9 +239,9 @@ _RECIPES: dict[str, Callable[..., Recipe]] = {
     ),
     "gauss-beta": lambda: Recipe(
         10**6,
-        "100 keys, frequencies and means as normal scores",
+        "100 keys, frequencies as normal scores, means as shuffled ones",
         fixed(fitted(normal_scores(100), 0.3000, 0.0401, 0.005, 0.99)),
-        fixed(fitted(normal_scores(100), 0.0207, 0.3080, -0.98, 0.98)),
+        shuffled(fitted(normal_scores(100), 0.0207, 0.3080, -0.98, 0.98)),
         values=beta_values,
     ),
     "plaw-beta": lambda: Recipe(

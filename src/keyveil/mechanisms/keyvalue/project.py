@@ -29,6 +29,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.directions import ranked_row, sum_told
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.keyvalue.base import KeyValue
 from keyveil.mechanisms.responses import Solution, Spread
@@ -38,8 +39,7 @@ MOST_SCALE = 1 << 10
 MOST_RADIUS = 1 << 14  # keeps every inner product below 2^24, where single precision is exact
 REDUCED_KEYS, REDUCED_ROWS = 2, 4
 
-_LANES = 4  # numbers of sixteen bits in a word
-_AT_ONCE = 1 << 23  # numbers of directions held at once
+_AT_ONCE = 1 << 12  # people whose vectors are held at once
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -120,54 +120,48 @@ class Project(KeyValue):
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         keys, values = (np.array([pair[part] for pair in pairs], dtype=np.int32) for part in range(2))
         alone = Records(np.array([0, len(pairs)], dtype=np.int64), keys, values, self.schema.d)
-        order = self.order(alone, np.array([word], dtype=np.uint64))[0]
         hit, rank = self.channel.draw(coins)
-        return int(order[rank if hit else self.channel.marked + rank])
+        place = np.array([rank if hit else self.channel.marked + rank])
+        public = np.array([word], dtype=np.uint64)
+        return int(ranked_row(self.vectors(alone, public), public, self.rows, place)[0])
 
     def respond_many(self, records: Records, words: Words, coins: Coins) -> NDArray[Any]:
         hits, ranks = self.channel.draw_many(records.n, coins)
         places = np.where(hits, ranks, self.channel.marked + ranks)
-        people = max(_AT_ONCE // (self.rows * self.coordinates), 1)
         answers = np.empty(records.n, dtype=np.int64)
-        for start in range(0, records.n, people):
-            stop = min(start + people, records.n)
-            order = self.order(records.slice(start, stop), words[start:stop])
-            answers[start:stop] = np.take_along_axis(order, places[start:stop, None], axis=1)[:, 0]
+        for start in range(0, records.n, _AT_ONCE):
+            some = slice(start, min(start + _AT_ONCE, records.n))
+            vectors = self.vectors(records.slice(some.start, some.stop), words[some])
+            answers[some] = ranked_row(vectors, words[some], self.rows, places[some])
         return answers
 
     @property
     def coordinates(self) -> int:
         return 2 * self.block + 1
 
-    def order(self, records: Records, words: Words) -> Integers:
-        """Everybody's rows, those along the person's vector first; of equal ones the first first."""
-        vectors = self.vectors(records, words).astype(np.float32)  # exact: see MOST_RADIUS
-        every = np.broadcast_to(np.arange(self.rows), (len(words), self.rows))
-        along = np.matmul(directions(words, every, self.coordinates).astype(np.float32), vectors[:, :, None])
-        return np.argsort(-along[:, :, 0], axis=1, kind="stable")
-
-    def vectors(self, records: Records, words: Words) -> Integers:
+    def vectors(self, records: Records, words: Words) -> NDArray[np.int16]:
         """Everybody's centred vector of length ``radius``, over the keys of their block."""
-        d, n, keys = self.schema.d, records.n, self.keys(words)
-        held = np.zeros((n, 2 * d), dtype=np.int64)
+        d, n, block, first = self.schema.d, records.n, self.block, self.first(words)
         owners = np.repeat(np.arange(n), records.sizes)
-        held[owners, records.keys] = GRID
-        held[owners, d + records.keys.astype(np.int64)] = records.values
-        moved = (held - np.array(self.centres)) * np.array(self.scales) // GRID
-        mine = np.take_along_axis(moved, np.concatenate((keys, d + keys), axis=1), axis=1)
+        places = (records.keys - first[owners]) % d
+        asked = places < block
+        owners, places = owners[asked], places[asked]
+        held = np.zeros((n, 2 * block), dtype=np.int64)
+        held[owners, places] = GRID
+        held[owners, block + places] = records.values[asked]
+        keys = (first[:, None] + np.arange(block)) % d
+        both = np.concatenate((keys, d + keys), axis=1)
+        mine = (held - np.array(self.centres)[both]) * np.array(self.scales)[both] // GRID
         norms = _root((mine**2).sum(axis=1))
         longer = norms > self.radius
         cut = mine[longer] * self.radius
         mine[longer] = np.sign(cut) * (np.abs(cut) // norms[longer, None])
         rest = np.maximum(self.radius**2 - (mine**2).sum(axis=1), 0)
-        return np.concatenate((mine, _root(rest)[:, None]), axis=1)
+        return np.concatenate((mine, _root(rest)[:, None]), axis=1).astype(np.int16)  # no longer than MOST_RADIUS
 
-    def keys(self, words: Words) -> Integers:
-        """The keys that every report is about: all, or as many in a row from a public one on."""
-        d, first = self.schema.d, np.zeros(len(words), dtype=np.int64)
-        if self.block < d:
-            first = public_indices(words, d)
-        return (first[:, None] + np.arange(self.block)) % d
+    def first(self, words: Words) -> Integers:
+        """The key from which on every report is about ``block`` keys in a row: all of them, or from a public one on."""
+        return public_indices(words, self.schema.d) if self.block < self.schema.d else np.zeros(len(words), np.int64)
 
     # -- counts -------------------------------------------------------------------------------------------------
 
@@ -177,12 +171,7 @@ class Project(KeyValue):
 
     def fold(self, payloads: NDArray[Any], words: Words) -> NDArray[np.int64]:
         """Per key the reports about it, and the sums of both its coordinates over the directions that were told."""
-        told, keys = directions(words, payloads[:, None], self.coordinates)[:, 0], self.keys(words)
-        counts = np.zeros(self.tally_shape, dtype=np.int64)
-        np.add.at(counts[0], keys, 1)
-        np.add.at(counts[1], keys, told[:, : self.block])
-        np.add.at(counts[2], keys, told[:, self.block : -1])
-        return counts
+        return sum_told(words, payloads, self.first(words), self.block, self.schema.d)
 
     def solve(self, tally: Tally, population: bool) -> Solution:
         asked, *totals = self._own(tally).astype(np.float64)
@@ -212,22 +201,6 @@ class Project(KeyValue):
             confidence=confidence,
             population=population,
         )
-
-
-def directions(words: Words, rows: Integers, coordinates: int) -> NDArray[np.int8]:
-    """Numbers of given rows of everybody's directions, [person, row, coordinate]: how many of 16 bits are set, less 8.
-
-    Twice a number of mean 0 and variance 1. The bits are those of SplitMix64, seeded by the public word.
-    """
-    per_row = -(-coordinates // _LANES)
-    places = rows[:, :, None].astype(np.uint64) * np.uint64(per_row) + np.arange(1, per_row + 1, dtype=np.uint64)
-    bits = np.asarray(words[:, None, None] + places * np.uint64(0x9E3779B97F4A7C15), dtype=np.uint64)
-    bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
-    lanes = bits.astype("<u8", copy=False).view("<u2")[:, :, :coordinates]
-    numbers: NDArray[np.int8] = np.bitwise_count(lanes).astype(np.int8) - np.int8(8)
-    return numbers
 
 
 def gain(channel: TwoLevel) -> float:
