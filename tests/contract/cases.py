@@ -47,6 +47,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("wsr", {"weights": "1,1,1,2,2,3,3,9"}),
     ("ssr", {"bins": 4}),
     ("topsel", {"mode": "direct", "padding": 0}),
+    ("topsel", {"kappa": "0.2"}),
 ]
 IDS = [name + "".join(f"-{value}" for value in options.values()) for name, options in VARIANTS]
 

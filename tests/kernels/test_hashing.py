@@ -46,6 +46,14 @@ def test_support_is_counted_as_by_definition(g: int, d: int, n: int, number: int
     assert np.array_equal(count_support(seeds, symbols, g, d), expected)
 
 
+@pytest.mark.parametrize("run", [hashing._fill_grid.compiled, hashing._fill_grid.twin])
+@pytest.mark.parametrize("g", [3, 1000, 1 << 32])
+def test_a_grid_holds_the_hashes_of_all_values(run: object, g: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "_fill_grid", run)
+    seeds = np.random.default_rng(4).integers(0, 1 << 64, 20, dtype=np.uint64)
+    assert np.array_equal(hashing.hash_grid(seeds, 30, g), hash_many(seeds[:, None], np.arange(30), g))
+
+
 def test_loop_and_twin_count_alike_beyond_a_block() -> None:
     generator = np.random.default_rng(3)
     lows, highs, starts, lengths = generator.integers(0, 1 << 32, (4, 150), dtype=np.uint32)

@@ -4,7 +4,8 @@ With one symbol to a bucket nothing needs mixing, and every symbol is its own bu
 Feistel network on a rectangle rows × columns just large enough: in turns the row moves by a hash of the column and the
 column by a hash of the row, and a symbol that lands outside is sent on until it is inside. So many rounds are made that
 two symbols meet as often as in a random partition, to a millionth. A device finds the bucket of one symbol in a few
-hashes; the collector tables the hashes of a cohort once and looks up all symbols.
+hashes. The collector tables the hashes of a seed once; with many reports for a seed it looks up all symbols, with one
+it walks the network backwards, and finds the few symbols of the bucket that was named.
 
 Privacy never rests on this permutation, only accuracy.
 """
@@ -18,11 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.kernels.backend import kernel
-from keyveil.kernels.hashing import hash_many, hash_one
+from keyveil.kernels.hashing import hash_grid, hash_many, hash_one
+
+Integers = NDArray[np.int64]
+Seeds = NDArray[np.uint64]
 
 _MASK = (1 << 64) - 1
 _STEP, _STIR, _SETTLE = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of splitmix64
-_COHORTS = 256  # tabled at once
+_SEEDS = 64  # tabled at once: their tables stay in the second cache
 
 
 class Partition(NamedTuple):
@@ -48,87 +52,80 @@ class Partition(NamedTuple):
         """Two rounds bring the meeting of two symbols closer to chance by a factor of about the shorter side."""
         return 2 * max(3, math.ceil(20 / math.log2(max(2, min(self.rows, self.columns)))))
 
+    def steps(self, symbols: int) -> int:
+        """What it takes to count one report under a seed of its own: the tables, and the way of each member."""
+        return self.rounds * (self.rows + self.each) if self.each > 1 else 1
 
-def bucket_one(cohort: int, symbol: int, partition: Partition) -> int:
-    """The bucket of a symbol in a cohort's partition, in plain integers for devices."""
-    if partition.each == 1:
-        return symbol
-    rows, columns = partition.rows, partition.columns
-    seeds = [_stirred(cohort * partition.rounds + turn) for turn in range(partition.rounds)]
-    while True:
-        row, column = divmod(symbol, columns)
-        for turn, seed in enumerate(seeds):
-            if turn % 2:
-                column = (column + hash_one(seed, row, columns)) % columns
-            else:
-                row = (row + hash_one(seed, column, rows)) % rows
-        symbol = row * columns + column
-        if symbol < partition.symbols:
-            return symbol // partition.each
+    def bucket(self, seed: int, symbol: int) -> int:
+        """The bucket of a symbol under a 64-bit seed, in plain integers for devices."""
+        if self.each == 1:
+            return symbol
+        rows, columns = self.rows, self.columns
+        seeds = [_stirred(seed + turn) for turn in range(self.rounds)]
+        while True:
+            row, column = divmod(symbol, columns)
+            for turn, own in enumerate(seeds):
+                if turn % 2:
+                    column = (column + hash_one(own, row, columns)) % columns
+                else:
+                    row = (row + hash_one(own, column, rows)) % rows
+            symbol = row * columns + column
+            if symbol < self.symbols:
+                return symbol // self.each
 
+    def bucket_many(self, seeds: Seeds, symbols: Integers) -> Integers:
+        """The same, elementwise."""
+        places, columns = np.array(symbols, dtype=np.int64), self.columns
+        if self.each == 1:
+            return places
+        moving = np.arange(len(places))
+        while len(moving):
+            row, column = np.divmod(places[moving], columns)
+            for turn in range(self.rounds):
+                own = _stirred_many(seeds[moving] + np.uint64(turn))
+                if turn % 2:
+                    column = (column + hash_many(own, row, columns)) % columns
+                else:
+                    row = (row + hash_many(own, column, self.rows)) % self.rows
+            places[moving] = row * columns + column
+            moving = moving[places[moving] >= self.symbols]
+        return places // self.each
 
-def bucket_many(cohorts: NDArray[np.int64], symbols: NDArray[np.int64], partition: Partition) -> NDArray[np.int64]:
-    """The same, elementwise."""
-    places, columns = np.array(symbols, dtype=np.int64), partition.columns
-    if partition.each == 1:
-        return places
-    moving = np.arange(len(places))
-    while len(moving):
-        row, column = np.divmod(places[moving], columns)
-        for turn in range(partition.rounds):
-            seeds = _stirred_many(cohorts[moving] * partition.rounds + turn)
-            if turn % 2:
-                column = (column + hash_many(seeds, row, columns)) % columns
-            else:
-                row = (row + hash_many(seeds, column, partition.rows)) % partition.rows
-        places[moving] = row * columns + column
-        moving = moving[places[moving] >= partition.symbols]
-    return places // partition.each
+    def count_tables(self, seeds: Seeds, counts: Integers, symbols: int) -> Integers:
+        """For each of the first ``symbols`` how many reports named its bucket; ``counts`` are [seed, bucket]."""
+        if self.each == 1:
+            return np.asarray(counts.sum(axis=0)[:symbols], dtype=np.int64)
+        supports = np.zeros(symbols, dtype=np.int64)
+        busy = np.flatnonzero(counts.any(axis=1))
+        for first in range(0, len(busy), _SEEDS):
+            some = busy[first : first + _SEEDS]
+            _add_supports(supports, counts[some], self._shifts(seeds[some]), *self, self.rows)
+        return supports
 
+    def count_answers(self, seeds: Seeds, answers: Integers, symbols: int) -> Integers:
+        """The same for reports that all have seeds of their own."""
+        if self.each == 1:
+            return np.bincount(answers, minlength=self.symbols)[:symbols]
+        supports = np.zeros(self.symbols, dtype=np.int64)
+        for first in range(0, len(seeds), _SEEDS):
+            some = slice(first, first + _SEEDS)
+            _add_members(supports, answers[some], self._shifts(seeds[some]), self.each, self.rows)
+        return supports[:symbols]
 
-def count_buckets(counts: NDArray[np.int64], symbols: int, partition: Partition) -> NDArray[np.int64]:
-    """For each of the first ``symbols`` how many reports named its bucket; ``counts`` are [cohort, bucket]."""
-    if partition.each == 1:
-        return np.asarray(counts.sum(axis=0)[:symbols], dtype=np.int64)
-    supports = np.zeros(symbols, dtype=np.int64)
-    busy = np.flatnonzero(counts.any(axis=1))
-    for first in range(0, len(busy), _COHORTS):
-        cohorts = busy[first : first + _COHORTS]
-        _add_supports(supports, counts[cohorts], _shifts(cohorts, partition), *partition, partition.rows)
-    return supports
-
-
-def count_answers(
-    cohorts: NDArray[np.int64], answers: NDArray[np.int64], symbols: int, partition: Partition
-) -> NDArray[np.int64]:
-    """The same for reports that all have cohorts of their own."""
-    supports = np.zeros(symbols, dtype=np.int64)
-    for first in range(0, len(cohorts), _COHORTS):
-        chunk = cohorts[first : first + _COHORTS]
-        counts = np.zeros((len(chunk), partition.buckets), dtype=np.int64)
-        counts[np.arange(len(chunk)), answers[first : first + _COHORTS]] = 1
-        _add_supports(supports, counts, _shifts(chunk, partition), *partition, partition.rows)
-    return supports
-
-
-def _shifts(cohorts: NDArray[np.int64], partition: Partition) -> NDArray[np.uint32]:
-    """How far each round moves, [cohort, round, row or column]."""
-    rows, columns = partition.rows, partition.columns
-    turns = np.arange(partition.rounds)
-    seeds = _stirred_many(cohorts[:, None] * partition.rounds + turns)[..., None]
-    shifts = np.zeros((len(cohorts), partition.rounds, rows), dtype=np.uint32)  # there are no more columns than rows
-    shifts[:, 0::2, :columns] = hash_many(seeds[:, 0::2], np.arange(columns), rows)
-    shifts[:, 1::2] = hash_many(seeds[:, 1::2], np.arange(rows), columns)
-    return shifts
+    def _shifts(self, seeds: Seeds) -> NDArray[np.uint32]:
+        """How far each round moves, [seed, round, row or column]."""
+        rows, columns = self.rows, self.columns
+        turns = np.arange(self.rounds, dtype=np.uint64)
+        own = _stirred_many(np.add.outer(seeds, turns, dtype=np.uint64))
+        shifts = np.zeros((len(seeds), self.rounds, rows), dtype=np.uint32)  # there are no more columns than rows
+        for first, moved, count in ((0, rows, columns), (1, columns, rows)):
+            some = own[:, first::2]
+            shifts[:, first::2, :count] = hash_grid(some.ravel(), count, moved).reshape(*some.shape, count)
+        return shifts
 
 
 def _add_supports_numpy(
-    supports: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    shifts: NDArray[np.uint32],
-    buckets: int,
-    each: int,
-    rows: int,
+    supports: Integers, counts: Integers, shifts: NDArray[np.uint32], buckets: int, each: int, rows: int
 ) -> None:
     columns = -(-buckets * each // rows)
     for table, moves in zip(counts, shifts, strict=True):
@@ -146,12 +143,7 @@ def _add_supports_numpy(
 
 @kernel(twin=_add_supports_numpy)
 def _add_supports(
-    supports: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    shifts: NDArray[np.uint32],
-    buckets: int,
-    each: int,
-    rows: int,
+    supports: Integers, counts: Integers, shifts: NDArray[np.uint32], buckets: int, each: int, rows: int
 ) -> None:
     symbols = np.uint32(buckets * each)
     tall, wide = np.uint32(rows), np.uint32(-(-buckets * each // rows))
@@ -177,6 +169,46 @@ def _add_supports(
                 row, column = np.uint32(row + np.uint32(1)), np.uint32(0)
 
 
+def _add_members_numpy(supports: Integers, answers: Integers, shifts: NDArray[np.uint32], each: int, rows: int) -> None:
+    columns = -(-len(supports) // rows)
+    for answer, moves in zip(answers, shifts.astype(np.int64), strict=True):
+        moving = np.arange(answer * each, (answer + 1) * each)
+        while len(moving):
+            row, column = np.divmod(moving, columns)
+            for turn in range(len(moves) - 2, -1, -2):
+                column = (column - moves[turn + 1][row]) % columns
+                row = (row - moves[turn][column]) % rows
+            places = row * columns + column
+            supports[places[places < len(supports)]] += 1  # a permutation: each of them once
+            moving = places[places >= len(supports)]
+
+
+@kernel(twin=_add_members_numpy)
+def _add_members(supports: Integers, answers: Integers, shifts: NDArray[np.uint32], each: int, rows: int) -> None:
+    symbols = np.uint32(len(supports))
+    tall, wide = np.uint32(rows), np.uint32(-(-len(supports) // rows))
+    for g in range(len(answers)):
+        moves = shifts[g]
+        start = np.uint32(answers[g] * each)
+        row = np.uint32(start // wide)
+        column = np.uint32(start - row * wide)
+        for _ in range(each):
+            r, c = row, column
+            while True:
+                for turn in range(len(moves) - 2, -1, -2):
+                    c = np.uint32(c - moves[turn + 1, r])
+                    c = min(c, np.uint32(c + wide))  # of what wrapped around, the sum is the smaller one
+                    r = np.uint32(r - moves[turn, c])
+                    r = min(r, np.uint32(r + tall))
+                place = np.uint32(r * wide + c)
+                if place < symbols:
+                    break
+            supports[place] += 1
+            column = np.uint32(column + np.uint32(1))
+            if column == wide:
+                row, column = np.uint32(row + np.uint32(1)), np.uint32(0)
+
+
 def _stirred(number: int) -> int:
     word = (number + 1) * _STEP & _MASK
     word = (word ^ word >> 30) * _STIR & _MASK
@@ -184,8 +216,8 @@ def _stirred(number: int) -> int:
     return word ^ word >> 31
 
 
-def _stirred_many(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-    words = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP)
+def _stirred_many(numbers: Seeds) -> Seeds:
+    words = (numbers + np.uint64(1)) * np.uint64(_STEP)
     words = (words ^ words >> np.uint64(30)) * np.uint64(_STIR)
     words = (words ^ words >> np.uint64(27)) * np.uint64(_SETTLE)
     return words ^ words >> np.uint64(31)

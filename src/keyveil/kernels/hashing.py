@@ -42,6 +42,11 @@ def hash_many(seeds: NDArray[np.uint64], values: NDArray[np.integer], g: int) ->
     return (x.astype(np.uint64) * np.uint64(g) >> np.uint64(32)).astype(np.uint32)
 
 
+def hash_grid(seeds: NDArray[np.uint64], values: int, g: int) -> NDArray[np.uint32]:
+    """The hashes of all values below a bound under every seed, [seed, value]; g may be 2**32, which keeps all bits."""
+    return _fill_grid(*_halves_many(seeds), _prepared(np.arange(values, dtype=np.uint32)), g)
+
+
 def count_support(seeds: NDArray[np.uint64], symbols: NDArray[np.integer], g: int, d: int) -> NDArray[np.int64]:
     """For every value v < d the number of reports i with hash(seed_i, v) == symbol_i."""
     lows, highs = _halves_many(seeds)
@@ -96,6 +101,29 @@ def _mix(prepared: NDArray[np.uint32], lows: NDArray[np.uint32], highs: NDArray[
     x = x ^ highs
     x *= np.uint32(_SECOND)
     return x
+
+
+def _fill_grid_numpy(
+    lows: NDArray[np.uint32], highs: NDArray[np.uint32], values: NDArray[np.uint32], g: int
+) -> NDArray[np.uint32]:
+    hashes = _mix(values, lows[:, None], highs[:, None])
+    return (hashes.astype(np.uint64) * np.uint64(g) >> np.uint64(32)).astype(np.uint32)
+
+
+@kernel(twin=_fill_grid_numpy)
+def _fill_grid(
+    lows: NDArray[np.uint32], highs: NDArray[np.uint32], values: NDArray[np.uint32], g: int
+) -> NDArray[np.uint32]:
+    hashes = np.empty((len(lows), len(values)), dtype=np.uint32)
+    for i in range(len(lows)):
+        low, high = lows[i], highs[i]
+        for v in range(len(values)):
+            x = np.uint32(np.uint32(values[v] ^ low) * np.uint32(_FIRST))
+            x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) * np.uint32(_MIDDLE))
+            x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) ^ high)
+            x = np.uint32(x * np.uint32(_SECOND))
+            hashes[i, v] = np.uint32((np.uint64(x) * np.uint64(g)) >> np.uint64(32))
+    return hashes
 
 
 def _count_cells_numpy(

@@ -253,16 +253,22 @@ def support_counts(own: Fraction, other: Fraction) -> Response:
 
 
 def label_supports(
-    own: Fraction, other: Fraction, own_and_other: Fraction, two_others: Fraction, labels: int = 2
+    own: Fraction,
+    other: Fraction,
+    own_and_other: Fraction,
+    two_others: Fraction,
+    labels: int = 2,
+    opposite: Fraction | None = None,
 ) -> Response:
     """Reports that support (key, label) symbols: a holder of the key holds one of them, the rest are foreign.
 
-    With two labels they are the signs of a value; with more they are cells, and there is no sign to learn from.
+    With two labels they are the signs of a value; with more they are cells, and there is no sign to learn from. The
+    other labels of a held key are supported with probability ``opposite``, as often as any foreign symbol by default.
     """
-    foreign = labels - 1
+    foreign, aside = labels - 1, other if opposite is None else opposite
     pairs = foreign * own_and_other + Fraction(foreign * (foreign - 1), 2) * two_others
-    support = own + foreign * other
-    signed = own - other if labels == 2 else Fraction(0)
+    support = own + foreign * aside
+    signed = own - aside if labels == 2 else Fraction(0)
     holder = Moments(support, support + 2 * pairs, signed, support - 2 * pairs, signed)
     nobody = labels * other
     either = labels * foreign * two_others

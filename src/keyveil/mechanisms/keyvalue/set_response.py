@@ -39,6 +39,14 @@ Integers = NDArray[np.int64]
 Keys = Integers | slice
 
 
+class Signs(NamedTuple):
+    """How often an answer supports the two signs of a key, where they are not like any two symbols."""
+
+    opposite: Fraction  # the other sign of a held key
+    own_and_opposite: Fraction  # both signs of a held key
+    both: Fraction  # both signs of a key that is not held
+
+
 class Odds(NamedTuple):
     """How often an answer supports a symbol or two, from the integers of the channel."""
 
@@ -46,10 +54,14 @@ class Odds(NamedTuple):
     other: Fraction  # a symbol that is not held
     own_and_other: Fraction  # a held one and a foreign one, both
     two_others: Fraction  # two foreign ones, both
+    signs: Signs | None = None  # of one key; nothing if they are symbols like others
 
     def of_key(self, labels: int) -> Response:
         """How the supports of a key, whatever the label, answer to its holders."""
-        return label_supports(*self, labels)
+        if self.signs is None:
+            return label_supports(*self[:4], labels)
+        opposite, own_and_opposite, both = self.signs
+        return label_supports(self.own, self.other, own_and_opposite, both, labels, opposite)
 
     @property
     def of_symbol(self) -> Response:

@@ -1,8 +1,8 @@
 """TopSel: mark exactly H of t public candidates that suit a person's set, and answer a marked one e^ε times as readily.
 
-*Cover*, for sparse sets of any size over any number of keys: the candidates are buckets of a seeded partition of the
-symbols, and those that hold a symbol of the person are marked. *Direct*: the candidates are the three states of one
-seeded key; this is KVUE. Derivation: docs/mechanisms/topsel.md.
+*Cover*, for sparse sets of any size over any number of keys: a public seed puts the symbols into buckets, and those
+that hold a symbol of the person are marked. *Direct*: the candidates are the three states of one seeded key; this is
+KVUE. Derivation: docs/mechanisms/topsel.md.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import levels
-from keyveil.core.public import public_index, public_indices, public_words_covering
+from keyveil.core.public import public_index, public_indices, public_word, public_words_covering
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
 from keyveil.kernels.arcs import Arcs, below_each
-from keyveil.kernels.buckets import Partition, bucket_many, bucket_one, count_answers, count_buckets
-from keyveil.mechanisms.keyvalue.cover import Cover, SizeLaw, best_cover
+from keyveil.kernels.buckets import Partition
+from keyveil.kernels.sign_hash import SignHash
+from keyveil.kernels.siphash import siphash_many
+from keyveil.mechanisms.keyvalue.cover import Cover, Given, Scheme, SizeLaw, best_cover, best_kappa
 from keyveil.mechanisms.keyvalue.set_response import Held, Integers, Keys, Odds, SetResponse, refused
 from keyveil.mechanisms.responses import Solution, Spread
 
 MOST_COHORTS = 1 << 16
-FRESH = 1 << 32  # seeds when every report has its own
 MOST_COUNTS = 1 << 23  # cohorts times buckets: a tally of 64 MB
+MOST_STEPS = 1 << 14  # to count a report under a seed of its own: some twenty microseconds
 SPARSE = 0.02  # mean size per key up to which keys are as good as independent of each other
-REDUCED_BUCKETS, REDUCED_MARKS, REDUCED_COHORTS = 4, 2, 3
+REDUCED_BUCKETS, REDUCED_MARKS, REDUCED_SEEDS = 4, 2, 3
+HASHINGS = ("partition", "hash")
 STEPS = 3  # of the fixed point in ``refine``
 
 
@@ -42,8 +45,10 @@ class TopSel(SetResponse):
     """One of ``buckets``, of which ``marked`` suit the person; sets are covered whole, whatever their size.
 
     ``set_sizes`` is the law of set sizes ("5", or "1:0.2,2:0.8"). ``padding`` fills small sets of dense data up to that
-    many symbols; where nobody holds more, the law need not be given. ``cohorts`` is the number of seeds that reports
-    share; 0 gives each its own, for keys that a large part of the people hold: more precise, but slower to count.
+    many symbols; where nobody holds more, the law need not be given. ``hashing`` is the way into the buckets: a
+    balanced "partition", or a "hash" that puts the two signs of a key into one bucket with probability ``kappa``: more
+    for frequencies, less for values. ``cohorts`` is the number of seeds that reports share; 0 gives each its own, which
+    is more precise where a large part of the people hold one key, and the default unless counting would take long.
     ``refine`` corrects popular keys for the smaller sets of those who lack them; by default where sets are sparse, vary
     in size, and are not padded. What is not given is chosen.
     """
@@ -55,6 +60,8 @@ class TopSel(SetResponse):
     padding: int = 0
     buckets: int | None = None
     marked: int | None = None
+    hashing: str | None = None
+    kappa: Fraction | None = None
     cohorts: int | None = None
     refine: bool | None = None
 
@@ -64,9 +71,9 @@ class TopSel(SetResponse):
         if self.mode not in ("cover", "direct"):
             raise refused(f"topsel has the modes cover and direct, not {self.mode!r}.")
         if self.direct:
-            given = (self.set_sizes, self.padding or None, self.refine or None)
+            given = (self.set_sizes, self.padding or None, self.hashing, self.kappa, self.refine or None)
             sizes = zip((self.buckets, self.marked, self.cohorts), (3, 1, self.schema.d), strict=True)
-            if given != (None, None, None) or any(size not in (None, fixed) for size, fixed in sizes):
+            if any(one is not None for one in given) or any(size not in (None, fixed) for size, fixed in sizes):
                 raise refused("topsel in direct mode has no options: a key is drawn, and its state is told.")
             chosen = {"buckets": 3, "marked": 1, "cohorts": self.schema.d, "refine": False}
         else:
@@ -85,11 +92,17 @@ class TopSel(SetResponse):
             raise refused(f"topsel takes from 2 to {self.symbols + self.padding} buckets, not {self.buckets}.")
         if self.marked is not None and self.marked < 1:
             raise refused(f"topsel marks at least one bucket, not {self.marked}.")
-        cover = best_cover(self.schema.d, self.padding, law, self._gain, self.buckets, self.marked)
-        buckets, alone = cover.partition.buckets, cover.partition.each == 1
-        cohorts = (
-            self.cohorts if self.cohorts is not None else 1 if alone else min(MOST_COHORTS, MOST_COUNTS // buckets)
-        )
+        if self.hashing not in (None, *HASHINGS) or (self.kappa is not None and self.hashing == "partition"):
+            raise refused(f"topsel takes hashing={'|'.join(HASHINGS)}, and kappa with a hash only.")
+        if self.kappa is not None and not 0 <= self.kappa < 1:
+            raise refused(f"topsel takes a kappa from 0 to below 1, not {self.kappa}.")
+        way = Given(self.hashing if self.kappa is None else "hash", self.kappa)
+        cover = best_cover(self.schema.d, self.padding, law, self._gain, self.buckets, self.marked, way)
+        buckets, hashed = cover.scheme.buckets, isinstance(cover.scheme, SignHash)
+        steps, cohorts = cover.scheme.steps(self.symbols), self.cohorts
+        alone = steps == 1  # every symbol has its own bucket, and there is nothing to seed
+        if cohorts is None:
+            cohorts = 1 if alone else 0 if steps <= MOST_STEPS else min(MOST_COHORTS, MOST_COUNTS // buckets)
         if not 0 <= cohorts <= max(1, MOST_COUNTS // buckets) or (alone and not cohorts):
             raise refused(f"topsel takes up to {MOST_COUNTS // buckets} cohorts of {buckets} buckets, not {cohorts}.")
         sparse = len(law.shares) > 1 and not self.padding and law.mean <= SPARSE * self.schema.d
@@ -97,6 +110,8 @@ class TopSel(SetResponse):
             "set_sizes": str(law),
             "buckets": buckets,
             "marked": cover.marked,
+            "hashing": HASHINGS[hashed],
+            "kappa": (way.kappa if way.kappa is not None else best_kappa(buckets)) if hashed else None,
             "cohorts": cohorts,
             "refine": sparse if self.refine is None else self.refine,
         }
@@ -114,8 +129,25 @@ class TopSel(SetResponse):
         return self.cohorts
 
     def cohorts_of(self, words: NDArray[np.uint64]) -> Integers:
-        """Which seed, or which key, every report has."""
-        return public_indices(words, self.groups or FRESH)
+        """Which of the shared seeds, or which key, every report has."""
+        return public_indices(words, self.groups)
+
+    def seed_of(self, word: int) -> int:
+        """The seed of a report: its own word, or a keyed hash of its cohort, which no other collection has."""
+        if not self.groups:
+            return word
+        return public_word(public_index(word, self.groups).to_bytes(16, "little"), self.fingerprint[16:])
+
+    @cached_property
+    def cohort_seeds(self) -> NDArray[np.uint64]:
+        """The seeds of all cohorts."""
+        numbers = np.zeros((self.groups, 2), dtype="<u8")
+        numbers[:, 0] = np.arange(self.groups)
+        return siphash_many(self.fingerprint[16:], numbers.view(np.uint8))
+
+    def seeds_of(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """``seed_of`` for many reports."""
+        return self.cohort_seeds[self.cohorts_of(words)] if self.groups else words
 
     @cached_property
     def channel(self) -> TwoLevel:
@@ -123,9 +155,10 @@ class TopSel(SetResponse):
         return two_level(self.buckets, self.marked, self.epsilon)
 
     @cached_property
-    def partition(self) -> Partition:
-        buckets = self.channel.outputs
-        return Partition(buckets, -(-(self.symbols + self.padding) // buckets))
+    def scheme(self) -> Scheme:
+        """The way into the buckets."""
+        (scheme,) = Given(self.hashing, self.kappa).schemes(self.channel.outputs, self.symbols + self.padding)
+        return scheme
 
     @property
     def _gain(self) -> float:
@@ -133,7 +166,7 @@ class TopSel(SetResponse):
 
     @cached_property
     def cover(self) -> Cover:
-        return Cover(self.partition, self.channel.marked, self.padding, SizeLaw.read(self.set_sizes), self._gain)
+        return Cover(self.scheme, self.channel.marked, self.padding, SizeLaw.read(self.set_sizes), self._gain)
 
     @property
     def ratio(self) -> Ratio:
@@ -149,7 +182,7 @@ class TopSel(SetResponse):
         return Symbol(self.channel.outputs)
 
     def every_word(self) -> list[int]:
-        return public_words_covering(self.groups or REDUCED_COHORTS)
+        return public_words_covering(self.groups or REDUCED_SEEDS)
 
     def reduced(self) -> Self:
         if self.direct:
@@ -162,20 +195,27 @@ class TopSel(SetResponse):
             padding=min(self.padding, REDUCED_MARKS),
             buckets=buckets,
             marked=min(self.channel.marked, REDUCED_MARKS, buckets - 1),
-            cohorts=min(self.groups, REDUCED_COHORTS),
+            cohorts=min(self.groups, REDUCED_SEEDS),
         )
 
     # -- device and bulk ----------------------------------------------------------------------------------------
 
-    def hits(self, held: list[int], cohort: int) -> list[int]:
+    @property
+    def _apart(self) -> int:
+        """From one dummy to the next: those that are hashed must not be two signs of a key."""
+        return 2 if self.hashing == "hash" else 1
+
+    def hits(self, held: list[int], word: int) -> list[int]:
         """The candidates that suit what is held."""
         if self.direct:
-            return [next((1 + symbol % 2 for symbol in held if symbol // 2 == cohort), 0)]
-        dummies = range(self.symbols, self.symbols + self.padding - len(held))
-        return sorted({bucket_one(cohort, symbol, self.partition) for symbol in (*held, *dummies)})
+            asked = public_index(word, self.groups)
+            return [next((1 + symbol % 2 for symbol in held if symbol // 2 == asked), 0)]
+        dummies = (self.symbols + self._apart * number for number in range(self.padding - len(held)))
+        seed, scheme = self.seed_of(word), self.scheme
+        return sorted({scheme.bucket(seed, symbol) for symbol in (*held, *dummies)})
 
     def answer(self, held: list[int], word: int, coins: Coins) -> Payload:
-        marked, hit = self.channel.marked, self.hits(held, public_index(word, self.groups or FRESH))
+        marked, hit = self.channel.marked, self.hits(held, word)
         others = [bucket for bucket in range(self.channel.outputs) if bucket not in hit]
         if len(hit) > marked:
             chosen = [hit[place] for place in coins.subset(marked, len(hit))]
@@ -187,27 +227,27 @@ class TopSel(SetResponse):
     def answer_many(self, held: Held, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         """The same law, without writing anybody's marks down: they are uniform among the hits, or among the rest."""
         outputs, marked = self.channel.outputs, self.channel.marked
-        arcs = self._hits_many(held, self.cohorts_of(words))
+        arcs = self._hits_many(held, words)
         taken = arcs.taken
         told, ranks = self.channel.draw_many(held.n, coins)
         inside = ranks < np.where(told, taken, taken - marked)
         return arcs.cells(inside, below_each(np.where(inside, taken, outputs - taken), coins))
 
-    def _hits_many(self, held: Held, cohorts: Integers) -> Arcs:
+    def _hits_many(self, held: Held, words: NDArray[np.uint64]) -> Arcs:
         """Everybody's hits, as arcs of one bucket."""
         outputs, n = self.channel.outputs, held.n
         if self.direct:
             states = np.zeros(n, dtype=np.int64)
-            mine = np.flatnonzero(held.symbols // 2 == cohorts[held.owners])
+            mine = np.flatnonzero(held.symbols // 2 == self.cohorts_of(words)[held.owners])
             states[held.owners[mine]] = 1 + held.symbols[mine] % 2
             return Arcs.of(states, np.arange(n + 1), outputs, 1)
         missing = np.maximum(self.padding - held.sizes, 0)
         owners = np.concatenate((held.owners, np.repeat(np.arange(n), missing)))
-        dummies = self.symbols + np.arange(missing.sum()) - np.repeat(np.cumsum(missing) - missing, missing)
+        numbers = np.arange(missing.sum()) - np.repeat(np.cumsum(missing) - missing, missing)
         order = np.argsort(owners, kind="stable")
-        symbols = np.concatenate((held.symbols, dummies))[order]
+        symbols = np.concatenate((held.symbols, self.symbols + self._apart * numbers))[order]
         offsets = np.concatenate(([0], np.cumsum(held.sizes + missing)))
-        return Arcs.of(bucket_many(cohorts[owners[order]], symbols, self.partition), offsets, outputs, 1)
+        return Arcs.of(self.scheme.bucket_many(self.seeds_of(words)[owners[order]], symbols), offsets, outputs, 1)
 
     # -- counts -------------------------------------------------------------------------------------------------
 
@@ -217,7 +257,7 @@ class TopSel(SetResponse):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         if not self.groups:
-            return self.by_label(count_answers(self.cohorts_of(words), payloads, self.symbols, self.partition))
+            return self.by_label(self.scheme.count_answers(words, payloads, self.symbols))
         cells = self.cohorts_of(words) * self.channel.outputs + payloads
         return np.bincount(cells, minlength=self.groups * self.channel.outputs).reshape(self.tally_shape)
 
@@ -225,7 +265,9 @@ class TopSel(SetResponse):
         counts = self._own(tally)
         if self.direct:
             return counts[:, 1:].T
-        return self.by_label(count_buckets(counts, self.symbols, self.partition)) if self.groups else counts
+        if not self.groups:
+            return counts
+        return self.by_label(self.scheme.count_tables(self.cohort_seeds, counts, self.symbols))
 
     def asked(self, tally: Tally) -> Integers:
         return self._own(tally).sum(axis=1) if self.direct else super().asked(tally)
@@ -245,13 +287,19 @@ class TopSel(SetResponse):
 
     def _with_cohorts(self, solution: Solution) -> Solution:
         """Adds the variance of shared seeds: symbols that meet in one report of a cohort meet in all of them."""
-        spread, shared = solution.spread, self.cover.shared
+        spread, meeting, sharing = solution.spread, self.cover.meeting, self.cover.sharing
         held = float(solution.frequency.sum())
         dummies = max(self.padding - held, 0.0)  # per person; at worst everybody has the same ones
         squares = solution.frequency**2 - spread.frequency + solution.product**2 - spread.product
-        uneven = float(squares.sum()) / 2 + dummies - (held + dummies) ** 2 / self.partition.symbols
-        common = 2 * max(uneven, 0.0) * shared * (1 - shared) / self.groups
-        wider = Spread(spread.frequency + common, spread.product + common, spread.covariance)
+        uneven = float(squares.sum()) / 2 + dummies
+        if isinstance(self.scheme, Partition):  # in equal buckets, what one symbol meets more another meets less
+            uneven -= (held + dummies) ** 2 / self.scheme.symbols
+        common = 2 * max(uneven, 0.0) * meeting / self.groups
+        wider = Spread(
+            spread.frequency + common / (1 + sharing - 2 * meeting),
+            spread.product + common / (1 - sharing),
+            spread.covariance,
+        )
         return replace(solution, spread=wider)
 
 
