@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import sqlite3
 import subprocess
@@ -189,3 +191,27 @@ def test_a_dump_of_postgresql_restores_to_a_collector(postgres: PostgreSQL, tmp_
     assert restored.submit("snacks", batch).result().duplicates == 30
     assert restored.submit("snacks", batch_of(document, 5)).result().accepted == 5
     restored.close()
+
+
+def test_who_took_part_is_gone_from_the_files_when_a_round_has_closed(tmp_path: Path) -> None:
+    desk = Desk(f"sqlite:///{tmp_path / 'keyveil.db'}")
+    document = started(desk, enrolment="token", retention_days=0)
+    secret = desk._stored("snacks").rounds[0].secret
+    assert secret is not None
+    batches = [batch_of(document, 1) for _ in range(12)]
+    marks = []
+    for token, batch in zip(desk.enrol("snacks", 12), batches, strict=True):
+        desk.submit("snacks", batch, token).result()
+        marks.append(hmac.digest(secret, hashlib.sha256(token.encode()).digest(), "sha256"))
+    assert all(mark in files(tmp_path) for mark in [secret, *marks])  # the search can find them
+    desk.act("snacks", "stop")
+    desk.settle()
+
+    found = files(tmp_path)
+    assert secret not in found
+    assert not any(mark in found for mark in marks)
+    desk.close()
+
+
+def files(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())

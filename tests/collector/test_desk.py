@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from sqlalchemy import func, select
 
 from keyveil.campaign.wire import Batch
-from keyveil.collector import tables
+from keyveil.collector import desk as desk_module
+from keyveil.collector import rounds, tables
 from keyveil.collector.desk import Desk
 from keyveil.collector.folding import count
 from keyveil.collector.writer import Answer
@@ -295,8 +297,6 @@ def test_long_lists_of_keys_lie_beside_the_document(desk: Desk) -> None:
 
 
 def test_the_queue_is_bounded_and_what_does_not_fit_is_refused_whole(open_desk: Callable[..., Desk]) -> None:
-    import threading
-
     from keyveil.collector.desk import Limits
 
     desk = open_desk(limits=Limits(waiting_reports=100))
@@ -317,3 +317,134 @@ def test_the_queue_is_bounded_and_what_does_not_fit_is_refused_whole(open_desk: 
     blocker.join()
     assert kept.result().accepted == 80
     assert desk.submit("snacks", late).result().accepted == 30
+
+
+def test_no_round_is_added_to_a_campaign_that_was_stopped_meanwhile(desk: Desk) -> None:
+    document = started(desk, protocol={"name": "privkvm", "epsilon": "4", "rounds": 3}, rounds=[{"enough": 20}])
+    desk.submit("snacks", batch_of(document, 20)).result()
+    while desk.view("snacks")["round"]["state"] != "folded":
+        desk.tick()
+    with desk.database.read() as connection:
+        before = desk._shelf.named(connection, "snacks")
+    desk.act("snacks", "stop")
+
+    assert rounds.advance(desk.writer, desk._shelf, before, desk.clock().date()) is False  # it still saw "open"
+    desk.settle()
+    assert desk.view("snacks")["round"]["number"] == 1
+    assert desk.view("snacks")["state"] == "estimated"
+
+
+def test_a_round_below_the_least_number_is_left_out_of_what_is_shown(desk: Desk) -> None:
+    protocol = {"name": "split", "epsilon": "1", "groups": "ssr:1,kvue:1", "max_pairs": 2}
+    first = started(desk, protocol=protocol, rounds=[{}], min_reports=30)
+    desk.submit("snacks", batch_of(first, 40)).result()
+    desk.act("snacks", "close")
+    desk.settle()
+    before = desk.estimates("snacks").frequency.values
+    desk.submit("snacks", batch_of(asked(desk), 1)).result()
+    desk.act("snacks", "stop")
+    desk.settle()
+
+    assert (desk.estimates("snacks").frequency.values == before).all()
+
+
+def test_between_two_looks_at_an_open_round_lie_many_reports(desk: Desk) -> None:
+    document = started(desk, min_reports=20)
+    desk.submit("snacks", batch_of(document, 20)).result()
+    desk.settle()
+    before = desk.tally("snacks")[1]
+    for _ in range(19):
+        desk.submit("snacks", batch_of(document, 1)).result()
+        desk.settle()
+    assert desk.tally("snacks")[1] == before
+    desk.submit("snacks", batch_of(document, 1)).result()
+    desk.settle()
+
+    assert desk.tally("snacks")[1].reports == 40
+
+
+def test_a_malformed_report_does_not_use_up_an_enrolment(desk: Desk) -> None:
+    document = started(desk, enrolment="token")
+    (token,) = desk.enrol("snacks", 1)
+    bad = Batch(1, document.hash, (b"x" * 16,), (b"\xff" * document.report_bytes,))
+
+    assert desk.submit("snacks", bad, token).result() == Answer(0, 0, ((b"x" * 16, "report/malformed"),))
+    assert desk.submit("snacks", batch_of(document, 1), token).result() == Answer(1, 0)
+
+
+def test_enrolled_devices_at_two_collectors_do_not_wait_in_a_circle(open_desk: Callable[..., Desk]) -> None:
+    one, other = open_desk(), open_desk()
+    document = started(one, enrolment="token")
+    tokens = one.enrol("snacks", 60)
+    batches = [batch_of(document, 1) for _ in tokens]
+    pairs = list(zip(tokens, batches, strict=True))
+
+    here = [one.submit("snacks", batch, token) for token, batch in pairs]
+    there = [other.submit("snacks", batch, token) for token, batch in reversed(pairs)]
+    answers = [answer.result() for answer in here + there]
+
+    assert sum(answer.accepted for answer in answers) == 60
+    assert sum(answer.duplicates for answer in answers) == 60
+
+
+def test_two_forgeries_at_once_do_not_vouch_for_each_other(desk: Desk) -> None:
+    """The bytes that count are the stored ones, not those that came first in a group."""
+    document = started(desk, protocol={"name": "kvue", "epsilon": "1"})
+    true = Batch(1, document.hash, (b"i" * 16,), (b"\0",))
+    forged = Batch(1, document.hash, true.ids, (b"\1",))
+    desk.submit("snacks", true).result()
+    gate = threading.Event()
+    blocker = threading.Thread(target=lambda: desk.writer.run(lambda connection: gate.wait(10)))
+    blocker.start()
+    waiting = [desk.submit("snacks", batch) for batch in (forged, forged, true)]
+    gate.set()
+    blocker.join()
+
+    told = [answer.result() for answer in waiting]
+    conflict = Answer(0, 0, ((b"i" * 16, "report/conflict"),))
+    assert told == [conflict, conflict, Answer(0, 1)]
+
+
+def test_results_stay_in_reach_when_the_next_campaign_is_drafted_and_opened(desk: Desk) -> None:
+    document = started(desk)
+    desk.submit("snacks", batch_of(document, 20)).result()
+    desk.act("snacks", "stop")
+    desk.settle()
+    first = desk.view("snacks")["hash"]
+    second = desk.create(snacks(purpose="A week later."))
+    assert second["state"] == "draft"
+    assert desk.view("snacks")["hash"] == first
+    assert desk.estimates("snacks").n == 20
+    desk.act("snacks", "open")
+
+    assert desk.view("snacks")["hash"] == second["hash"]
+    assert desk.estimates(first).n == 20
+
+
+def test_the_trouble_of_one_campaign_is_not_that_of_the_others(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(desk, name="broken")
+    document = started(desk)
+    desk.submit("snacks", batch_of(document, 20)).result()
+    honest = rounds.advance
+
+    def advance(writer: Any, shelf: Any, stored: Any, today: Any) -> bool:
+        if stored.campaign.name == "broken":
+            raise RuntimeError
+        return honest(writer, shelf, stored, today)
+
+    monkeypatch.setattr(desk_module, "advance", advance)
+    with pytest.raises(RuntimeError):
+        desk.tick()
+    assert desk.tally("snacks")[1].reports == 20
+
+
+def test_one_request_cannot_keep_everybody_waiting_with_long_payloads(desk: Desk) -> None:
+    asked_for = {"name": "pckv-ue", "epsilon": "1", "max_pairs": 2}
+    document = started(desk, schema={"keys": 3000, "low": 0, "high": 1}, protocol=asked_for)
+    many = (1 << 20) // document.report_bytes + 1
+    batch = Batch(
+        1, document.hash, tuple(n.to_bytes(16, "big") for n in range(many)), (bytes(document.report_bytes),) * many
+    )
+
+    assert refusal(lambda: desk.submit("snacks", batch)) == "report/batch"
+    assert desk.writer.waiting == 0

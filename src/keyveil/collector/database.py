@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -47,8 +49,11 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only looks: it sees one moment."""
-        with _translated(), self.engine.connect() as connection, connection.begin():
-            yield connection
+        with _translated(), self.engine.connect() as connection:
+            if self.postgresql:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -115,13 +120,15 @@ class Database:
             if connection.execute(lock, {"kind": _SHARDS, "shard": shard}).scalar()
         ]
 
-    def forget(self) -> None:
-        """Make overwritten rows vanish from the files too, as far as the database lets us."""
-        if not self.postgresql:  # PostgreSQL's autovacuum does it in its own time
-            with _translated(), self.engine.connect() as connection:
-                raw = connection.connection.driver_connection
-                assert raw is not None
-                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    def forget(self) -> bool:
+        """Make overwritten rows vanish from the files too; whether that is done. A reader may be in the way."""
+        if self.postgresql:
+            return True  # autovacuum does it in its own time
+        with _translated(), self.engine.connect() as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            busy, *_ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
 
     # -- set-up -------------------------------------------------------------------------------------------------
 
@@ -156,12 +163,22 @@ def _translated() -> Iterator[None]:
     """Whatever a driver raises, as one of our own sentences; nothing of the statement is shown."""
     try:
         yield
+    except StorageError:
+        raise
     except exc.IntegrityError as reason:
-        raise StorageError("storage/conflict", "Somebody else changed the same thing at the same time.") from reason
-    except (exc.DBAPIError, exc.TimeoutError) as reason:
+        raise _conflict() from reason
+    except (exc.SQLAlchemyError, sqlite3.Error, psycopg.Error, OSError) as reason:
+        driver = getattr(reason, "orig", reason)
+        if getattr(driver, "sqlstate", None) in _CIRCLES:
+            raise _conflict() from reason
         raise StorageError("storage/unavailable", "The database cannot be reached, is locked or is full.") from reason
-    except OSError as reason:
-        raise StorageError("storage/unavailable", "The database cannot be reached.") from reason
+
+
+_CIRCLES = ("40P01", "40001")  # deadlock, serialisation failure
+
+
+def _conflict() -> StorageError:
+    return StorageError("storage/conflict", "Somebody else changed the same thing at the same time.")
 
 
 def _engine(url: str) -> Engine:
@@ -184,7 +201,9 @@ def _engine(url: str) -> Engine:
 def _options(url: str) -> dict[str, Any]:
     if url.startswith("sqlite"):
         return {"connect_args": {"timeout": _PATIENCE, "check_same_thread": False}}
-    return {"pool_pre_ping": True, "connect_args": {"connect_timeout": _PATIENCE}}
+    patience = f"-c lock_timeout={_PATIENCE}s -c idle_in_transaction_session_timeout={6 * _PATIENCE}s"
+    limits = {"connect_timeout": _PATIENCE, "tcp_user_timeout": 2000 * _PATIENCE, "options": patience}
+    return {"pool_pre_ping": True, "connect_args": limits}
 
 
 def _prepare_sqlite(raw: Any, _: Any) -> None:

@@ -19,13 +19,13 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import func, insert, select
+from sqlalchemy import delete, func, insert, select
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.wire import Batch, unpad
 from keyveil.collector import tables
 from keyveil.collector.database import Database
-from keyveil.collector.rounds import advance, arrived, close_campaign, close_round, open_campaign
+from keyveil.collector.rounds import advance, arrived, close_campaign, close_round, open_campaign, shown
 from keyveil.collector.scrubbing import scrub
 from keyveil.collector.shelf import Shelf, StoredCampaign, StoredRound, dictionary
 from keyveil.collector.writer import CONFLICT, DUPLICATE, Answer, Counts, Upload, Writer, count_refusals
@@ -47,6 +47,7 @@ MOST_TOKENS = 10_000  # made in one request
 _TOKEN_BYTES = 24
 _FRESH = 1.0  # seconds for which a campaign's state is believed without looking again
 _EXPORTED_AT_ONCE = 50_000
+_MOST_DECODED = 1 << 20  # bytes of payloads of varying length in one request
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Desk:
         self._shelf = Shelf()
         self._seen: dict[str, tuple[float, StoredCampaign]] = {}
         self._refusals: Counts = Counter()
+        self._to_forget = False  # something was overwritten that may still be in the files
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -104,8 +106,8 @@ class Desk:
             )
 
         self.writer.run(step)
-        self._seen.pop(campaign.name, None)
-        return self.view(campaign.name)
+        self._seen.clear()
+        return self.view(campaign.hash)
 
     def put_dictionary(self, data: bytes) -> str:
         """Keep a list of keys; its hash is its name."""
@@ -128,11 +130,11 @@ class Desk:
         """ "open" a draft, "close" the open round now, or "stop" the whole campaign."""
 
         def step(connection: Any) -> None:
-            stored = self._shelf.named(connection, name)
+            stored = self._shelf.named(connection, name, drafts_first=action == "open")
             if action == "open" and stored.state == "draft":
                 open_campaign(connection, stored, today(self.clock))
             elif action == "close" and stored.state == "open" and stored.current:
-                close_round(connection, stored.current)
+                close_round(connection, stored.current.id)
             elif action == "stop" and stored.state in ("draft", "open"):
                 close_campaign(connection, stored)
             elif action in ("open", "close", "stop"):
@@ -141,7 +143,8 @@ class Desk:
                 raise CampaignError("campaign/action", f"A campaign can open, close and stop, not {action!r}.")
 
         self.writer.run(step)
-        self._seen.pop(name, None)
+        self._seen.clear()
+        self._to_forget = True
         return self.view(name)
 
     def view(self, name: str) -> dict[str, Any]:
@@ -214,10 +217,12 @@ class Desk:
     def submit(self, name: str, batch: Batch, token: str | None = None) -> Future[Answer]:
         """Check a batch and queue it; the answer comes when what was accepted is durable."""
         stored = self._stored(name)
+        self.writer.reserve(len(batch))
         try:
             return self.writer.submit(self._upload(stored, self._answered(name, stored, batch), batch, token))
-        except KeyveilError as refused:
-            if not isinstance(refused, StorageError):
+        except BaseException as refused:
+            self.writer.release(len(batch))
+            if isinstance(refused, KeyveilError) and not isinstance(refused, StorageError):
                 self.refused(name, refused.code)
             raise
 
@@ -237,6 +242,7 @@ class Desk:
 
     def _upload(self, stored: StoredCampaign, asked: StoredRound, batch: Batch, token: str | None) -> Upload:
         token_hash = _enrolled(stored.campaign, batch, token)
+        _refuse_laborious(asked, batch)
         reports: dict[bytes, bytes] = {}
         refused, repeated = [], 0
         for number, payload in batch:
@@ -255,6 +261,7 @@ class Desk:
             round_id=asked.id,
             bucket=self._bucket(),
             reports=tuple(reports.items()),
+            reserved=len(batch),
             refused=tuple(refused),
             repeated=repeated,
             token_hash=token_hash,
@@ -298,7 +305,10 @@ class Desk:
             with self.database.read() as connection:
                 stored = self._shelf.named(connection, name)
                 history = self._shelf.history(connection, stored, len(stored.rounds))
-            _refuse_few(stored.campaign, max((one.tally.reports for one in history), default=0))
+            most = max((one.tally.reports for one in history), default=0)
+            history = shown(history, stored.campaign.min_reports)
+            if not history:
+                raise _too_few(stored.campaign, most)
             estimates = stored.campaign.protocol.estimate(history, confidence)
             if len(history) == 1:
                 mechanism = history[0].round.mechanism
@@ -315,7 +325,8 @@ class Desk:
             number = len(stored.rounds) if round is None else round
             stored.round(number)
             found = self._shelf.history(connection, stored, number)[-1]
-        _refuse_few(stored.campaign, found.tally.reports)
+        if found.tally.reports < stored.campaign.min_reports:
+            raise _too_few(stored.campaign, found.tally.reports)
         return found
 
     def tally(self, name: str, round: int | None = None) -> tuple[Mechanism, Tally]:
@@ -373,6 +384,11 @@ class Desk:
                 found = str(row.role)
         return found
 
+    def revoke(self, role: str) -> None:
+        """No token that was granted for a role is good any more."""
+        table = tables.access
+        self.writer.run(lambda connection: connection.execute(delete(table).where(table.c.role == role)))
+
     def granted(self) -> bool:
         """Whether anybody has been given a token yet."""
         with self.database.read() as connection:
@@ -385,12 +401,22 @@ class Desk:
         self._count_refusals()
         with self.database.read() as connection:
             running = self._shelf.every(connection, ("open", "closed"))
-        more = False
+        more, failed = False, None
         for stored in running:
-            if advance(self.writer, self._shelf, stored, today(self.clock)):
-                self._seen.pop(stored.campaign.name, None)
-                more = True
-        return scrub(self.writer, self._shelf, self._bucket(), BUCKET_HOURS) or more
+            try:
+                moved = advance(self.writer, self._shelf, stored, today(self.clock))
+            except Exception as reason:  # the trouble of one campaign is not that of the others
+                moved, failed = False, failed or reason
+            if moved:
+                self._seen.clear()
+                more = self._to_forget = True
+        if scrub(self.writer, self._shelf, self._bucket(), BUCKET_HOURS):
+            more = self._to_forget = True
+        if not more and self._to_forget:
+            self._to_forget = not self.database.forget()
+        if failed is not None:
+            raise failed
+        return more
 
     def settle(self) -> None:
         """Ticks until nothing more is to be done."""
@@ -469,12 +495,18 @@ def _enrolled(campaign: Campaign, batch: Batch, token: str | None) -> bytes | No
     return _hashed(token)
 
 
-def _refuse_few(campaign: Campaign, reports: int) -> None:
-    if reports < campaign.min_reports:
-        raise CampaignError(
-            "campaign/too-few",
-            f"{reports} reports have been counted; nothing is shown below {campaign.min_reports}.",
-        )
+def _refuse_laborious(asked: StoredRound, batch: Batch) -> None:
+    """Payloads of varying length are read bit by bit: one request must not keep everybody else waiting."""
+    if asked.document.mechanism.codec.varies and asked.document.report_bytes * len(batch) > _MOST_DECODED:
+        most = max(1, _MOST_DECODED // asked.document.report_bytes)
+        if len(batch) > most:
+            raise ReportError("report/batch", f"Send at most {most} reports of this round at once.")
+
+
+def _too_few(campaign: Campaign, reports: int) -> CampaignError:
+    return CampaignError(
+        "campaign/too-few", f"{reports} reports have been counted; nothing is shown below {campaign.min_reports}."
+    )
 
 
 def _hashed(token: str) -> bytes:

@@ -18,18 +18,22 @@ from keyveil.collector.writer import Writer
 from keyveil.core.errors import StorageError
 from keyveil.core.tally import Tally
 
-AT_ONCE = 100_000  # reports in one fold
+AT_ONCE = 100_000  # reports in one fold, and
+_BYTES_AT_ONCE = 256 << 20  # bytes of them
 CHUNK = 8192  # counts in one row
 
 
-def fold(writer: Writer, round_id: int, asked: RoundDocument, everything: bool = False) -> int:
+def fold(writer: Writer, round_id: int, asked: RoundDocument, least: int | None = None) -> int:
     """Count some of a round's reports that are not counted yet; how many those were.
 
-    A process folds what it wrote itself, and what a dead one left behind; ``everything`` is for a closed round.
+    While a round is open a process folds what it wrote itself and what a dead one left behind, and not before there are
+    ``least`` of them: between two looks at a tally there lie so many reports, never a single one. Without ``least``
+    (the round is closed) everything is folded.
     """
     database = writer.database
+    most = min(AT_ONCE, _BYTES_AT_ONCE // max(1, asked.report_bytes))
     with database.read() as connection:
-        groups = _waiting(database, connection, round_id, everything)
+        groups = _waiting(database, connection, round_id, most, least)
         if not groups:
             return 0
         found = connection.execute(select(report.c.id, report.c.payload).where(report.c.batch_id.in_(groups))).all()
@@ -72,25 +76,26 @@ def unfolded(connection: Connection, round_id: int) -> int:
     return int(connection.execute(total).scalar() or 0)
 
 
-def _waiting(database: Database, connection: Connection, round_id: int, everything: bool) -> list[int]:
-    """The groups that this process should fold now, up to the size of a fold."""
+def _waiting(database: Database, connection: Connection, round_id: int, most: int, least: int | None) -> list[int]:
+    """The groups that this process should fold now, about ``most`` reports, and ``least`` unless that is more."""
     pending = connection.execute(
         select(batch.c.id, batch.c.shard, batch.c.reports)
         .where(batch.c.round_id == round_id, batch.c.state == UNFOLDED)
         .order_by(batch.c.id)
-        .limit(AT_ONCE)
+        .limit(_MOST_GROUPS)
     ).all()
-    if not everything:
+    if least is not None:
         mine = {database.shard, *database.orphans(connection, {shard for _, shard, _ in pending})}
         pending = [row for row in pending if row.shard in mine]
     groups: list[int] = []
     reports = 0
     for number, _, size in pending:
-        if groups and (reports + size > AT_ONCE or len(groups) >= _MOST_GROUPS):
+        if groups and reports + size > most:
             break
         groups.append(number)
         reports += size
-    return groups
+    enough = least is None or reports >= min(least, most // 2) or len(groups) == _MOST_GROUPS
+    return groups if enough else []
 
 
 _MOST_GROUPS = 10_000  # in one statement

@@ -9,6 +9,7 @@ takes it, how often it is tried, or where a crash interrupts.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from datetime import date
 
 from sqlalchemy import Connection, Table, delete, func, insert, select, update
@@ -22,7 +23,7 @@ from keyveil.collector.writer import Writer
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import KeyveilError, StorageError
-from keyveil.protocols.base import Round
+from keyveil.protocols.base import Finished, Round
 
 _SECRET_BYTES = 32
 
@@ -35,22 +36,22 @@ def open_campaign(connection: Connection, stored: StoredCampaign, today: date) -
         _put_round(connection, stored, first, today)
 
 
-def close_round(connection: Connection, stored: StoredRound) -> None:
+def close_round(connection: Connection, number: int) -> None:
     """No more reports from here on; who took part is forgotten."""
-    if move(connection, tables.round, stored.id, "open", "closed") or move(
-        connection, tables.round, stored.id, "waiting", "closed"
+    if move(connection, tables.round, number, "open", "closed") or move(
+        connection, tables.round, number, "waiting", "closed"
     ):
-        connection.execute(update(tables.round).where(tables.round.c.id == stored.id).values(secret=None))
-        connection.execute(delete(participation).where(participation.c.round_id == stored.id))
+        connection.execute(update(tables.round).where(tables.round.c.id == number).values(secret=None))
+        connection.execute(delete(participation).where(participation.c.round_id == number))
 
 
 def close_campaign(connection: Connection, stored: StoredCampaign) -> None:
-    """No further rounds; the open one is closed."""
-    for one in stored.rounds:
-        close_round(connection, one)
-    if stored.state == "draft":
-        move(connection, tables.campaign, stored.id, "draft", "closed")
-    move(connection, tables.campaign, stored.id, "open", "closed")
+    """No further rounds; the open one is closed. The campaign goes first, so that nobody adds a round meanwhile."""
+    for before in ("draft", "open"):
+        move(connection, tables.campaign, stored.id, before, "closed")
+    table = tables.round
+    for number in connection.execute(select(table.c.id).where(table.c.campaign_id == stored.id)).scalars().all():
+        close_round(connection, number)
 
 
 def advance(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) -> bool:
@@ -61,9 +62,9 @@ def advance(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) -
     if last.state == "waiting":
         return _open_when_due(writer, stored, last, today)
     if last.state == "open":
-        return _close_when_done(writer, stored, last, today) or _folded_some(writer, last)
+        return _close_when_done(writer, stored, last, today) or _folded_some(writer, last, stored.campaign.min_reports)
     if last.state == "closed":
-        return _folded_some(writer, last, everything=True) or writer.run(lambda connection: _finish(connection, last))
+        return _folded_some(writer, last) or writer.run(lambda connection: _finish(connection, last))
     if stored.state == "open":
         return _go_on(writer, shelf, stored, today)
     return stored.state == "closed" and _estimate(writer, shelf, stored)
@@ -83,13 +84,13 @@ def _close_when_done(writer: Writer, stored: StoredCampaign, last: StoredRound, 
         with writer.database.read() as connection:
             over = arrived(connection, last.id) >= window.enough
     if over:
-        writer.run(lambda connection: close_round(connection, last))
+        writer.run(lambda connection: close_round(connection, last.id))
     return over
 
 
-def _folded_some(writer: Writer, last: StoredRound, everything: bool = False) -> bool:
+def _folded_some(writer: Writer, last: StoredRound, least: int | None = None) -> bool:
     try:
-        return fold(writer, last.id, last.document, everything) > 0
+        return fold(writer, last.id, last.document, least) > 0
     except StorageError as reason:
         if reason.code != "storage/conflict":  # another process was faster: look again
             raise
@@ -116,19 +117,36 @@ def _go_on(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) ->
 
 def _estimate(writer: Writer, shelf: Shelf, stored: StoredCampaign) -> bool:
     """The last step: there are estimates, and enough people behind them."""
+    least = stored.campaign.min_reports
     with writer.database.read() as connection:
+        if max(arrived(connection, one.id) for one in stored.rounds) < least:
+            return False  # without reading any tally: this is asked again and again
         history = shelf.history(connection, stored, len(stored.rounds))
-    if max(one.tally.reports for one in history) < stored.campaign.min_reports:
+    if not shown(history, least):
         return False
     return writer.run(lambda connection: move(connection, tables.campaign, stored.id, "closed", "estimated"))
 
 
+def shown(history: Sequence[Finished], least: int) -> list[Finished]:
+    """The rounds that may be looked at together: nothing that rests on fewer than the least number of reports.
+
+    A round that is still short of it does not count yet. If one in the middle stays short, nothing after it can be
+    read without it, unless it says nothing about keys, as a question about set sizes does.
+    """
+    ready = list(history)
+    while ready and ready[-1].tally.reports < least:
+        ready.pop()
+    short = [one for one in ready if one.tally.reports < least]
+    return ready if all(one.estimates().frequency.absent for one in short) else []
+
+
 def _put_round(connection: Connection, stored: StoredCampaign, asked: Round, today: date) -> bool:
-    table = tables.round
+    table, owner = tables.round, tables.campaign
+    state = connection.execute(select(owner.c.state).where(owner.c.id == stored.id).with_for_update()).scalar()
     known = connection.execute(
         select(func.count()).where(table.c.campaign_id == stored.id, table.c.number == asked.number)
     ).scalar()
-    if known:
+    if known or state != "open":  # somebody else was faster, or has stopped the campaign
         return False
     document = RoundDocument.of(stored.campaign, asked)
     opens = stored.campaign.window(asked.number).opens

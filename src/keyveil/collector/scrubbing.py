@@ -31,7 +31,6 @@ def scrub(writer: Writer, shelf: Shelf, bucket: int, bucket_hours: int) -> bool:
         connection.execute(update(batch).where(batch.c.id.in_(due)).values(state=SCRUBBED))
 
     writer.run(step)
-    writer.database.forget()
     return True
 
 

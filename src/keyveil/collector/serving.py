@@ -37,10 +37,16 @@ def serve(settings: Settings, say: Say) -> None:
 
 
 def first_tokens(desk: Desk, settings: Settings) -> dict[str, str]:
-    """New tokens for the roles that nobody can have yet: on the first start, unless files hold them."""
+    """New tokens for the roles that nobody can have yet: on the first start, unless files hold them.
+
+    A token in a file takes the place of those that were ever printed for its role.
+    """
+    kept = settings.kept_tokens()
+    for role in kept:
+        desk.revoke(role)
     if desk.granted():
         return {}
-    return {role: desk.grant(role) for role in ("admin", "analyst") if role not in settings.kept_tokens()}
+    return {role: desk.grant(role) for role in ("admin", "analyst") if role not in kept}
 
 
 class _Server(uvicorn.Server):

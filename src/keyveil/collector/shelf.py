@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, not_, select
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
@@ -76,11 +76,15 @@ class Shelf:
         self._campaigns: dict[str, Campaign] = {}
         self._rounds: dict[tuple[str, str], RoundDocument] = {}
 
-    def named(self, connection: Connection, name: str) -> StoredCampaign:
-        """The latest campaign of a series."""
+    def named(self, connection: Connection, name: str, drafts_first: bool = False) -> StoredCampaign:
+        """The latest campaign of a series, or the one with a hash; a draft only if there is nothing else."""
         table = tables.campaign
+        draft = table.c.state == "draft"
         row = connection.execute(
-            select(table).where(table.c.name == name).order_by(table.c.id.desc()).limit(1)
+            select(table)
+            .where((table.c.name == name) | (table.c.hash == name))
+            .order_by(table.c.hash != name, not_(draft) if drafts_first else draft, table.c.id.desc())
+            .limit(1)
         ).one_or_none()
         if row is None:
             raise CampaignError("campaign/unknown", f"There is no campaign {name!r}.")

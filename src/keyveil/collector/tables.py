@@ -100,6 +100,7 @@ participation = Table(
     metadata,
     Column("round_id", ForeignKey("round.id"), primary_key=True),
     Column("pseudonym", LargeBinary(32), primary_key=True),
+    sqlite_with_rowid=False,  # rows in the order of arrival would tell whose report is whose
 )
 
 refusal = Table(

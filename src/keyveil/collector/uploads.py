@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,10 +25,11 @@ from keyveil.campaign.wire import JSON, PACKED, Batch, from_json, from_packed
 from keyveil.collector.access import bearer_token
 from keyveil.collector.metrics import Metrics
 from keyveil.collector.problems import Refusal
-from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
+from keyveil.core.errors import CampaignError, KeyveilError, ReportError
 
 if TYPE_CHECKING:
     from keyveil.collector.desk import Desk
+    from keyveil.collector.writer import Answer
 
 DICTIONARIES = "/v1/dictionaries/"
 
@@ -41,19 +43,27 @@ async def upload(request: Request) -> Response:
     name: str = request.path_params["name"]
     if not NAME.fullmatch(name):
         raise no_such_campaign(name)
-    begin = time.perf_counter()
+    begin, token = time.perf_counter(), _token(request)
     try:
+        decode = _decoder(request)
         body = await request.body()
-        desk.writer.refuse_when_full()  # before any work goes into it: under overload a refusal must be cheap
-        batch = _decoder(request)(body)
-    except StorageError as refused:
-        metrics.refused(None, refused.code)
-        raise
     except (KeyveilError, Refusal) as refused:
         await _count(desk, metrics, name, refused.code)
         raise
+
+    def submit() -> Future[Answer]:
+        """In a thread of its own: decoding a large body would keep everybody else waiting."""
+        desk.min_reports(name)  # there must be such a campaign, before any work goes into it
+        try:
+            batch = decode(body)
+        except KeyveilError as refused:
+            desk.refused(name, refused.code)
+            raise
+        return desk.submit(name, batch, token)
+
     try:
-        queued = await to_thread.run_sync(desk.submit, name, batch, _token(request), limiter=request.app.state.lane)
+        desk.writer.refuse_when_full()  # under overload a refusal must be cheap
+        queued = await to_thread.run_sync(submit, limiter=request.app.state.lane)
         answer = await asyncio.shield(asyncio.wrap_future(queued))  # a client that goes must not disturb the commit
     except KeyveilError as refused:
         metrics.refused(name if _names_campaign(refused) else None, refused.code)
@@ -181,4 +191,4 @@ async def _count(desk: Desk, metrics: Metrics, name: str, code: str) -> None:
 
 def _names_campaign(refused: KeyveilError) -> bool:
     """Whether a refusal shows that the campaign exists: only then may its name become a label."""
-    return refused.code != "campaign/unknown" and not refused.code.startswith("storage/")
+    return refused.code != "campaign/unknown" and not refused.code.startswith(("storage/", "queue/"))

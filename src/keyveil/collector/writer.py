@@ -48,6 +48,7 @@ class Upload:
     round_id: int
     bucket: int
     reports: Sequence[tuple[bytes, bytes]]  # id and padded payload
+    reserved: int = 0  # places in the queue
     refused: tuple[tuple[bytes, str], ...] = ()  # those that were found malformed before
     repeated: int = 0  # times that one of them was in the request again
     token_hash: bytes | None = None  # of the enrolment, where the campaign asks for one
@@ -91,12 +92,21 @@ class Writer:
         if self._waiting and self._waiting + size > self._most:
             raise StorageError("queue/full", "The collector is busy; send the same reports again a little later.")
 
-    def submit(self, upload: Upload) -> Future[Answer]:
-        size = max(1, len(upload.reports))
+    def reserve(self, reports: int) -> None:
+        """Take places in the queue, before any work goes into what will stand there."""
         with self._changed:
             self._refuse_closed()
-            self.refuse_when_full(size)
-            self._waiting += size
+            self.refuse_when_full(reports)
+            self._waiting += reports
+
+    def release(self, reports: int) -> None:
+        with self._changed:
+            self._waiting -= reports
+
+    def submit(self, upload: Upload) -> Future[Answer]:
+        """Queue an upload whose places were reserved."""
+        with self._changed:
+            self._refuse_closed()
             self._queue.append(upload)
             self._changed.notify()
         return upload.done
@@ -146,23 +156,29 @@ class Writer:
                 self._queue.popleft()
             return group
 
+    def _store(self, group: list[Upload], again: bool = True) -> list[Answer | KeyveilError]:
+        try:
+            with self.database.write() as connection:
+                return store(self.database, connection, group)
+        except StorageError as reason:
+            if reason.code != "storage/conflict" or not again:
+                raise
+            return self._store(group, again=False)  # two collectors got in each other's way; one of them goes second
+
     def _alone(self, task: _Task) -> Any:
         with self.database.write() as connection:
             return task.step(connection)
 
     def _commit(self, group: list[Upload]) -> None:
         begin = time.perf_counter()
-        outcomes: list[Answer | KeyveilError] = []
         try:
-            with self.database.write() as connection:
-                outcomes = store(self.database, connection, group)
+            outcomes = self._store(group)
         except Exception as reason:  # whatever it was, nobody may be told that their report is safe
             failed = reason if isinstance(reason, KeyveilError) else _broken()
             outcomes = [failed] * len(group)
         self.commits += 1
         self.commit_seconds += time.perf_counter() - begin
-        with self._changed:
-            self._waiting -= sum(max(1, len(upload.reports)) for upload in group)
+        self.release(sum(upload.reserved for upload in group))
         for upload, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Answer):
                 _settle(upload.done, lambda answer=outcome: answer)  # type: ignore[misc]
@@ -238,13 +254,15 @@ def _insert(database: Database, connection: Connection, uploads: Sequence[Upload
 def _insert_round(database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload]) -> Fates:
     fates: Fates = {}
     fresh: dict[bytes, tuple[Upload, bytes]] = {}
-    second = [upload for upload in uploads if not _claims(database, connection, round_id, upload)]
+    repeats: list[tuple[Upload, bytes, bytes]] = []  # of an id that this group holds already
+    there: dict[bytes, bytes | None] = {}  # what the database had before us
+    second = _second(database, connection, round_id, uploads)
     for upload in uploads:
         for number, payload in upload.reports if upload not in second else ():
             if number not in fresh:
                 fresh[number] = upload, payload
             else:
-                fates[upload, number] = DUPLICATE if fresh[number][1] == payload else CONFLICT
+                repeats.append((upload, number, payload))
     if fresh:
         about = {"round_id": round_id, "shard": database.shard, "bucket": uploads[0].bucket, "state": UNFOLDED}
         group: int = connection.execute(
@@ -253,25 +271,33 @@ def _insert_round(database: Database, connection: Connection, round_id: int, upl
         rows = [(round_id, number, fresh[number][1], group) for number in sorted(fresh)]
         inserted = database.insert_reports(connection, rows)
         if inserted < len(rows):
-            for number, stored, owner in _stored(connection, round_id, list(fresh)):
-                upload, ours = fresh[number]
-                if owner != group:
-                    fates[upload, number] = DUPLICATE if stored in (None, ours) else CONFLICT
+            found = _stored(connection, round_id, list(fresh))
+            there = {number: payload for number, payload, owner in found if owner != group}
             here = batch.c.id == group
             counted = update(batch).where(here).values(reports=inserted)
             connection.execute(counted if inserted else delete(batch).where(here))
+    repeats += [(upload, number, payload) for number, (upload, payload) in fresh.items() if number in there]
+    for upload, number, payload in repeats:
+        kept = there[number] if number in there else fresh[number][1]
+        fates[upload, number] = DUPLICATE if kept in (None, payload) else CONFLICT
     for upload in second:
         fates.update(_again(connection, round_id, upload))
     _unclaim(connection, round_id, [upload for upload, _ in fates if upload not in second])
     return fates
 
 
-def _claims(database: Database, connection: Connection, round_id: int, upload: Upload) -> bool:
-    """Whether this person has not reported in this round yet; from now on they have."""
-    if upload.pseudonym is None:
-        return True
-    mark = {"round_id": round_id, "pseudonym": upload.pseudonym}
-    return database.insert_new(connection, participation, mark)
+def _second(database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload]) -> list[Upload]:
+    """Uploads of people who have reported in this round already; the others have from now on.
+
+    Claims are made in the order of pseudonyms, so that processes never wait for each other in a circle.
+    """
+    second = []
+    for upload in sorted(uploads, key=lambda upload: upload.pseudonym or b""):
+        if upload.pseudonym is not None and upload.reports:
+            mark = {"round_id": round_id, "pseudonym": upload.pseudonym}
+            if not database.insert_new(connection, participation, mark):
+                second.append(upload)
+    return second
 
 
 def _unclaim(connection: Connection, round_id: int, uploads: Sequence[Upload]) -> None:

@@ -118,11 +118,16 @@ def test_answers_have_two_probabilities_for_a_given_marking(pairs: Any, marked: 
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
-@pytest.mark.parametrize(("buckets", "marked"), [(2, 1), (3, 1), (3, 2), (5, 2), (5, 4)])
-@pytest.mark.parametrize("way", [{"hashing": "partition"}, {"kappa": "0.2"}, {"kappa": "0.2", "padding": 2}], ids=str)
+@pytest.mark.parametrize(
+    ("buckets", "marked", "way"),
+    [
+        (buckets, marked, way)
+        for buckets, marked in [(2, 1), (3, 1), (3, 2), (5, 2), (5, 4)]
+        for way in [{"hashing": "partition"}, {"kappa": "0.2"}, {"kappa": "0.2", "padding": 2}]
+        if "kappa" not in way or buckets > 2  # two buckets are too few to hash signs
+    ],
+)
 def test_epsilon_is_exact_for_three_keys(buckets: int, marked: int, epsilon: str, way: Any) -> None:
-    if "kappa" in way and buckets == 2:
-        pytest.skip("two buckets are too few to hash signs")
     mechanism = make("topsel", 3, epsilon, sizes=1, buckets=buckets, marked=marked, **way).reduced()
     certificate = mechanism.certificate()
     assert certificate.certified and certificate.exact_epsilon > Fraction(epsilon) - Fraction(1, 10**6)

@@ -71,6 +71,7 @@ def upgrade() -> None:
         "participation",
         sa.Column("round_id", _NUMBER, sa.ForeignKey("round.id"), primary_key=True),
         sa.Column("pseudonym", sa.LargeBinary(32), primary_key=True),
+        sqlite_with_rowid=False,  # rows in the order of arrival would tell whose report is whose
     )
     op.create_table(
         "refusal",
