@@ -389,10 +389,11 @@ class Desk:
         table = tables.access
         self.writer.run(lambda connection: connection.execute(delete(table).where(table.c.role == role)))
 
-    def granted(self) -> bool:
-        """Whether anybody has been given a token yet."""
+    def granted(self, role: str) -> bool:
+        """Whether anybody has been given a token for a role."""
+        counted = select(func.count()).where(tables.access.c.role == role)
         with self.database.read() as connection:
-            return connection.execute(select(func.count()).select_from(tables.access)).scalar() != 0
+            return connection.execute(counted).scalar() != 0
 
     # -- time passes --------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import uvicorn
 
 from keyveil.collector import logs
 from keyveil.collector.app import make_app
-from keyveil.collector.desk import Desk, Limits
+from keyveil.collector.desk import ROLES, Desk, Limits
 from keyveil.collector.settings import Settings, refuse_plain
 from keyveil.core.errors import KeyveilError
 
@@ -37,16 +37,14 @@ def serve(settings: Settings, say: Say) -> None:
 
 
 def first_tokens(desk: Desk, settings: Settings) -> dict[str, str]:
-    """New tokens for the roles that nobody can have yet: on the first start, unless files hold them.
+    """New tokens for the roles that nobody has: usually on the first start, unless files hold them.
 
     A token in a file takes the place of those that were ever printed for its role.
     """
     kept = settings.kept_tokens()
     for role in kept:
         desk.revoke(role)
-    if desk.granted():
-        return {}
-    return {role: desk.grant(role) for role in ("admin", "analyst") if role not in kept}
+    return {role: desk.grant(role) for role in ROLES if role not in kept and not desk.granted(role)}
 
 
 class _Server(uvicorn.Server):
