@@ -56,8 +56,8 @@ def measure(folder: Path, url: str, size: int, connections: int, seconds: float,
     with cluster(folder, url, 1, **environment) as one:
         document, port = one.open(survey()), one.running[0].port
         made = uploads(document, size)
-        closed_loop(port, made, size, connections, seconds / 4)  # warm
-        before = _stored(one)
+        closed_loop(port, made, size, connections, seconds / 4)
+        before = _warm(one)
         outcome = closed_loop(port, made, size, connections, seconds)
         if _stored(one) - before != outcome.reports:
             raise RuntimeError("Acknowledged and stored reports differ.")
@@ -125,6 +125,13 @@ def _row(name: str, outcome: Outcome, base: Outcome, disk: float, goal: float | 
 def _prepared(document: RoundDocument, size: int, number: int) -> Iterator[bytes]:
     made = uploads(document, size)
     return iter([next(made) for _ in range(number)])
+
+
+def _warm(one: Any) -> int:
+    """Wait for the first fold, which loads and compiles what all later ones use; how many reports there are."""
+    while not json.loads(one.ask("GET", "/v1/campaigns/snacks/status").body)["rounds"][0]["folded"]:
+        time.sleep(0.2)
+    return _stored(one)
 
 
 def _stored(one: Any) -> int:

@@ -216,7 +216,8 @@ def test_exports_count_to_the_same_tally(database: str, tmp_path: Path, capsys: 
 def test_an_earlier_round_can_be_exported_and_counted(tmp_path: Path, capsys: Output) -> None:
     where = ["--database", str(tmp_path / "c.db")]
     plain = ["--name", "pilot", "--purpose", "Snacks.", "--keys", "burger,fries,pepsi", "--low", "1", "--high", "5"]
-    assert run(["campaign", "create", *plain, "--mechanism", "pilot", "--set", "share=0.5", *where]) == 0
+    pilot = ["--mechanism", "pilot", "--set", "share=0.5", "--min-reports", "50"]
+    assert run(["campaign", "create", *plain, *pilot, *where]) == 0
     assert run(["campaign", "open", "pilot", *where]) == 0
     desk = Desk(f"sqlite:///{tmp_path / 'c.db'}")
     answer = desk.submit("pilot", batch(desk.view("pilot"), 400)).result(60)
@@ -232,6 +233,15 @@ def test_an_earlier_round_can_be_exported_and_counted(tmp_path: Path, capsys: Ou
     assert exported["reports"] == answer.accepted > 0
     counted = said(capsys, "tally", str(file))
     assert (counted["mechanism"], counted["round"], counted["reports"]) == ("set-size", 1, answer.accepted)
+
+    # Its people were only asked how many pairs they hold: a sentence says so, and no file is made.
+    asked, table = ["campaign", "estimates", "pilot", "--round", "1", *where], tmp_path / "s.csv"
+    for command in (asked, ["estimate", str(tmp_path / "first.tally")]):
+        assert run(command) == 0
+        assert capsys.readouterr().out == "The reports of set-size tell neither shares nor means of keys.\n"
+        assert "estimate/silent" in refused(capsys, *command, "--plot", str(tmp_path / "s.png"))
+    assert "estimate/silent" in refused(capsys, *asked, "--csv", str(table))
+    assert len(said(capsys, *asked)["estimates"]) == 3 and not table.exists()
 
 
 def test_long_lists_of_keys_go_beside_the_document(tmp_path: Path, capsys: Output) -> None:
@@ -268,18 +278,29 @@ def test_enrolment_tokens_are_made_once(tmp_path: Path, capsys: Output) -> None:
         (["list", "--database", "none.db"], "campaign/database"),
         (["list", "--database", "none/none.db"], "campaign/database"),
         (["status", "nobody", "--database", "DB"], "campaign/unknown"),
-        (["status", "no/body", "--database", "DB"], ""),
+        (["status", "no/body", "--database", "DB"], "campaign/name"),
         (["open", "snack-survey", "--database", "DB"], "campaign/state"),
         (["estimates", "snack-survey", "--round", "2", "--database", "DB"], "round/unknown"),
-        (["estimates", "snack-survey", "--confidence", "2", "--database", "DB"], ""),
+        (["estimates", "snack-survey", "--confidence", "2", "--database", "DB"], "estimate/confidence"),
         (["enrol", "snack-survey", "--database", "DB"], "enrolment/none"),
         (["create", "missing.json", "--database", "DB"], "input/file"),
         (["create", "--name", "x", "--purpose", "y", "--keys", "a", "--max-pairs", "1"], "campaign/where"),
         (["create", "--name", "x", "--purpose", "y", "--database", "DB"], "campaign/keys"),
         (["create", "--name", "x", "--keys", "a", "--max-pairs", "1", "--database", "DB"], "campaign/purpose"),
         (["check", "missing.json"], "input/file"),
-        (["list", "--server", "http://203.0.113.9:1"], "transport/plain"),
-        (["list", "--server", "http://127.0.0.1:9"], "transport/unreachable"),
+        (["check", "digits.json"], "input/json"),
+        (["create", "digits.json", "--database", "DB"], "input/json"),
+        (["export", "snack-survey", "--out", ".", "--database", "DB"], "output/file"),
+        (["export", "snack-survey", "--out", "folder/", "--database", "DB"], "output/file"),
+        (["export", "snack-survey", "--tally", "--out", ".", "--database", "DB"], "output/file"),
+        (["estimates", "snack-survey", "--csv", "folder", "--database", "DB"], "output/file"),
+        (["list", "--server", "http://203.0.113.9:1"], "use https. [transport/plain]"),
+        (["list", "--server", "http://127.0.0.1:9"], "http://127.0.0.1:9"),
+        (["list", "--server", "http://127.0.0.1:9", "--database", "DB"], "not both"),
+        (["status", "", "--database", "DB"], "campaign/name"),
+        (["check", "folder", "--keys-file", "missing"], "'missing' does not exist"),
+        (["estimates", "snack-survey", "--plot", "plain", "--database", "DB"], ".png, .svg or .pdf"),
+        (["estimates", "snack-survey", "--plot", ".", "--database", "DB"], ".png, .svg or .pdf"),
         (["list", "--server", "http://127.0.0.1:9", "--token-file", "missing"], "access/file"),
         (["nonsense"], ""),
     ],
@@ -289,7 +310,38 @@ def test_bad_input_ends_with_one_line(
     arguments: list[str], code: str, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "digits.json").write_text("9" * 10_000)
     assert code in refused(capsys, "campaign", *(database if one == "DB" else one for one in arguments))
+
+
+def test_what_is_kept_is_for_its_owner_only(database: str, tmp_path: Path) -> None:
+    reports, counts = tmp_path / "r.parquet", tmp_path / "c.tally"
+    where = ["--database", database]
+    assert run(["campaign", "export", "snack-survey", "--out", str(reports), *where]) == 0
+    assert run(["campaign", "export", "snack-survey", "--tally", "--out", str(counts), *where]) == 0
+    assert {file.stat().st_mode & 0o777 for file in (Path(database), reports, counts)} == {0o600}
+    assert json.loads(Path(f"{counts}.json").read_text())["min_reports"] == 100
+
+
+def test_a_campaign_alone_shows_what_there_is(capsys: Output) -> None:
+    assert run(["campaign"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 10
+
+
+def test_a_campaign_whose_days_are_past_is_not_opened(tmp_path: Path, capsys: Output) -> None:
+    where = ["--database", str(tmp_path / "c.db")]
+    assert run(["campaign", "create", *OPTIONS, "--closes", "2020-01-31", *where]) == 0
+    capsys.readouterr()
+    assert "2020-01-31" in refused(capsys, "campaign", "open", "snack-survey", *where)
+    assert said(capsys, "campaign", "status", "snack-survey", *where)["state"] == "draft"
+
+
+def test_a_file_alone_is_no_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    monkeypatch.setenv("KEYVEIL_SERVER", "http://127.0.0.1:9")
+    assert run(["campaign", "create", *OPTIONS, "--out", str(tmp_path / "c.json")]) == 0
+    named = ["--out", str(tmp_path / "d.json"), "--server", "http://127.0.0.1:9"]
+    assert run(["campaign", "create", *OPTIONS, *named]) == 2
 
 
 def test_nothing_is_shown_about_few(tmp_path: Path, capsys: Output) -> None:
@@ -342,7 +394,8 @@ def test_a_server_is_asked_with_the_right_token_only(
     wrong = tmp_path / "wrong"
     wrong.write_text(hashlib.sha256(b"guess").hexdigest())
 
-    assert "access/needed" in refused(capsys, "campaign", "list", "--server", address)
+    needed = refused(capsys, "campaign", "list", "--server", address)
+    assert "access/needed" in needed and "--token-file" in needed
     assert "access/unknown" in refused(capsys, "campaign", "list", "--server", address, "--token-file", str(wrong))
     monkeypatch.setenv("KEYVEIL_TOKEN", Path(token_file).read_text())
     monkeypatch.setenv("KEYVEIL_SERVER", address)

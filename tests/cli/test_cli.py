@@ -4,10 +4,14 @@ import json
 import subprocess
 import sys
 from fractions import Fraction
+from importlib.abc import MetaPathFinder
+from pathlib import Path
 
 import pytest
 
+from keyveil.cli import main
 from keyveil.cli.app import run
+from keyveil.collector.settings import Settings
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.registry import names
 from tests.contract.cases import NOT_TIGHT
@@ -94,8 +98,10 @@ def test_what_is_not_certified_ends_with_status_one(monkeypatch: pytest.MonkeyPa
         ["certify", "--nonsense"],
         ["nonsense"],
         ["demo", "--people", "3"],
+        ["simulate", "synthetic:linear-s:" + "9" * 5000, "--mechanism", "grr", "--epsilon", "1"],
+        ["campaign", "create", "--keys", "9" * 5000],
     ],
-    ids=" ".join,
+    ids=lambda arguments: " ".join(arguments)[:60],
 )
 def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], capsys: Output) -> None:
     assert run(arguments) == 2
@@ -107,6 +113,30 @@ def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], capsy
 def test_help_and_version_are_there(capsys: Output) -> None:
     assert run([]) == run(["--help"]) == run(["certify", "--help"]) == run(["--version"]) == 0
     assert "certify" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("named", ["other.db", "sqlite:///OTHER"])
+def test_a_collector_takes_a_file_or_an_address(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    served: list[Settings] = []
+    monkeypatch.setattr("keyveil.collector.serving.serve", lambda settings, say: served.append(settings))
+    assert run(["serve", "--database", named]) == 0
+    expected = named if "://" in named else f"sqlite:///{tmp_path / named}"
+    assert served[0].database_url == expected
+
+
+def test_an_interrupt_while_modules_load_is_silent(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    class Impatient(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "keyveil.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "keyveil.cli.app")
+    monkeypatch.setattr(sys, "meta_path", [Impatient(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_the_command_is_installed() -> None:

@@ -80,6 +80,8 @@ def test_intervals_follow_the_confidence(tally: Path, capsys: Output) -> None:
     "arguments",
     [
         ["missing.kvt"],
+        ["."],
+        ["--about", "."],
         ["--about", "missing.json"],
         ["--given", "nobody|18"],
         ["--given", "19|18,17"],
@@ -92,7 +94,7 @@ def test_intervals_follow_the_confidence(tally: Path, capsys: Output) -> None:
     ids=" ".join,
 )
 def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], tally: Path, capsys: Output) -> None:
-    named = arguments if arguments[0].endswith(".kvt") else [str(tally), *arguments]
+    named = arguments if not arguments[0].startswith("--") else [str(tally), *arguments]
     assert run(["estimate", *named]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -109,7 +111,7 @@ def test_damaged_and_foreign_tallies_are_refused(tally: Path, tmp_path: Path, ca
     foreign = tmp_path / "foreign.json"
     foreign.write_text(json.dumps({**about, "epsilon": "2"}))
     assert run(["estimate", str(tally), "--about", str(foreign)]) == 2
-    assert "tally/foreign" in capsys.readouterr().err
+    assert "does not count what" in capsys.readouterr().err
     foreign.write_text(json.dumps({**about, "nonsense": 1}))
     assert run(["estimate", str(tally), "--about", str(foreign)]) == 2
     assert "mechanism/document" in capsys.readouterr().err

@@ -52,6 +52,13 @@ def served() -> Iterator[Served]:
         server.shutdown()
 
 
+class Terminal(io.StringIO):
+    """Somebody who types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     return str(tmp_path / "home" / "device.db")
@@ -92,13 +99,65 @@ def test_without_a_terminal_consent_must_be_said(
 def test_at_a_terminal_the_owner_is_asked(
     served: Served, file: str, word: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr("sys.stdin", Terminal(word))
     assert run(["report", "snack-survey", "--server", served.url, "--device", file, "--record", "{}"]) == status
     assert len(served.bodies) == (status == 0)
+
+
+def test_what_the_campaign_does_not_know_is_named(
+    served: Served, file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--record", '{"nope": 4, "fries": 2}']
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    assert run(ask) == 2 and not served.bodies
+    assert "does not ask about 'nope';" in capsys.readouterr().err
+
+    monkeypatch.setattr("sys.stdin", Terminal("y\ny\n"))  # go on; agreed
+    assert run(ask) == 0 and len(served.bodies) == 1
+    capsys.readouterr()
+    assert run([*ask, "--yes"]) == 0
+    assert "'nope'" in capsys.readouterr().err
+
+
+def test_nothing_is_spent_without_the_token_that_is_needed(
+    served: Served, file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.open({**document(), "enrolment": "token"})
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--record", "{}", "--yes"]
+    monkeypatch.delenv("KEYVEIL_TOKEN", raising=False)
+    assert run(ask) == 2
+    assert "KEYVEIL_TOKEN. [enrolment/token]" in capsys.readouterr().err
+    assert run(["report", "--device", file, "--export"]) == 0
+    books = json.loads(capsys.readouterr().out)
+    assert books["entries"] == [] and books["consents"] == {}
+
+    monkeypatch.setenv("KEYVEIL_TOKEN", "kv-token")
+    assert run(ask) == 0
+    assert served.headers[-1]["Authorization"] == "Bearer kv-token"
+    monkeypatch.delenv("KEYVEIL_TOKEN")
+    assert run(ask) == 0  # the same report once more
+
+
+def test_a_token_of_the_environment_goes_only_to_those_who_ask(
+    served: Served, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEYVEIL_TOKEN", "kv-admin")
+    assert run(["report", "snack-survey", "--server", served.url, "--device", file, "--record", "{}", "--yes"]) == 0
+    assert "Authorization" not in served.headers[-1]
+
+
+@pytest.mark.parametrize(("state", "said"), [("draft", "not open yet"), ("closed", "over"), ("estimated", "over")])
+def test_a_campaign_that_is_not_running_takes_no_consent(
+    served: Served, file: str, capsys: Output, state: str, said: str
+) -> None:
+    served.views["snack-survey"] |= {"state": state, "round": None}
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--record", "{}", "--yes"]
+    assert run(ask) == 1
+    assert capsys.readouterr() == (f"snack-survey is {said}.\n", "")
+    assert run([*ask, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["state"] == "closed"
+    assert run(["report", "--device", file, "--export"]) == 0
+    assert json.loads(capsys.readouterr().out)["consents"] == {}
 
 
 def test_the_books_can_be_read_flushed_and_closed(served: Served, file: str, tmp_path: Path, capsys: Output) -> None:
@@ -130,7 +189,28 @@ def test_a_cap_is_an_error_in_one_line(served: Served, file: str, capsys: Output
     ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--record", "{}", "--yes"]
     assert run([*ask, "--cap", "life=0.5"]) == 2
     assert "budget/exceeded" in capsys.readouterr().err.splitlines()[-1]
-    assert run([*ask, "--cap", "life=1"]) == 0
+    assert run([*ask]) == 2  # the file remembers
+    assert run([*ask, "--cap", "life=1"]) == 2
+    assert "budget/looser" in capsys.readouterr().err.splitlines()[-1]
+    assert not served.bodies
+    assert run([*ask, "--cap", "life=1", "--loosen"]) == 0
+    assert run(["report", "--device", file, "--export"]) == 0
+    assert json.loads(capsys.readouterr().out.split("\n", 1)[1])["caps"]["life"] == "1"
+
+
+def test_every_key_can_be_named(served: Served, file: str, capsys: Output) -> None:
+    keys = [f"app-{number}" for number in range(12)] + ["hiv-positive", "another"]
+    served.open(document(schema={"keys": keys, "low": 0, "high": 1}))
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file]
+
+    assert run([*ask, "--explain"]) == 0
+    text = capsys.readouterr().out
+    assert "hiv-positive" not in text and "and 2 that are not named here" in text
+    assert run([*ask, "--explain", "--keys"]) == 0
+    text = capsys.readouterr().out
+    assert "hiv-positive" in text and "not named" not in text
+    assert run([*ask, "--record", "{}", "--yes"]) == 0
+    assert "--keys" in capsys.readouterr().err  # whoever is asked to agree learns how to see the rest
 
 
 @pytest.mark.parametrize(
@@ -145,8 +225,13 @@ def test_a_cap_is_an_error_in_one_line(served: Served, file: str, capsys: Output
         (["snack-survey", "--server", "URL", "--record-file", "nowhere.json"], "record/file"),
         (["snack-survey", "--server", "URL", "--record", "{}", "--cap", "death=1"], "epsilon/cap"),
         (["unknown", "--server", "URL", "--record", "{}"], "campaign/unknown"),
-        (["snack-survey", "--server", "http://192.0.2.1", "--record", "{}"], "transport/plain"),
-        (["snack-survey", "--server", "http://127.0.0.1:1", "--record", "{}"], "transport/unreachable"),
+        (["snack-survey", "--server", "http://192.0.2.1", "--record", "{}"], "--plain. [transport/plain]"),
+        (["snack-survey", "--server", "http://127.0.0.1:1", "--record", "{}"], "http://127.0.0.1:1"),
+        (["snack-survey", "--server", "URL", "--record", '{"fries": 9' + "0" * 10_000 + "}"], "record/json"),
+        (["snack-survey", "--server", "URL", "--record", '{"fries": 1, "fries": 2}'], "record/twice"),
+        (["snack-survey", "--server", "URL", "--record", "{}", "--record-file", "r.json"], "not both"),
+        (["snack-survey", "--ledger", "--record", "{}"], "not several"),
+        (["--ledger", "--record", "{}"], "NAME"),
         (["--ledger"], "device/file"),
         (["--withdraw", "snack-survey"], "device/file"),
     ],
@@ -159,3 +244,16 @@ def test_mistakes_are_one_line_and_status_2(
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line and "secret" not in line
     assert not served.bodies
+
+
+def test_a_refusal_cannot_steer_the_terminal(served: Served, file: str, capsys: Output) -> None:
+    served.views["snack-survey"]["campaign"]["protocol"]["\x1b[2J\u202e"] = 10**12
+    assert run(["report", "snack-survey", "--server", served.url, "--device", file, "--explain"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "device/limits" in line and line.isprintable()
+
+
+def test_every_sentence_of_an_error_is_plain(file: str, capsys: Output) -> None:
+    assert run(["report", "--device", file, "--withdraw", "x", "--record", "{}"]) == 2
+    assert run(["report", "--device", f"{file}\x1b[2J", "--ledger"]) == 2
+    assert all(line.isprintable() for line in capsys.readouterr().err.splitlines())

@@ -137,7 +137,12 @@ def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], ratin
     assert err.startswith("keyveil: ") and err.count("\n") == 1
 
 
-def test_an_impossible_picture_is_one_line_too(tmp_path: Path, capsys: Output) -> None:
-    arguments = ["synthetic:linear-s:100", "--mechanism", "kvue", "--epsilon", "1", "--plot", str(tmp_path / "a.xyz")]
+@pytest.mark.parametrize(
+    ("name", "said"), [("a.xyz", ".png, .svg or .pdf"), ("plain", ".png, .svg or .pdf"), ("a.png", "output/file")]
+)
+def test_an_impossible_picture_is_one_line_too(name: str, said: str, tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "a.png").mkdir()
+    arguments = ["synthetic:linear-s:100", "--mechanism", "kvue", "--epsilon", "1", "--plot", str(tmp_path / name)]
     assert run(["simulate", *arguments]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("keyveil: The picture a.xyz cannot be written")
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("keyveil: ") and said in last

@@ -31,6 +31,7 @@ SNACKS: dict[str, Any] = {
     "schema": {"keys": ["burger", "fries", "pepsi"], "low": 1, "high": 5},
     "protocol": {"name": "ssr", "epsilon": "2", "max_pairs": 2},
     "rounds": [{"enough": 2000}],
+    "min_reports": 100,
 }
 PILOT = {**SNACKS, "protocol": {"name": "pilot", "epsilon": "2", "share": "0.25"}}
 
@@ -83,6 +84,18 @@ def test_a_file_of_reports_is_counted_and_estimated(tmp_path: Path, capsys: Outp
     assert Tally.from_bytes((tmp_path / "r.tally").read_bytes()) == mechanism.tally(plain)
     assert run(["estimate", str(tmp_path / "r.tally"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 700
+
+
+def test_a_campaign_that_promised_silence_about_few_keeps_it(tmp_path: Path, capsys: Output) -> None:
+    file = written(tmp_path / "r.parquet", reports(first_round(SNACKS), 99))
+    assert run(["tally", str(file), "--campaign", document(tmp_path / "c.json", SNACKS)]) == 0
+    assert (tmp_path / "r.tally").stat().st_mode & 0o777 == 0o600
+    capsys.readouterr()
+
+    assert run(["estimate", str(tmp_path / "r.tally")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "99 reports, fewer than 100" in err
+    assert run(["estimate", str(tmp_path / "r.tally"), "--min-reports", "0"]) == 0  # whoever holds the counts may look
 
 
 def test_order_and_blocks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +187,11 @@ def test_a_long_list_of_keys_may_lie_beside(tmp_path: Path, capsys: Output) -> N
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["missing.parquet"], "input/file"),
+        (["missing.parquet"], "no file missing.parquet."),
+        (["."], "input/file"),
+        (["r.parquet", "--campaign", "digits.json"], "input/json"),
+        (["r.parquet", "--out", "."], "output/file"),
+        (["r.parquet", "--keys-file", "missing"], "'missing' does not exist"),
         (["r.parquet", "--engine", "spark"], "engine/unknown"),
         (["r.parquet", "--engine", "abacus"], "engine/unknown"),
         (["r.parquet", "--campaign", "missing.json"], "input/file"),
@@ -190,6 +207,7 @@ def test_bad_input_ends_with_one_line(
     monkeypatch.chdir(tmp_path)
     written(Path("r.parquet"), reports(first_round(SNACKS), 3))
     document(Path("c.json"), SNACKS)
+    Path("digits.json").write_text("9" * 10_000)
     parquet.write_table(pyarrow.table({"id": [1], "payload": ["x"], "round": [1]}), "other.parquet")
     named = arguments if "--campaign" in arguments else [*arguments, "--campaign", "c.json"]
 

@@ -12,6 +12,8 @@ def main() -> None:
     """Entry point of the ``keyveil`` command."""
     try:
         from keyveil.cli.app import run
+    except KeyboardInterrupt:  # loading takes a moment; nothing has begun that could be told of
+        sys.exit(130)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("keyveil"):
             raise

@@ -19,6 +19,7 @@ from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
 from keyveil.cli.tally import tally
 from keyveil.core.errors import KeyveilError
+from keyveil.device.notice import plain
 
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
 CommandError = cast(type[Exception], typer.BadParameter.__mro__[2])
@@ -76,5 +77,5 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _refuse(sentence: str, status: int = 2) -> int:
-    print(f"keyveil: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"keyveil: {' '.join(plain(sentence).split())}", file=sys.stderr)  # it may quote what strangers wrote
     return status

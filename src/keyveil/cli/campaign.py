@@ -13,27 +13,39 @@ from rich.table import Table
 from keyveil.campaign.documents import Campaign, problems
 from keyveil.cli.connection import Collector, Database, Server, TokenFile, address, reach
 from keyveil.cli.drafts import drafted, fetch_beside, parted, read_json, write_json
+from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import table as estimates_table
-from keyveil.cli.estimate import write_page
 from keyveil.cli.exports import estimates_of, export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.forecast import MOST_INVENTED, USUAL_PEOPLE, Forecast, Warning, enough_people, forecast, warnings
-from keyveil.cli.loading import Plot, progress_bar, save, say, screen
+from keyveil.cli.loading import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.options import Json, MaxPairs, Settings, settings
 from keyveil.core.clock import system_clock, today
-from keyveil.core.errors import KeyveilError
+from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
+from keyveil.learn.answers import LEAST_CONFIDENCE, MOST_CONFIDENCE
 
 app = typer.Typer(
-    name="campaign", help="Write, check, run and read collections.", no_args_is_help=True, rich_markup_mode=None
+    name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign's name.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A campaign document (.json).")]
-KeysFile = Annotated[Path | None, typer.Option(metavar="FILE", help="The list of keys that lies beside the document.")]
+KeysFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The list of keys that lies beside the document."),
+]
 Round = Annotated[int | None, typer.Option("--round", min=1, help="One round; otherwise all of them together.")]
+
+
+@app.callback()
+def _alone(context: typer.Context) -> None:
+    """Write, check, run and read collections."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @app.command()
 def create(
+    context: typer.Context,
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A campaign document (.json).")] = None,
     name: Annotated[str | None, typer.Option(help="Without FILE: the campaign's name, such as snack-survey.")] = None,
     purpose: Annotated[str | None, typer.Option(help="What it is for; people read this before they agree.")] = None,
@@ -52,7 +64,10 @@ def create(
     min_reports: Annotated[int | None, typer.Option(help="Nothing is shown below so many reports.")] = None,
     enrolment: Annotated[str | None, typer.Option(help="none or token.")] = None,
     contact: Annotated[str | None, typer.Option(help="Whom people can ask.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the document.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the document; only that unless --server or --database is given."),
+    ] = None,
     keys_file: KeysFile = None,
     server: Server = None,
     database: Database = None,
@@ -84,7 +99,8 @@ def create(
     if out is not None:
         write_json(out, document)
         say(f"Written: {out}")
-        if server is None and database is None:
+        source = context.get_parameter_source("server")
+        if database is None and (source is None or source.name != "COMMANDLINE"):
             _print(json, document)
             return 0
     slim, beside = parted(document)
@@ -135,7 +151,13 @@ def open_(
     name: Name, server: Server = None, database: Database = None, token_file: TokenFile = None, json: Json = False
 ) -> int:
     """Let the first round of a draft begin, at once or on its day."""
-    return _act("open", name, server, database, token_file, json)
+    with reach(server, database, token_file) as collector:
+        last = collector.campaign(name)[0].until
+        if last is not None and last < today(system_clock):
+            raise CampaignError("campaign/over", f"The last day of {name} was {last}: nobody could answer it.")
+        view = collector.ask("PATCH", address(name), {"action": "open"})
+    _tell(view, json)
+    return 0
 
 
 @app.command()
@@ -200,10 +222,13 @@ def estimates(
     json: Json = False,
 ) -> int:
     """What the reports say so far: frequencies and means with intervals."""
+    if not LEAST_CONFIDENCE <= confidence <= MOST_CONFIDENCE:
+        raise MechanismError("estimate/confidence", f"Confidence must lie between 0 and 1, not {confidence:g}.")
     wanted = {"round": round, "postprocess": postprocess, "confidence": confidence}
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
         known = estimates_of(found, collector.campaign(name)[0].schema)
+    silent = refuse_silent(known, csv, plot, report)
     if csv is not None:
         write_csv(csv, known)
         say(f"Written: {csv}")
@@ -212,7 +237,7 @@ def estimates(
     if report is not None:
         write_page(known, report)
     if not _print(json, found):
-        screen().print(estimates_table(known, top))
+        screen().print(silent or estimates_table(known, top))
     return 0
 
 
@@ -221,7 +246,7 @@ def export(
     name: Name,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where it is written.")],
     tally: Annotated[bool, typer.Option("--tally", help="The counts, for keyveil estimate, not the reports.")] = False,
-    round: Round = None,
+    round: Annotated[int | None, typer.Option("--round", min=1, help="Which one; otherwise the last.")] = None,
     server: Server = None,
     database: Database = None,
     token_file: TokenFile = None,
@@ -234,7 +259,7 @@ def export(
     for path in document["written"]:
         say(f"Written: {path}")
     if not _print(json, document):
-        screen().print(f"{document['reports']:,} reports of round {document['round']}.", highlight=False)
+        screen().print(f"{many(document['reports'], 'report')} of round {document['round']}.", highlight=False)
     return 0
 
 
@@ -318,7 +343,7 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
         exact, bits, size = f"{one['exact_epsilon']:.6f}", f"{one['bits']:.4g}", str(one["report_bytes"])
         asked.add_row(str(one["round"]), one["mechanism"], exact, bits, size, f"{one['reports']:,}")
     page.print(asked)
-    errors = _table(f"Standard errors, {found.people:,} people", "of", "median", "worst", "keys")
+    errors = _table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
     for what, spread, known in (
         ("shares", found.frequency, found.keys),
         ("means", found.mean, found.means_known),
@@ -326,8 +351,9 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
         cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")
         errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
     page.print(errors)
+    crowd = many(found.invented, "invented person", "invented people")
     page.print(
-        f"On {found.invented:,} invented people: {found.crowd}. Nobody spends more than {found.spent:.6f}.",
+        f"On {crowd}: {found.crowd}. Nobody spends more than {found.spent:.6f}.",
         markup=False,
         highlight=False,
     )

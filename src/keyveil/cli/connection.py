@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 import typer
 
-from keyveil.campaign.documents import Campaign
-from keyveil.campaign.transport import Transport
-from keyveil.core.errors import AccessError, KeyveilError, MissingExtra
+from keyveil.campaign.documents import NAME, Campaign
+from keyveil.campaign.transport import NO_HEADERS, Answer, Transport
+from keyveil.core.errors import AccessError, CampaignError, KeyveilError, MissingExtra, TransportError
 from keyveil.device.transport import HttpTransport
 
 if TYPE_CHECKING:
@@ -37,6 +37,26 @@ TokenFile = Annotated[
 ]
 
 
+class NamedTransport(HttpTransport):
+    """HTTP as the command line speaks it: errors name the address, and the option that would help if there is one."""
+
+    def __init__(self, server: str, timeout: float = 30.0, plain: bool | None = None) -> None:
+        self._server = server
+        try:
+            super().__init__(server, timeout, plain or False)
+        except TransportError as refused:
+            if refused.code != "transport/plain":
+                raise
+            otherwise = "" if plain is None else ", or say --plain"
+            raise TransportError(refused.code, f"{server} is another machine: use https{otherwise}.") from None
+
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
+        try:
+            return super().request(method, path, body, headers)
+        except TransportError as lost:
+            raise TransportError(lost.code, f"{self._server}: {lost.sentence}") from lost
+
+
 @dataclass(frozen=True)
 class Collector:
     """A collector that can be asked; what it refuses comes back as the error that it was there."""
@@ -49,7 +69,11 @@ class Collector:
     def ask(self, method: str, path: str, document: Any = None, **query: object) -> Any:
         """One request whose answer is JSON."""
         body = b"" if document is None else msgspec.json.encode(document)
-        return msgspec.json.decode(self.fetch(method, path, body, JSON, **query))
+        answer = self.fetch(method, path, body, JSON, **query)
+        try:
+            return msgspec.json.decode(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise KeyveilError("transport/answer", "This is no Keyveil collector: it answers without JSON.") from None
 
     def fetch(self, method: str, path: str, body: bytes = b"", accept: str = "*/*", **query: object) -> bytes:
         """One request whose answer is bytes."""
@@ -75,6 +99,8 @@ class Collector:
 
 def address(name: str, *parts: str) -> str:
     """The path of a campaign, or of something that belongs to it."""
+    if not NAME.fullmatch(name):
+        raise CampaignError("campaign/name", f"A campaign's name has up to 64 of a-z, 0-9 and '-', not {name!r}.")
     return "/".join(("/v1/campaigns", quote(name, safe=""), *parts))
 
 
@@ -86,9 +112,10 @@ def reach(
     if database is not None and server == os.environ.get("KEYVEIL_SERVER"):
         server = None  # what is said on the command line goes before the environment
     if (server is None) == (database is None):
-        raise KeyveilError("campaign/where", "Say where the campaign lives: --server URL or --database FILE.")
+        both = "" if server is None else ", not both"
+        raise KeyveilError("campaign/where", f"Say where the campaign lives: --server URL or --database FILE{both}.")
     if server is not None:
-        transport = HttpTransport(server, _TIMEOUT)
+        transport = NamedTransport(server, _TIMEOUT)
         try:
             yield Collector(transport, read_token(token_file), server)
         finally:
@@ -116,7 +143,11 @@ def _in_this_process(database: str, create: bool) -> Iterator[Collector]:
         ) from None
     import secrets
 
-    token, desk = secrets.token_urlsafe(24), Desk(url)
+    before = os.umask(0o077)  # a database is nobody else's
+    try:
+        token, desk = secrets.token_urlsafe(24), Desk(url)
+    finally:
+        os.umask(before)
     try:
         app = make_app(desk, load(database_url=url, tick_seconds=0))
         app.state.door = Door(desk, {"admin": token})
@@ -165,7 +196,7 @@ def download(collector: Collector, path: str, target: Path) -> None:
             return None
 
     server = collector.server or ""
-    HttpTransport(server)  # refuses addresses that tokens must not be sent to
+    NamedTransport(server)  # refuses addresses that tokens must not be sent to
     request = Request(server.rstrip("/") + path, headers={"User-Agent": "", **collector.authorization})
     with written(target) as part:
         try:
@@ -175,12 +206,14 @@ def download(collector: Collector, path: str, target: Path) -> None:
         except HTTPError as refused:
             raise _refusal(refused.code, refused.read(1 << 20)) from None
         except (URLError, OSError) as reason:
-            raise KeyveilError("transport/unreachable", f"The collector did not answer ({reason}).") from None
+            raise TransportError("transport/unreachable", f"{server} did not answer ({reason}).") from None
 
 
 @contextmanager
 def written(target: Path) -> Iterator[Any]:
-    """A file that appears under its name only when it is complete."""
+    """A file that appears under its name only when it is complete, for its owner's eyes only."""
+    if target.is_dir():
+        raise KeyveilError("output/file", f"{target} is a folder: name a file in it.")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         part = tempfile.NamedTemporaryFile("wb", dir=target.parent, prefix=f".{target.name}.", delete=False)  # noqa: SIM115
@@ -190,8 +223,10 @@ def written(target: Path) -> Iterator[Any]:
         with part:
             yield part
         os.replace(part.name, target)
-    except BaseException:
+    except BaseException as reason:
         Path(part.name).unlink(missing_ok=True)
+        if isinstance(reason, OSError):
+            raise KeyveilError("output/file", f"{target} cannot be written: {reason}.") from reason
         raise
 
 
@@ -199,6 +234,9 @@ def _refusal(status: int, body: bytes) -> KeyveilError:
     """A problem document as the error that it describes."""
     try:
         problem = msgspec.json.decode(body)
-        return KeyveilError(str(problem["code"]), str(problem["detail"]))
+        code, sentence = str(problem["code"]), str(problem["detail"])
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
         return KeyveilError("transport/answer", f"This is no Keyveil collector: it answered with status {status}.")
+    if code == "access/needed":  # the collector speaks of headers
+        sentence = "This needs a token: say which file holds it with --token-file, or set KEYVEIL_TOKEN."
+    return KeyveilError(code, sentence)

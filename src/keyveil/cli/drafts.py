@@ -13,6 +13,7 @@ from keyveil.core.canonical import decimal, exact
 from keyveil.core.errors import CampaignError, KeyveilError
 
 LONGEST_LIST = 2000  # keys that stay in the document
+MOST_DIGITS = 18  # of a number of keys; Python refuses to read thousands
 
 
 def read_json(path: Path) -> Any:
@@ -27,6 +28,13 @@ def read_json(path: Path) -> Any:
         raise KeyveilError(
             "input/json", f"{path} is not JSON: {wrong.msg} in line {wrong.lineno}, column {wrong.colno}."
         ) from None
+    except ValueError:  # Python reads no whole numbers of thousands of digits
+        raise KeyveilError("input/json", f"{path} holds a number with too many digits.") from None
+
+
+def beside(path: Path) -> Path:
+    """Where the document lies that says what a file of reports or counts means."""
+    return Path(f"{path}.json")
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -112,6 +120,8 @@ def _keys(text: str | None) -> list[str] | int:
             raise KeyveilError("input/file", f"{text[1:]} cannot be read: {reason}.") from reason
         return [line.strip() for line in lines if line.strip()]
     if text.isascii() and text.isdigit():
+        if len(text) > MOST_DIGITS:
+            raise KeyveilError("campaign/keys", f"--keys takes a number of keys of at most {MOST_DIGITS} digits.")
         return int(text)
     return [key.strip() for key in text.split(",") if key.strip()]
 

@@ -10,14 +10,17 @@ import msgspec
 import typer
 from rich.table import Table
 
-from keyveil.cli.loading import Plot, save, say, screen
+from keyveil.cli.connection import written
+from keyveil.cli.drafts import beside, read_json, write_json
+from keyveil.cli.loading import Plot, many, save, say, screen
 from keyveil.cli.options import Json
-from keyveil.core.errors import KeyveilError, MechanismError
+from keyveil.core.errors import KeyveilError, MechanismError, TallyError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
 from keyveil.learn.answers import answer
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import from_document
+from keyveil.protocols.registry import round_mechanism
 
 
 def estimate(
@@ -38,16 +41,20 @@ def estimate(
     ] = None,
     compare: Annotated[list[str] | None, typer.Option(metavar="KEY,KEY", help="Do two keys differ?")] = None,
     rank: Annotated[int | None, typer.Option(min=1, help="The most frequent keys and how sure their order is.")] = None,
-    min_reports: Annotated[int, typer.Option(min=0, help="Say nothing about fewer reports than this.")] = 0,
+    min_reports: Annotated[
+        int | None, typer.Option(min=0, help="Say nothing about fewer reports; what the campaign said unless given.")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
     plot: Plot = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html).")] = None,
     json: Json = False,
 ) -> int:
     """Estimate frequencies and means from a tally, make them consistent, and answer questions."""
-    mechanism, counts = _read(tally, about)
+    mechanism, counts, promised = _read(tally, about)
+    min_reports = promised if min_reports is None else min_reports
     if counts.reports < min_reports:
-        raise MechanismError("estimate/min-reports", f"There are {counts.reports} reports, fewer than {min_reports}.")
+        few = f"{many(counts.reports, 'report')}, fewer than {min_reports:,}"
+        raise MechanismError("estimate/min-reports", f"{tally} counts {few}: too few to say anything.")
     estimates = mechanism.estimate(counts, confidence, population)
     if postprocess is not None:
         from keyveil.learn.postprocess import estimates as processed
@@ -62,6 +69,7 @@ def estimate(
     }
     settings = mechanism, counts, estimates, min_reports, confidence, population
     answers = {name: [row for one in asked for row in answer(one, *settings)] for name, asked in questions.items()}
+    silent = refuse_silent(estimates, plot, report)
     if plot is not None:
         save(estimates.plot(top=top), plot)
     if report is not None:
@@ -71,31 +79,34 @@ def estimate(
         print(msgspec.json.encode({**document, **answers}).decode())
         return 0
     console = screen()
-    console.print(table(estimates, top))
+    console.print(silent or table(estimates, top))
     for rows in answers.values():
         for row in rows:
             console.print(sentence(row), markup=False, highlight=False)
     return 0
 
 
-def _read(path: Path, about: Path | None) -> tuple[Mechanism, Tally]:
-    document = about or path.with_name(path.name + ".json")
+def _read(path: Path, about: Path | None) -> tuple[Mechanism, Tally, int]:
+    """The mechanism, its counts, and the least number of reports that the campaign promised to speak about."""
     try:
-        counts, description = Tally.from_bytes(path.read_bytes()), parser.loads(document.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, parser.JSONDecodeError) as reason:
-        raise KeyveilError("input/file", f"{path.name} and {document.name} cannot be read: {reason}.") from reason
-    return from_document(description), counts
-
-
-def write_tally(path: Path, mechanism: Mechanism, tally: Tally) -> None:
-    """A tally and, beside it, the document of its mechanism."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(tally.to_bytes())
-        about = parser.dumps(mechanism.document(), indent=1, ensure_ascii=False)
-        path.with_name(path.name + ".json").write_text(about + "\n", encoding="utf-8")
+        counts = Tally.from_bytes(path.read_bytes())
     except OSError as reason:
-        raise KeyveilError("output/file", f"The tally {path.name} cannot be written: {reason}.") from reason
+        raise KeyveilError("input/file", f"{path} cannot be read: {reason.strerror}.") from reason
+    description = read_json(about or beside(path))
+    promised = description.pop("min_reports", 0) if isinstance(description, dict) else 0
+    if not isinstance(promised, int):
+        raise KeyveilError("input/json", f"min_reports in {about or beside(path)} is a whole number.")
+    mechanism = from_document(description, round_mechanism)
+    if mechanism.fingerprint != counts.fingerprint:
+        raise TallyError("tally/foreign", f"{path} does not count what {about or beside(path)} describes.")
+    return mechanism, counts, promised
+
+
+def write_tally(path: Path, mechanism: Mechanism, tally: Tally, min_reports: int = 0) -> None:
+    """A tally and, beside it, the document of its mechanism, and what its campaign promised about few reports."""
+    with written(path) as part:
+        part.write(tally.to_bytes())
+    write_json(beside(path), {**mechanism.document(), **({"min_reports": min_reports} if min_reports else {})})
     say(f"Written: {path}")
 
 
@@ -134,7 +145,7 @@ def sentence(row: dict[str, Any]) -> str:
 
 def table(estimates: Estimates, top: int) -> Table:
     """The most frequent keys, for the terminal."""
-    title = f"{estimates.mechanism}, {estimates.n:,} reports, {estimates.confidence:.0%} intervals"
+    title = f"{estimates.mechanism}, {many(estimates.n, 'report')}, {estimates.confidence:.0%} intervals"
     rows = Table(title=title, title_justify="left", pad_edge=False)
     for column in ("key", "share", "mean", "flag"):
         rows.add_column(column, justify="right" if column in ("share", "mean") else "left", no_wrap=True)
@@ -144,6 +155,16 @@ def table(estimates: Estimates, top: int) -> Table:
         share, mean = _cell(estimates.frequency, keys[at]), _cell(estimates.mean, keys[at])
         rows.add_row(keys[at], share, mean, estimates.flag[at])
     return rows
+
+
+def refuse_silent(estimates: Estimates, *files: Path | None) -> str | None:
+    """The sentence for reports that tell nothing about single keys; no file is made of it."""
+    if not (estimates.frequency.absent and estimates.mean.absent):
+        return None
+    sentence = f"The reports of {estimates.mechanism} tell neither shares nor means of keys."
+    if any(file is not None for file in files):
+        raise MechanismError("estimate/silent", f"{sentence[:-1]}: there is nothing to write or draw.")
+    return sentence
 
 
 def _cell(column: Column, key: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.cli.connection import Collector, address, download, written
-from keyveil.cli.drafts import write_json
+from keyveil.cli.drafts import beside, write_json
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.core.estimates import FLAGS, Column, Estimates
 from keyveil.core.schema import Schema
@@ -35,7 +35,7 @@ def export_reports(collector: Collector, name: str, round: int | None, out: Path
     else:
         with written(out) as part:
             _write_parquet(part, collector.desk.export(name, number))
-    about = out.with_name(out.name + ".json")
+    about = beside(out)
     write_json(
         about,
         {
@@ -58,14 +58,15 @@ def _round_document(collector: Collector, view: dict[str, Any], number: int) -> 
 
 def export_tally(collector: Collector, name: str, round: int | None, out: Path) -> dict[str, Any]:
     """The tally of a round, and beside it the document of its mechanism: what keyveil estimate reads."""
-    number = _number(collector.ask("GET", address(name)), round)
+    view = collector.ask("GET", address(name))
+    number = _number(view, round)
     counts = collector.fetch("GET", address(name, "tally"), round=number)
     about = collector.ask("GET", address(name, "tally"), None, round=number, form="document")
     with written(out) as part:
         part.write(counts)
-    write_json(out.with_name(out.name + ".json"), about)
+    write_json(beside(out), {**about, "min_reports": view["campaign"]["min_reports"]})
     reports = Tally.from_bytes(counts).reports
-    return {"round": number, "reports": reports, "written": [str(out), f"{out}.json"]}
+    return {"round": number, "reports": reports, "written": [str(out), str(beside(out))]}
 
 
 def estimates_of(document: dict[str, Any], schema: Schema) -> Estimates:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SYNTHETIC = "synthetic"
 
 _WIDTH = 160
+_MOST_DIGITS = 18  # of a number of people
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A .parquet or .csv file, or synthetic:NAME[:PEOPLE].")]
 User = Annotated[str, typer.Option("--user", help="The column of the users.")]
@@ -31,7 +32,19 @@ Key = Annotated[str, typer.Option("--key", help="The column of the keys.")]
 Value = Annotated[str, typer.Option("--value", help="The column of the values.")]
 Low = Annotated[str | None, typer.Option("--low", help="The least value; below it values are clipped.")]
 High = Annotated[str | None, typer.Option("--high", help="The largest value; above it values are clipped.")]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a picture (.png, .svg, .pdf).")]
+
+
+def _drawable(path: Path | None) -> Path | None:
+    """Refused before any work is done: the name says which format is wanted."""
+    if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise typer.BadParameter(f"a picture's name ends in .png, .svg or .pdf, unlike {path}")
+    return path
+
+
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw a picture (.png, .svg, .pdf).", callback=_drawable),
+]
 
 
 def load(
@@ -52,8 +65,8 @@ def load(
             "population/range", "Synthetic values lie between -1 and 1; --low and --high are for files."
         )
     name, people, options = (*rest.split(":", 2), "", "")[:3]
-    if people and not (people.isascii() and people.isdigit()):
-        raise PopulationError("population/size", f"The number of people must be a whole number, not {people!r}.")
+    if people and not (people.isascii() and people.isdigit() and len(people) <= _MOST_DIGITS):
+        raise PopulationError("population/size", f"The number of people must be a whole number, not {people[:40]!r}.")
     return datasets.load(name, n=int(people) if people else None, seed=seed, **_numbers(options))
 
 
@@ -75,10 +88,15 @@ def describe(dataset: Dataset) -> str:
     sizes = people.sizes
     dropped = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in people.notes.items())
     return (
-        f"{dataset.name}: {people.n:,} people, {schema.d:,} keys, {people.pairs:,} pairs "
+        f"{dataset.name}: {many(people.n, 'person', 'people')}, {many(schema.d, 'key')}, {many(people.pairs, 'pair')} "
         f"({sizes.mean():.3g} a person, at most {sizes.max():,}); {_bounds(dataset)}{dataset.about}."
         + (f" Dropped: {dropped}." if dropped else "")
     )
+
+
+def many(count: int, one: str, several: str = "") -> str:
+    """A number of things in words: 1 report, 2,000 reports."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def say(sentence: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json as parser
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from keyveil.cli.connection import NamedTransport
+from keyveil.cli.loading import say
 from keyveil.cli.options import Json
 from keyveil.core.errors import DeviceError, EpsilonError, KeyveilError, RecordError, TransportError
-from keyveil.device import Answer, Caps, Device, Explanation, HttpTransport, Outcome
+from keyveil.device import Answer, Caps, Device, Explanation, Outcome
 from keyveil.device.ledger import shown
 
 USUAL_FILE = Path("~/.keyveil/device.db")
@@ -26,6 +30,7 @@ _SAID = {
     "not-asked": "Round {round} asks other people; nothing was sent.",
     "closed": "Nothing is asked at the moment.",
 }
+_NOT_NOW = {"draft": "not open yet", "closed": "over", "estimated": "over"}
 
 
 def report(
@@ -39,13 +44,17 @@ def report(
     ] = None,
     device: Annotated[Path, typer.Option(metavar="FILE", help="The device's own file.")] = USUAL_FILE,
     token: Annotated[str | None, typer.Option(help="Your enrolment token; others can see command lines.")] = None,
-    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with the enrolment token.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Holds it; otherwise KEYVEIL_TOKEN does.")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Only show what the campaign asks.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="Name every key that it asks about.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to what the campaign asks, without being asked.")] = False,
     cap: Annotated[
         list[str] | None,
         typer.Option("--cap", metavar="NAME=VALUE", help="days, schema_period, schema_life, period or life."),
     ] = None,
+    loosen: Annotated[bool, typer.Option("--loosen", help="Let --cap give more room than before.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Allow HTTP without TLS to another machine.")] = False,
     ledger: Annotated[bool, typer.Option("--ledger", help="Show what was released so far.")] = False,
     export: Annotated[bool, typer.Option("--export", help="The whole ledger as JSON.")] = False,
@@ -54,31 +63,43 @@ def report(
     json: Json = False,
 ) -> int:
     """Answer a campaign privately, as a device would; status 1 if the report has not arrived."""
-    path, caps = device.expanduser(), _caps(cap)
+    path, limits = device.expanduser(), _limits(cap)
     asked = [ledger, export, flush, withdraw is not None, name is not None]
     if sum(asked) != 1:
-        raise typer.BadParameter("give a campaign's NAME, or one of --ledger, --export, --flush and --withdraw")
+        raise typer.BadParameter(
+            "give a campaign's NAME, or one of --ledger, --export, --flush and --withdraw; not several of them"
+        )
+    if name is None and (record is not None or record_file is not None):
+        raise typer.BadParameter("a record answers a campaign: give its NAME")
     if ledger or export:
-        with Device(_existing(path), Nowhere(), caps) as books:
+        with Device(_existing(path), Nowhere()) as books:
+            books.limit(limits, loosen)
             return _show_books(books, export, json)
     if withdraw is not None:
         return _withdraw(_existing(path), server, withdraw, json)
     if server is None:
         raise typer.BadParameter("--server says where the collector is")
-    wire = HttpTransport(server, plain=plain)
+    wire = NamedTransport(server, plain=plain)
     try:
-        with Device(path, wire, caps, collector=server) as own:
+        with Device(path, wire, collector=server) as own:
+            own.limit(limits, loosen)
             if name is None:
                 return _tell(own.flush(), json)
             explanation = own.explain(name)
             if explain:
-                print(_encoded(explanation.document()) if json else explanation.text)
+                print(_encoded(explanation.document()) if json else explanation.page(keys))
                 return 0
             held = _record(record, record_file)
+            if explanation.notice.state in _NOT_NOW:
+                nothing = Outcome(explanation.series, "closed")
+                print(_encoded(nothing.document()) if json else f"{name} is {_NOT_NOW[explanation.notice.state]}.")
+                return 1
+            own_token = _enrolled(own, explanation, _token(token, token_file))
+            _name_strange(explanation, held, yes)
             if not explanation.agreed:
-                _ask(explanation, yes)
+                _ask(explanation, yes, keys)
                 own.consent(name, explanation)
-            return _tell([own.report(name, held, _token(token, token_file))], json, single=True)
+            return _tell([own.report(name, held, own_token)], json, single=True)
     finally:
         wire.close()
 
@@ -90,7 +111,7 @@ class Nowhere:
         raise TransportError("transport/address", "--server says where the collector is.")
 
 
-def _caps(given: list[str] | None) -> Caps:
+def _limits(given: list[str] | None) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for item in given or []:
         called, equals, value = item.partition("=")
@@ -101,7 +122,7 @@ def _caps(given: list[str] | None) -> Caps:
             options[called] = int(value) if called == "days" else value.strip()
         except ValueError:
             raise EpsilonError("epsilon/cap", f"A period is a whole number of days, not {value!r}.") from None
-    return Caps(**options)
+    return options
 
 
 def _existing(path: Path) -> Path:
@@ -111,16 +132,21 @@ def _existing(path: Path) -> Path:
 
 
 def _record(text: str | None, file: Path | None) -> dict[str, int | float]:
-    if (text is None) == (file is None):
+    if text is not None and file is not None:
+        raise RecordError("record/missing", "Give what you have by --record or by --record-file, not both.")
+    if text is None and file is None:
         raise RecordError("record/missing", "Give what you have, by --record or --record-file; {} if nothing.")
     try:
         data = text.encode() if text is not None else _read(file)
-        return msgspec.json.decode(data, type=dict[str, int | float])
+        held = msgspec.json.decode(data, type=dict[str, int | float])
     except OSError as reason:
         raise RecordError("record/file", f"The record cannot be read ({reason.strerror}).") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         # Not what it says: a person's record does not belong in a message.
         raise RecordError("record/json", 'A record is a JSON object of numbers, such as {"fries": 4}.') from None
+    if len(parser.loads(data, object_pairs_hook=list)) != len(held):
+        raise RecordError("record/twice", "A record names every key only once.")
+    return held
 
 
 def _read(file: Path | None) -> bytes:
@@ -139,15 +165,47 @@ def _token(given: str | None, file: Path | None) -> str | None:
         raise DeviceError("enrolment/token", f"The token file {file} cannot be read.") from None
 
 
-def _ask(explanation: Explanation, yes: bool) -> None:
+def _enrolled(own: Device, explanation: Explanation, token: str | None) -> str | None:
+    """The token that a campaign wants; without one nothing is spent on a report that would be refused."""
+    if explanation.campaign.enrolment != "token":
+        return token
+    token = token or os.environ.get("KEYVEIL_TOKEN", "").strip() or None  # only for those who ask for one
+    asked = explanation.asked
+    if token is None and asked is not None:
+        place = explanation.series, asked.campaign, asked.number
+        if place not in [(entry.series, entry.campaign, entry.round) for entry in own.ledger()]:
+            raise DeviceError(
+                "enrolment/token", "This campaign needs your enrolment token: --token-file FILE or KEYVEIL_TOKEN."
+            )
+    return token
+
+
+def _name_strange(explanation: Explanation, held: dict[str, int | float], yes: bool) -> None:
+    """Pairs that the campaign does not ask about may be typing errors, and would count as nothing."""
+    known = set(explanation.campaign.schema.keys)
+    strange = ", ".join(repr(key) for key in held if key not in known)
+    if not strange:
+        return
+    say(f"keyveil: {explanation.campaign.name} does not ask about {strange}; that counts as nothing.")
+    if not yes and sys.stdin.isatty() and not _agrees("Go on without?"):
+        raise RecordError("record/key", "Nothing was sent.")
+
+
+def _agrees(question: str) -> bool:
+    print(f"\n{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _ask(explanation: Explanation, yes: bool, keys: bool) -> None:
     """Show the campaign and get the owner's word."""
-    print(explanation.text, file=sys.stderr)
+    print(explanation.page(keys), file=sys.stderr)
+    if explanation.unnamed and not keys:
+        print("\n--explain --keys names all of the keys.", file=sys.stderr)
     if yes:
         return
     if not sys.stdin.isatty():
         raise DeviceError("consent/needed", "Nobody is here to agree: read what it asks, then say --yes.")
-    print("\nDo you agree? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not _agrees("Do you agree?"):
         raise DeviceError("consent/needed", "Nothing was sent.")
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from keyveil.cli.connection import database_url
 from keyveil.core.errors import MissingExtra
 
 
@@ -15,7 +16,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="8337 unless given; 0 for any that is free.")] = None,
     database: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="sqlite:///keyveil.db unless given, or postgresql://user@host/name."),
+        typer.Option(metavar="FILE|URL", help="keyveil.db unless given; or postgresql://user@host/name."),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings (TOML); flags go before it.")] = None,
     behind_tls: Annotated[
@@ -34,7 +35,7 @@ def serve(
         config,
         host=host,
         port=port,
-        database_url=database,
+        database_url=None if database is None else database_url(database, create=True),
         behind_tls=behind_tls or None,
         json_logs=json_logs or None,
     )

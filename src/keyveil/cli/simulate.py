@@ -11,7 +11,22 @@ import typer
 from rich.table import Table
 
 from keyveil.cli.estimate import write_tally
-from keyveil.cli.loading import Data, High, Key, Low, Plot, User, Value, describe, load, progress_bar, save, say, screen
+from keyveil.cli.loading import (
+    Data,
+    High,
+    Key,
+    Low,
+    Plot,
+    User,
+    Value,
+    describe,
+    load,
+    many,
+    progress_bar,
+    save,
+    say,
+    screen,
+)
 from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
 from keyveil.cli.rounds import run_protocol, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
@@ -141,7 +156,7 @@ def _summary(result: Simulation | Run) -> str:
 
     runs = "" if result.repeats == 1 else f", mean of {result.repeats} runs"
     return (
-        f"{mechanism.name}, epsilon {float(mechanism.epsilon):g}, {result.truth.n:,} people, "
+        f"{mechanism.name}, epsilon {float(mechanism.epsilon):g}, {many(result.truth.n, 'person', 'people')}, "
         f"{result.bits_per_report:.4g} bits a report, {result.seconds:.1f} s. Mean squared error{runs}: "
         f"shares {known('mse_frequency')}, means on [-1, 1] {known('mse_mean')}; intervals that hold the truth: "
         f"shares {known('coverage_frequency')}, means {known('coverage_mean')}."

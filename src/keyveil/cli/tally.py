@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import unpad
-from keyveil.cli.drafts import fetch_beside, parted, read_json
+from keyveil.cli.drafts import beside, fetch_beside, parted, read_json
 from keyveil.cli.estimate import write_tally
-from keyveil.cli.loading import progress_bar, screen
+from keyveil.cli.loading import many, progress_bar, screen
 from keyveil.cli.options import Json
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError, ReportError
 from keyveil.core.report import PUBLIC_BYTES
@@ -45,7 +45,13 @@ def tally(
         Path | None, typer.Option(metavar="FILE", help="The round's document, where a campaign has several rounds.")
     ] = None,
     keys_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The list of keys that lies beside the campaign's document.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="The list of keys that lies beside the campaign's document.",
+        ),
     ] = None,
     engine: Annotated[str, typer.Option(help="Where the work is done: local.")] = "local",
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The tally; REPORTS.tally unless given.")] = None,
@@ -55,26 +61,28 @@ def tally(
     if engine not in ENGINES:
         known = "not installed yet" if engine == "spark" else "not known"
         raise MechanismError("engine/unknown", f"The engine {engine} is {known}; use {' or '.join(ENGINES)}.")
-    asked = read_round(campaign or reports.with_name(reports.name + ".json"), round_document, keys_file)
+    if not reports.is_file():
+        raise KeyveilError("input/file", f"There is no file {reports}.")
+    asked, min_reports = read_round(campaign or beside(reports), round_document, keys_file)
     counted = count(reports, asked)
     target = out or reports.with_suffix(".tally")
-    write_tally(target, asked.mechanism, counted)
+    write_tally(target, asked.mechanism, counted, min_reports)
     if json:
         document = {
             "campaign": asked.campaign,
             "round": asked.number,
             "mechanism": asked.mechanism.name,
             "reports": counted.reports,
-            "written": [str(target), f"{target}.json"],
+            "written": [str(target), str(beside(target))],
         }
         print(msgspec.json.encode(document).decode())
     else:
-        screen().print(f"{counted.reports:,} reports of {asked.mechanism.name} counted.", highlight=False)
+        screen().print(f"{many(counted.reports, 'report')} of {asked.mechanism.name} counted.", highlight=False)
     return 0
 
 
-def read_round(path: Path, round_document: Path | None, keys_file: Path | None) -> RoundDocument:
-    """The round that the reports belong to: from the documents beside them, or from those that are given."""
+def read_round(path: Path, round_document: Path | None, keys_file: Path | None) -> tuple[RoundDocument, int]:
+    """The round of the reports, from the documents beside them or those given, and its campaign's ``min_reports``."""
     document = read_json(path)
     around = document if isinstance(document, dict) and "campaign" in document else {"campaign": document}
     slim, beside = parted(around["campaign"])
@@ -82,16 +90,16 @@ def read_round(path: Path, round_document: Path | None, keys_file: Path | None) 
         beside = dictionary_of(around["dictionary"])
     campaign = Campaign.from_document(slim, fetch_beside(path, keys_file, beside))
     if round_document is not None:
-        return RoundDocument.from_document(read_json(round_document), campaign)
+        return RoundDocument.from_document(read_json(round_document), campaign), campaign.min_reports
     if around.get("round") is not None:
-        return RoundDocument.from_document(around["round"], campaign)
+        return RoundDocument.from_document(around["round"], campaign), campaign.min_reports
     if not isinstance(campaign.protocol, OneRound):
         raise CampaignError(
             "campaign/round", f"{campaign.asked} asks several rounds: say which one with --round-document."
         )
     only = campaign.protocol.next_round([])
     assert only is not None
-    return RoundDocument.of(campaign, only)
+    return RoundDocument.of(campaign, only), campaign.min_reports
 
 
 def count(path: Path, asked: RoundDocument) -> Tally:

@@ -226,6 +226,14 @@ class Desk:
                 self.refused(name, refused.code)
             raise
 
+    def remembers(self, name: str, document: str) -> bool:
+        """Whether a batch under this document can be checked without asking the database."""
+        seen = self._seen.get(name)
+        if seen is None or time.monotonic() - seen[0] > _FRESH:
+            return False
+        last = seen[1].current
+        return last is not None and last.state == "open" and last.document.hash == document
+
     def _answered(self, name: str, stored: StoredCampaign, batch: Batch) -> StoredRound:
         """The round that a batch answers, if it is open."""
         known = next((one for one in stored.rounds if one.document.hash == batch.document), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from keyveil.core.errors import KeyveilError
 
 Say = Callable[[str], None]
 
+_TURN = 0.0005  # seconds: the writer must not wait five milliseconds for its turn while requests come in
+
 log = logs.logger()
 
 
@@ -28,6 +31,7 @@ def serve(settings: Settings, say: Say) -> None:
     settings.kept_tokens()  # a wrong token file is told before anything is opened
     logs.configure(settings.log_level, settings.json_logs)
     os.umask(0o077)  # the database is nobody else's
+    sys.setswitchinterval(_TURN)
     with _listening(settings) as door, _open(settings) as desk, _signals() as asked_to_stop:
         for role, token in first_tokens(desk, settings).items():
             say(f"The {role} token, shown only this once: {token}")

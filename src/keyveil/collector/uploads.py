@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from anyio import to_thread
@@ -25,13 +24,16 @@ from keyveil.campaign.wire import JSON, PACKED, Batch, from_json, from_packed
 from keyveil.collector.access import bearer_token
 from keyveil.collector.metrics import Metrics
 from keyveil.collector.problems import Refusal
-from keyveil.core.errors import CampaignError, KeyveilError, ReportError
+from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 
 if TYPE_CHECKING:
     from keyveil.collector.desk import Desk
-    from keyveil.collector.writer import Answer
 
 DICTIONARIES = "/v1/dictionaries/"
+
+T = TypeVar("T")
+
+_SMALL = 4096  # bytes of a body that is decoded at once
 
 _DECODERS: dict[str, Callable[[bytes], Batch]] = {JSON: from_json, PACKED: from_packed}
 
@@ -44,26 +46,25 @@ async def upload(request: Request) -> Response:
     if not NAME.fullmatch(name):
         raise no_such_campaign(name)
     begin, token = time.perf_counter(), _token(request)
+
+    async def in_lane(step: Callable[[], T]) -> T:
+        """In a thread: long decoding, or a look into the database, would keep everybody else waiting."""
+        return await to_thread.run_sync(step, limiter=request.app.state.lane)
+
     try:
-        decode = _decoder(request)
-        body = await request.body()
+        decode, body = _decoder(request), await request.body()
+        desk.writer.refuse_when_full()  # before any work goes into it: under overload a refusal must be cheap
+        small = len(body) <= _SMALL  # then a thread would cost more than the work
+        batch = decode(body) if small else await in_lane(lambda: decode(body))
+    except StorageError as refused:
+        metrics.refused(None, refused.code)
+        raise
     except (KeyveilError, Refusal) as refused:
         await _count(desk, metrics, name, refused.code)
         raise
-
-    def submit() -> Future[Answer]:
-        """In a thread of its own: decoding a large body would keep everybody else waiting."""
-        desk.min_reports(name)  # there must be such a campaign, before any work goes into it
-        try:
-            batch = decode(body)
-        except KeyveilError as refused:
-            desk.refused(name, refused.code)
-            raise
-        return desk.submit(name, batch, token)
-
     try:
-        desk.writer.refuse_when_full()  # under overload a refusal must be cheap
-        queued = await to_thread.run_sync(submit, limiter=request.app.state.lane)
+        at_once = small and desk.remembers(name, batch.document)
+        queued = desk.submit(name, batch, token) if at_once else await in_lane(lambda: desk.submit(name, batch, token))
         answer = await asyncio.shield(asyncio.wrap_future(queued))  # a client that goes must not disturb the commit
     except KeyveilError as refused:
         metrics.refused(name if _names_campaign(refused) else None, refused.code)

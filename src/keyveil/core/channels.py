@@ -55,8 +55,9 @@ class Table:
 
     @cached_property
     def ratio(self) -> Ratio:
-        inputs = range(len(self.weights))
-        return max(self.ratio_between(input, other) for input in inputs for other in inputs)
+        """The same over all pairs of inputs: of every output, the largest weight against the smallest."""
+        extremes = [(max(column), min(column)) for column in zip(*self.weights, strict=True)]
+        return max((math.inf if low == 0 else Fraction(high, low)) for high, low in extremes if high)
 
     def draw(self, input: int, coins: Coins) -> int:
         return coins.choose(self.weights[input])

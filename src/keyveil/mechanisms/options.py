@@ -23,7 +23,7 @@ def load(kind: str, name: str, where: Mapping[str, str], package: str) -> Any:
         from difflib import get_close_matches  # only when a name was mistyped
 
         close = get_close_matches(name, where, n=1)
-        hint = f"; did you mean {close[0]}" if close else f"; there are {', '.join(where)}"
+        hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(where)}"
         raise MechanismError("mechanism/unknown", f"There is no {kind} {name!r}{hint}.")
     module, attribute = where[name].split(":")
     return getattr(import_module(f"{package}.{module}"), attribute)

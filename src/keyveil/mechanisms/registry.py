@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from keyveil.core.epsilon import Number, parse_epsilon
@@ -62,10 +63,10 @@ def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechan
     return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
 
 
-def from_document(document: Any) -> Mechanism:
+def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mechanism:
     """The mechanism that a document describes; ``Mechanism.document`` reverses it."""
     names = {"mechanism", "epsilon", "options", "schema"}
     if not isinstance(document, dict) or set(document) != names or not isinstance(document["options"], dict):
         raise MechanismError("mechanism/document", f"A mechanism's document has {', '.join(sorted(names))}.")
     schema = Schema.from_document(document["schema"])
-    return create(str(document["mechanism"]), schema, document["epsilon"], **document["options"])
+    return make(str(document["mechanism"]), schema, document["epsilon"], **document["options"])

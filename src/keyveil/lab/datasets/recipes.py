@@ -70,7 +70,7 @@ def recipe(name: str, **options: float) -> Recipe:
     """A recipe by name; ``grid`` and ``linear-s`` have options."""
     if name not in _RECIPES:
         close = get_close_matches(name, _RECIPES, n=1)
-        hint = f"; did you mean {close[0]}" if close else f"; there are {', '.join(_RECIPES)}"
+        hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(_RECIPES)}"
         raise PopulationError("population/unknown-recipe", f"There is no synthetic population {name!r}{hint}.")
     known = inspect.signature(_RECIPES[name]).parameters
     for option in options:
