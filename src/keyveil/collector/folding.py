@@ -31,7 +31,7 @@ def fold(writer: Writer, round_id: int, asked: RoundDocument, least: int | None 
     (the round is closed) everything is folded.
     """
     database = writer.database
-    most = min(AT_ONCE, _BYTES_AT_ONCE // max(1, asked.report_bytes))
+    most = at_once(asked)
     with database.read() as connection:
         groups = _waiting(database, connection, round_id, most, least)
         if not groups:
@@ -47,6 +47,11 @@ def fold(writer: Writer, round_id: int, asked: RoundDocument, least: int | None 
         return counted.reports
 
     return writer.run(step)
+
+
+def at_once(asked: RoundDocument) -> int:
+    """How many reports of a round one fold takes at most."""
+    return max(1, min(AT_ONCE, _BYTES_AT_ONCE // max(1, asked.report_bytes)))
 
 
 def count(asked: RoundDocument, reports: list[tuple[bytes, bytes]]) -> Tally:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, update
 
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.collector import tables
-from keyveil.collector.folding import fold, unfolded
+from keyveil.collector.folding import at_once, fold, unfolded
 from keyveil.collector.shelf import Shelf, StoredCampaign, StoredRound
 from keyveil.collector.tables import participation, tally
 from keyveil.collector.writer import Writer
@@ -89,8 +89,11 @@ def _close_when_done(writer: Writer, stored: StoredCampaign, last: StoredRound, 
 
 
 def _folded_some(writer: Writer, last: StoredRound, least: int | None = None) -> bool:
+    """Fold; whether more is likely to wait. In an open round that is only so after a full fold: what trickles in
+    meanwhile can wait for the next tick, or folding would never pause."""
     try:
-        return fold(writer, last.id, last.document, least) > 0
+        folded = fold(writer, last.id, last.document, least)
+        return folded > (0 if least is None else at_once(last.document) // 2)
     except StorageError as reason:
         if reason.code != "storage/conflict":  # another process was faster: look again
             raise
