@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,3 +96,22 @@ def test_other_schemas_have_room_of_their_own_up_to_the_overall_cap() -> None:
 def test_caps_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(KeyveilError):
         Caps(**bad)
+
+
+def test_caps_are_kept_in_the_file_and_only_the_owners_word_loosens_them(tmp_path: Path) -> None:
+    path, collector = tmp_path / "device.db", Collector()
+    collector.open(document())
+    with agreed(collector, path, caps=Caps(life="0.5")) as one:
+        assert code_of(lambda: one.report("snack-survey", RECORD)) == "budget/exceeded"
+    with device(collector, path) as one:  # nothing said: as before
+        assert code_of(lambda: one.report("snack-survey", RECORD)) == "budget/exceeded"
+        one.limit({"days": 60, "period": 3})  # tighter
+    for looser in (Caps(life=16), Caps(life="0.5"), Caps(life="0.4", days=59, period=3)):
+        assert code_of(lambda caps=looser: device(collector, path, caps=caps)) == "budget/looser"
+    with device(collector, path) as one:
+        assert code_of(lambda: one.limit({"life": 1})) == "budget/looser"
+        assert one.caps == Caps(life="0.5", days=60, period=3)
+        one.limit({"life": 1}, loosen=True)
+    with device(collector, path) as one:
+        assert one.caps == Caps(life=1, days=60, period=3)
+        assert one.report("snack-survey", RECORD).state == "sent"

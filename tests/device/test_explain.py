@@ -82,4 +82,22 @@ def test_many_keys_and_no_open_round_are_told_briefly() -> None:
     collector.views["snack-survey"]["round"] = None
     text = Device(":memory:", collector, clock=Watch()).explain("snack-survey").text
     assert "which of 5000 keys you have (0, 1, 2" in text and "nothing is asked" in text
+    assert "and 4988 that are not named here" in text
     assert len(text) < 1500
+
+
+def test_every_key_is_named_if_wanted() -> None:
+    collector = Collector()
+    collector.open(document(schema={"keys": [*"abcdefghijkl", "hiv-positive\x1b[2J"], "low": 0, "high": 1}))
+    explained = Device(":memory:", collector, clock=Watch()).explain("snack-survey")
+    assert explained.unnamed == 1 and "and 1 that are not named here" in explained.text
+    assert "l, hiv-positive [2J)" in explained.page(every_key=True)
+
+
+def test_a_series_that_goes_on_and_a_protocol_of_several_rounds_are_pointed_out() -> None:
+    collector = Collector()
+    collector.open(DATED)
+    assert "go on under your consent" in Device(":memory:", collector, clock=Watch()).explain("snack-survey").text
+    collector.open(document(protocol={"name": "pilot", "epsilon": "1"}))
+    text = Device(":memory:", collector, clock=Watch()).explain("snack-survey").text
+    assert "one report in each round that asks you" in text and "go on under" not in text

@@ -50,11 +50,12 @@ from tests.device.collector import (
 CAPS = Caps(days=30, schema_period=2, schema_life=Fraction(5, 2), period=Fraction(5, 2), life=3)
 NAMES = ["one", "two", "three"]
 SCHEMAS = [{"keys": ["a", "b"]}, {"keys": ["a", "b"], "high": 2}, {"keys": ["a", "b", "c"]}]
+PRIVKVM: dict[str, Any] = {"name": "privkvm", "epsilon": "1.2", "rounds": 3}
 PROTOCOLS: list[dict[str, Any]] = [
     {"name": "kvue", "epsilon": "1"},
     {"name": "kvue", "epsilon": "0.4"},
     {"name": "ssr", "epsilon": "0.7", "max_pairs": 2},
-    {"name": "privkvm", "epsilon": "1.2", "rounds": 3},
+    PRIVKVM,
     {"name": "pilot", "epsilon": "1.5"},
 ]
 RECORDS: list[dict[str, float]] = [{}, {"a": 1}, {"a": -1, "b": 0.5}, {"c": 0}]
@@ -63,7 +64,10 @@ EPSILONS = ["0.2", "0.5", "0.9", "2"]
 
 names, schemas, protocols = st.sampled_from(NAMES), st.sampled_from(SCHEMAS), st.sampled_from(PROTOCOLS)
 records, parts, epsilons = st.sampled_from(RECORDS), st.sampled_from(PARTS), st.sampled_from(EPSILONS)
-kinds, means = st.sampled_from(["kvue", "ssr", "privkv-round", "set-size"]), st.sampled_from([-65536, 0, 31])
+kinds, means = (
+    st.sampled_from(["fitting", "kvue", "ssr", "privkv-round", "set-size"]),
+    st.sampled_from([-65536, 0, 31]),
+)
 
 
 def server_error(batch: Batch) -> Answer:
@@ -113,6 +117,15 @@ class HostileCollector(RuleBasedStateMachine):
         """One more round of a campaign, about anything."""
         self._open_round(name, self.rounds[name] + skip, kind, epsilon, mean, part)
         self._agree_and_report(name, record)
+
+    @rule(name=names, record=records, schema=schemas, epsilon=epsilons, mean=means)
+    def ask_more_and_more(self, name: str, record: Any, schema: Any, epsilon: str, mean: int) -> None:
+        """All rounds of a protocol that announces means, each at the price that the collector likes."""
+        self._open(name, schema, PRIVKVM, False)
+        self._agree_and_report(name, record)
+        for number in range(2, PRIVKVM["rounds"] + 1):
+            self._open_round(name, number, "fitting", epsilon, mean, EVERYONE)
+            self._agree_and_report(name, record)
 
     @rule(name=names, number=st.integers(1, 5), kind=kinds, epsilon=epsilons, mean=means, part=parts)
     def open_any_round(self, name: str, number: int, kind: str, epsilon: str, mean: int, part: Part) -> None:
@@ -234,6 +247,8 @@ def _price(mechanism: Mechanism) -> Fraction:
 
 def _question(kind: str, campaign: Campaign, epsilon: Fraction, mean: int) -> Mechanism:
     schema = campaign.schema
+    if kind == "fitting":  # what the device believes the protocol to ask, though at any price
+        kind = campaign.protocol.longest()[-1].mechanism.name
     if kind == "privkv-round":
         return PrivKVRound(schema, epsilon, Fraction(0), (mean,) * schema.d)
     if kind == "set-size":

@@ -107,6 +107,34 @@ def privkvm(**changes: Any) -> Callable[[], View]:
     return make
 
 
+def unhashed(**changes: Any) -> Callable[[], View]:
+    """A view that must be refused before its hash matters: making it would take the collector's room as well."""
+
+    def make() -> View:
+        view = served()
+        view["campaign"].update(changes)
+        return view
+
+    return make
+
+
+def asks(name: str, keys: int = 3000, **options: Any) -> Callable[[], View]:
+    return unhashed(schema={"keys": keys}, protocol={"name": name, "epsilon": "1", **options})
+
+
+def lacking(name: str) -> Callable[[], View]:
+    def make() -> View:
+        view = served()
+        del view["campaign"][name]
+        return rehashed(view)
+
+    return make
+
+
+def said_twice() -> bytes:
+    return json.dumps(served()).replace('{"keyveil": 1,', '{"keyveil": 1, "keyveil": 1,', 1).encode()
+
+
 HOSTILE: list[tuple[str, Callable[[], Any], str]] = [
     ("not json", lambda: b"<html>", "campaign/document"),
     ("a list", lambda: b"[]", "campaign/document"),
@@ -159,6 +187,26 @@ HOSTILE: list[tuple[str, Callable[[], Any], str]] = [
         with_campaign(protocol={"name": "ssr", "epsilon": "1", "max_pairs": 10**6}),
         "device/limits",
     ),
+    ("pairs in a text", asks("ssr", max_pairs="300"), "device/limits"),
+    ("pairs in other digits", asks("ssr", max_pairs=" ３_００ "), "device/limits"),
+    ("sizes in a text", asks("topsel", set_sizes="1:0.5,300:0.5"), "device/limits"),
+    ("sizes as an object", asks("topsel", set_sizes={"1": "0.5", "300": "0.5"}), "device/limits"),
+    ("pairs of a group", asks("split", groups="ssr:1,kvue:1", options="ssr.max_pairs=300"), "device/limits"),
+    ("pairs of a pilot", asks("pilot", options="bins=4; max_pairs=300"), "device/limits"),
+    ("sizes of a pilot", asks("pilot", then="topsel", options="set_sizes=1:1,300:1"), "device/limits"),
+    ("a pilot that counts far", asks("pilot", most=300), "device/limits"),
+    ("pairs of a round", with_round(options={"max_pairs": "300"}), "device/limits"),
+    ("large tables", asks("ssr", keys=40_000, max_pairs=110), "device/limits"),
+    ("large tables of cells", asks("ssr", keys=4000, max_pairs=10, bins="250"), "device/limits"),
+    ("large tables of a pilot", asks("pilot", keys=4000, options="bins=100"), "device/limits"),
+    ("a decimal in another spelling", with_campaign(protocol={"name": "kvue", "epsilon": "1.00"}), "campaign/document"),
+    (
+        "a bound in another spelling",
+        with_campaign(schema={"keys": ["a"], "low": "1.0", "high": 5}),
+        "campaign/document",
+    ),
+    ("defaults left out", lacking("retention_days"), "campaign/document"),
+    ("a name that stands twice", said_twice, "campaign/document"),
     ("an endless number", with_campaign(schema={"keys": ["a"], "low": 0, "high": FAR}), "device/limits"),
     ("an endless part", with_round(part=["0", FAR]), "device/limits"),
     ("an endless option", privkvm(options={"key_epsilon": FAR, "fake": []}), "device/limits"),
@@ -267,3 +315,28 @@ def test_what_strangers_write_cannot_steer_a_terminal() -> None:
     collector = Collector(views={"snack-survey": view})
     text = Device(":memory:", collector).explain("snack-survey").text
     assert all(letter.isprintable() or letter == "\n" for letter in text)
+
+    device, _ = asking(unhashed(protocol={"name": "kvue", "epsilon": "1", "\x1b[2J\x07": 10**12})())
+    with pytest.raises(KeyveilError) as refused:
+        device.report("snack-survey", RECORD)
+    assert refused.value.code == "device/limits" and refused.value.sentence.isprintable()
+
+
+def test_a_document_that_needs_more_memory_than_there_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: Any) -> Campaign:
+        raise MemoryError
+
+    device, _ = asking(served())
+    monkeypatch.setattr(Campaign, "from_document", no_room)
+    with pytest.raises(KeyveilError) as refused:
+        device.report("snack-survey", RECORD)
+    assert refused.value.code == "device/limits"
+
+
+def test_the_price_of_a_table_with_many_rows_is_computed_at_once() -> None:
+    collector = Collector()
+    collector.open(document(protocol={"name": "kvue", "epsilon": "1", "bins": 256}))
+    started = time.monotonic()
+    epsilon = Device(":memory:", collector, clock=Watch()).explain("snack-survey").epsilon
+    assert epsilon is not None and 0.99 < epsilon <= 1
+    assert time.monotonic() - started < 5

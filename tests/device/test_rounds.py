@@ -5,12 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import pytest
+
 from keyveil.campaign.documents import Campaign
+from keyveil.campaign.wire import unpad
 from keyveil.mechanisms import registry as mechanisms
 from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
-from keyveil.protocols.base import Part, Round, parting_word
-from tests.device.collector import Collector, document
-from tests.device.owner import GENEROUS, RECORD, agreed, code_of, device
+from keyveil.protocols.base import Finished, Part, Round, parting_word
+from tests.device.collector import Collector, Watch, document
+from tests.device.owner import GENEROUS, RECORD, agreed, code_of, device, week
 
 
 def privkvm(epsilon: str = "2") -> dict[str, Any]:
@@ -39,6 +42,16 @@ def test_rounds_are_answered_one_by_one_and_together_within_the_campaigns_epsilo
     assert len({public for public, _ in collector.reports}) == 3  # rounds cannot be linked by their ids
     assert sum(entry.epsilon for entry in one.ledger()) <= 2
     collector.open(privkvm(), later_round(campaign, 4, 7))
+    assert code_of(lambda: one.report("snack-survey", RECORD)) == "campaign/round"  # three were announced
+
+
+def test_a_later_round_that_asks_for_more_than_is_left_is_refused() -> None:
+    collector = Collector()
+    campaign = collector.open(privkvm())
+    one = agreed(collector, caps=GENEROUS)
+    assert one.report("snack-survey", RECORD).state == "sent"
+    greedy = PrivKVRound(campaign.schema, Fraction(1), Fraction(0), (100,) * campaign.schema.d)
+    collector.open(privkvm(), Round(2, greedy))
     assert code_of(lambda: one.report("snack-survey", RECORD)) == "budget/exceeded"
 
 
@@ -84,10 +97,10 @@ def test_people_are_parted_by_one_seat_and_the_others_stay_silent() -> None:
 
 
 def test_the_same_parted_question_in_later_rounds_gets_the_same_report() -> None:
-    made = document(protocol={"name": "pilot", "epsilon": "1"}, rounds=[{}, {}])
+    made = document(protocol={"name": "privkvm", "epsilon": "1", "rounds": 50})
     collector = Collector()
     campaign = collector.open(made)
-    mechanism = mechanisms.create("ssr", campaign.schema, 1, max_pairs=2)
+    mechanism = PrivKVRound(campaign.schema, Fraction(1, 2), Fraction(0), (100,) * campaign.schema.d)
     nearly_all = Part(Fraction(0), Fraction(2**32 - 1, 2**32))
     one = agreed(collector)
     for number in range(2, 50):
@@ -96,3 +109,56 @@ def test_the_same_parted_question_in_later_rounds_gets_the_same_report() -> None
 
     assert len(set(collector.reports)) == 1
     assert sum(not entry.free for entry in one.ledger()) == 1
+
+
+@pytest.mark.parametrize(
+    ("protocol", "length"),
+    [
+        ({"name": "pilot", "share": "0.5"}, 2),
+        ({"name": "pilot", "share": "0.5", "then": "wsr", "theta": "0.5"}, 3),
+        ({"name": "pilot", "share": "0.5", "then": "topsel"}, 2),
+        ({"name": "split", "max_pairs": 2}, 2),
+        ({"name": "adaptive", "max_pairs": 2}, 2),
+        ({"name": "adaptive", "max_pairs": 2, "variant": "published"}, 2),
+        ({"name": "topsel-project", "share": "0.5"}, 2),
+        ({"name": "privkvm", "rounds": 4}, 4),
+        ({"name": "privkvm-plus", "price": "0"}, 6),
+        ({"name": "privkvm-star"}, 2),
+        ({"name": "privkvm-harmony"}, 6),
+    ],
+    ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else None,
+)
+def test_an_honest_run_of_every_protocol_is_answered_to_its_end(protocol: dict[str, Any], length: int) -> None:
+    made = document(protocol={"epsilon": "1", **protocol})
+    collector = Collector()
+    campaign = collector.open(made)
+    people = [agreed(collector, caps=GENEROUS) for _ in range(30)]
+    finished: list[Finished] = []
+    while (asked := campaign.protocol.next_round(finished)) is not None:
+        collector.open(made, asked)
+        collector.received.clear()
+        states = {one.report("snack-survey", RECORD).state for one in people}
+        assert states <= {"sent", "not-asked"}
+        publics, padded = zip(*collector.reports, strict=True) if collector.reports else ((), ())
+        size = collector.views["snack-survey"]["round"]["document"]["report_bytes"]
+        payloads = [unpad(one, size, asked.mechanism.codec.varies) for one in padded]
+        finished.append(Finished(asked, asked.mechanism.tally_encoded(publics, payloads)))
+
+    assert 1 < len(finished) <= length
+    assert len(finished) == length or protocol["name"] == "privkvm-plus"  # it may come to rest before
+    assert any(one.ledger() for one in people)
+
+
+def test_where_people_are_parted_an_unchanged_record_is_drawn_and_paid_for_in_every_campaign() -> None:
+    """A seat that lasted would link somebody's reports even after their record has changed."""
+    collector, watch = Collector(), Watch()
+    protocol = {"name": "pilot", "epsilon": "1", "share": "0.999999999999"}
+    collector.open(week(0, protocol=protocol))
+    one = agreed(collector, clock=watch, caps=GENEROUS)
+    for number in range(2):
+        collector.open(week(number, protocol=protocol))
+        assert one.report("snack-survey", RECORD).epsilon > 0
+        watch.days_later(7)
+
+    assert len({public for public, _ in collector.reports}) == 2
+    assert [entry.free for entry in one.ledger()] == [False, False]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -167,3 +169,57 @@ def test_a_change_is_not_sent_again_unasked(server: ThreadingHTTPServer) -> None
     time.sleep(0.2)  # the other side lets go of it now
     assert wire.request("POST", "/fine", b"y").status == 200
     wire.close()
+
+
+@contextmanager
+def dripping(greeting: bytes, drop: bytes) -> Iterator[str]:
+    """A server that greets at once and then lets its answer drip, bit by bit."""
+
+    def serve() -> None:
+        client, _ = listening.accept()
+        with client:
+            client.recv(65536)
+            client.sendall(greeting)
+            try:
+                for _ in range(200):  # four seconds: whoever waits for the end is too patient
+                    if over.wait(0.02):
+                        return
+                    client.sendall(drop)
+            except OSError:
+                pass
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        over.set()
+        serving.join()
+
+
+@pytest.mark.parametrize(
+    ("greeting", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"x"),  # the body
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x"),  # a header
+        (b"HTTP/1.1 ", b"2"),  # the status
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["body", "chunks", "header", "status", "continue"],
+)
+def test_an_answer_that_drips_ends_in_time(greeting: bytes, drop: bytes) -> None:
+    with dripping(greeting, drop) as url:
+        wire, started = HttpTransport(url, timeout=0.1), time.monotonic()  # of one byte; four times that of an answer
+        with pytest.raises(TransportError) as refused:
+            wire.request("GET", "/")
+        assert refused.value.code == "transport/slow"
+        assert 0.3 < time.monotonic() - started < 3
+
+
+def test_an_answer_that_stops_ends_in_time() -> None:
+    with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", b"") as url:
+        started = time.monotonic()
+        with pytest.raises(TransportError) as refused:
+            HttpTransport(url, timeout=0.1).request("GET", "/")
+        assert refused.value.code == "transport/slow" and time.monotonic() - started < 3

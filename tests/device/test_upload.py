@@ -103,6 +103,16 @@ def test_a_refused_report_is_not_sent_again_and_its_price_stays() -> None:
     assert len(device.ledger()) == 1 and device.ledger()[0].epsilon > 0
 
 
+def test_the_code_of_a_refusal_cannot_steer_a_terminal() -> None:
+    def steer(batch: Batch) -> Answer:
+        refused = [{"id": batch.ids[0].hex(), "code": "report/\x1b[2J\x07"}]
+        return json_answer({"accepted": 0, "duplicates": 0, "refused": refused})
+
+    device, _, _ = reporting(steer)
+    outcome = device.report("snack-survey", RECORD)
+    assert outcome.state == "refused" and (outcome.code or "").isprintable()
+
+
 def test_a_duplicate_has_arrived() -> None:
     device, _, _ = reporting(says(json_answer({"accepted": 0, "duplicates": 1, "refused": []})))
     assert device.report("snack-survey", RECORD).state == "sent"

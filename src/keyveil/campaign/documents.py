@@ -85,6 +85,12 @@ class Campaign:
             return self.rounds[number - 1]
         return Window(enough=self.rounds[-1].enough)
 
+    @property
+    def until(self) -> date | None:
+        """The last day on which it may ask anything, if every window names one."""
+        days = [window.closes for window in self.rounds if window.closes]
+        return max(days) if len(days) == len(self.rounds) else None
+
     def document(self) -> dict[str, Any]:
         """The campaign as JSON without floats."""
         schema = self.schema.document()

@@ -1,14 +1,15 @@
 """What the owner agreed to, and that a collector holds to it.
 
-Consent is given to the *terms* of a campaign: all of its document but the dates. Later campaigns of the series with the
-same terms go on under it; whatever else changes must be shown and agreed to again. Within a campaign nothing may
-change at all, and rounds only move forward.
+Consent is given to the *terms* of a campaign: all of its document but the dates. A later campaign of the series with
+the same terms goes on under it, one at a time: all rounds of both have dates, and it opens after the other has closed.
+Whatever else changes must be shown and agreed to again. Within a campaign nothing may change at all, and rounds only
+move forward.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
@@ -25,13 +26,17 @@ class Terms:
 
     terms: str  # hash of the document without its dates
     campaign: str  # hash of the document
-    starts: str  # its first day, or nothing
+    starts: str = ""  # its first and last day, unless a round lacks one
+    ends: str = ""
 
     @classmethod
     def of(cls, campaign: Campaign) -> Terms:
-        lasting = {name: value for name, value in campaign.document().items() if name != "rounds"}
-        starts = min((window.opens.isoformat() for window in campaign.rounds if window.opens), default="")
-        return cls(hashlib.sha256(canonical(lasting)).hexdigest(), campaign.hash, starts)
+        lasting = {**campaign.document(), "rounds": [window.enough for window in campaign.rounds]}
+        terms = cls(hashlib.sha256(canonical(lasting)).hexdigest(), campaign.hash)
+        opens, last = [window.opens for window in campaign.rounds if window.opens], campaign.until
+        if last is None or len(opens) < len(campaign.rounds):
+            return terms
+        return replace(terms, starts=min(opens).isoformat(), ends=last.isoformat())
 
 
 class Consents:
@@ -44,8 +49,8 @@ class Consents:
         return dict(self._vault.connection.execute("SELECT series, state FROM consent ORDER BY series").fetchall())
 
     def give(self, series: str, terms: Terms) -> None:
-        row = (series, GIVEN, terms.terms, terms.campaign, terms.starts)
-        self._vault.connection.execute("INSERT OR REPLACE INTO consent VALUES (?, ?, ?, ?, ?)", row)
+        row = (series, GIVEN, *astuple(terms))
+        self._vault.connection.execute("INSERT OR REPLACE INTO consent VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def withdraw(self, series: str) -> None:
         self._vault.connection.execute(
@@ -84,13 +89,16 @@ class Consents:
             raise CampaignError(
                 "campaign/changed", f"{series} now asks something else than was agreed to: show it and consent again."
             )
-        if met.starts <= known.starts:
+        if not known.ends or met.starts <= known.ends:
             raise CampaignError("campaign/changed", f"{series} was changed, and is no later campaign of its series.")
 
-    def follow(self, asked: RoundDocument) -> None:
+    def follow(self, series: str, asked: RoundDocument) -> None:
         """Refuse a round that was changed, or that comes after a later one; remember it otherwise."""
         now = self._vault.connection
-        seen = dict(now.execute("SELECT round, document FROM asked WHERE campaign = ?", (asked.campaign,)).fetchall())
+        rows = now.execute(
+            "SELECT round, document FROM asked WHERE series = ? AND campaign = ?", (series, asked.campaign)
+        )
+        seen = dict(rows.fetchall())
         known = seen.get(asked.number)
         if known == asked.hash:
             return
@@ -98,10 +106,10 @@ class Consents:
             raise CampaignError("round/changed", f"Round {asked.number} is not the one that was asked before.")
         if asked.number < max(seen, default=0):
             raise CampaignError("round/order", f"Round {asked.number} comes after round {max(seen)}.")
-        now.execute("INSERT INTO asked VALUES (?, ?, ?)", (asked.campaign, asked.number, asked.hash))
+        now.execute("INSERT INTO asked VALUES (?, ?, ?, ?)", (series, asked.campaign, asked.number, asked.hash))
 
     def _known(self, series: str) -> Terms | None:
         row = self._vault.connection.execute(
-            "SELECT terms, campaign, starts FROM consent WHERE series = ?", (series,)
+            "SELECT terms, campaign, starts, ends FROM consent WHERE series = ?", (series,)
         ).fetchone()
         return None if row is None or row[0] is None else Terms(*row)

@@ -7,6 +7,7 @@ ledger and stores the report; only then is it sent. Whatever fails leaves either
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -63,6 +64,8 @@ class Device:
 
     ``collector`` names where the transport leads, for owners who answer several collectors from one file: series and
     unsent reports then belong to that collector, caps hold for all of them together.
+
+    ``caps`` are kept in the file: without a word those of before hold, and looser ones than those are refused here.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class Device:
         self._prefix = f"{collector.rstrip('/')}/" if collector else ""
         self._courier = Courier(transport, self._coins, clock, patience or Patience(), packed, sleep)
         self.vault = Vault(path, clock, self._coins)
-        self._ledger = Ledger(self.vault, caps or Caps())
+        self._ledger = Ledger(self.vault, caps)
         self._outbox, self._memory, self._consents = Outbox(self.vault), Memory(self.vault), Consents(self.vault)
 
     def __enter__(self) -> Self:
@@ -129,6 +132,16 @@ class Device:
         """The owner's last word on every series: given or withdrawn."""
         return self._consents.states()
 
+    @property
+    def caps(self) -> Caps:
+        """The most that may leave the device, as its file has it."""
+        return self._ledger.caps
+
+    def limit(self, changes: Mapping[str, Any], loosen: bool = False) -> None:
+        """Change some caps for good; to give more room than before takes the owner's explicit word."""
+        if changes:
+            self._ledger.keep(replace(self.caps, **changes), loosen)
+
     def ledger(self) -> list[Entry]:
         """Everything that was paid for, or repeated for free, oldest first."""
         return self._ledger.entries()
@@ -139,16 +152,16 @@ class Device:
 
     def export(self) -> bytes:
         """Ledger, caps, consents and what was sent, as JSON; no secrets and no tokens."""
-        parcels = {(one.campaign, one.round): one for one in self._outbox.everything()}
+        parcels = {(one.series, one.campaign, one.round): one for one in self._outbox.everything()}
 
         def told(entry: Entry) -> dict[str, Any]:
-            parcel = parcels[entry.campaign, entry.round]
+            parcel = parcels[entry.series, entry.campaign, entry.round]
             payload = None if parcel.payload is None else parcel.payload.hex()
             return {**entry.document(), "state": parcel.state, "code": parcel.code, "payload": payload}
 
         document = {
             "keyveil": 1,
-            "caps": self._ledger.caps.document(),
+            "caps": self.caps.document(),
             "spent": {line.what: decimal_text(line.budget.spent) for line in self.spent()},
             "consents": self.consents(),
             "entries": [told(entry) for entry in self.ledger()],
@@ -187,11 +200,11 @@ class Device:
         series, day = self._prefix + notice.campaign.name, self.vault.today()
         self.vault.turn_to(day)
         self._hold(notice, asked, series)
-        earlier = self._outbox.find(asked.campaign, asked.number)
+        earlier = self._outbox.find(series, asked.campaign, asked.number)
         if earlier is not None:
             return self._renewed(earlier, token), _FREE
         pairs = asked.mechanism.read(record)
-        seat = None if asked.part == EVERYONE else self._memory.seat(asked.campaign, self._coins)
+        seat = None if asked.part == EVERYONE else self._memory.seat(series, asked.campaign, self._coins)
         if seat is not None and not asked.part.holds(parting_word(seat, bytes.fromhex(asked.campaign))):
             return None, _FREE
         fingerprint, digest = asked.mechanism.fingerprint.hex(), self._memory.digest(pairs)
@@ -219,7 +232,7 @@ class Device:
         self._consents.need(series)
         self._consents.hold(series, Terms.of(notice.campaign))
         notice.refuse_closed(today(self._clock))
-        self._consents.follow(asked)
+        self._consents.follow(series, asked)
         if notice.dictionary is not None and notice.campaign.dictionary is not None:
             self._memory.keep_dictionary(notice.campaign.dictionary, notice.dictionary)
 
@@ -247,12 +260,13 @@ class Device:
         return [self._campaign_line(notice), *self._ledger.lines(notice.campaign.schema.hash, day)]
 
     def _campaign_line(self, notice: Notice) -> Line:
-        return self._ledger.campaign(notice.campaign.hash, notice.campaign.protocol.epsilon)
+        campaign = notice.campaign
+        return self._ledger.campaign(self._prefix + campaign.name, campaign.hash, campaign.protocol.epsilon)
 
     def _refusal(self, notice: Notice, day: date) -> str | None:
         """Why a fresh report would not be made, as far as that does not depend on the record."""
-        asked = notice.asked
-        if asked is None or self._outbox.find(asked.campaign, asked.number) is not None:
+        asked, series = notice.asked, self._prefix + notice.campaign.name
+        if asked is None or self._outbox.find(series, asked.campaign, asked.number) is not None:
             return None
         try:
             notice.refuse_closed(today(self._clock))

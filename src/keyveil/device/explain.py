@@ -18,6 +18,7 @@ from keyveil.core.report import PUBLIC_BYTES
 from keyveil.device.consent import GIVEN, Terms
 from keyveil.device.ledger import Line, shown
 from keyveil.device.notice import Notice, plain
+from keyveil.protocols.one_round import OneRound
 
 _KEYS = 12  # named in full; of more, so many
 
@@ -64,8 +65,8 @@ class Explanation:
     @property
     def until(self) -> str | None:
         """The last day on which it may ask anything, if it named one."""
-        days = [window.closes for window in self.campaign.rounds]
-        return None if None in days else max(day for day in days if day).isoformat()
+        last = self.campaign.until
+        return None if last is None else last.isoformat()
 
     def document(self) -> dict[str, Any]:
         """The same for programs; no floats."""
@@ -92,15 +93,25 @@ class Explanation:
 
     @property
     def text(self) -> str:
-        """The page that a person reads before agreeing."""
+        """The page that a person reads before agreeing; of many keys it names some, and says how many it does not."""
+        return self.page()
+
+    @property
+    def unnamed(self) -> int:
+        """How many keys ``text`` does not name."""
+        return max(0, self.campaign.schema.d - _KEYS)
+
+    def page(self, every_key: bool = False) -> str:
+        """``text``, if wanted with the name of every key."""
         campaign = self.campaign
         lines = [
             f"{campaign.name} ({campaign.hash[:8]}…)",
             "",
             f"Why          {plain(campaign.purpose)}",
-            f"What         {self._keys()}",
+            f"What         {self._keys(every_key)}",
             f"How often    {self._rounds()}",
             f"Until        {self.until or 'no last day is named'}",
+            *self._later(),
             f"Privacy      epsilon {decimal_text(campaign.protocol.epsilon)} for the whole campaign ({campaign.asked})",
             *self._price(),
             f"Kept         single reports for at most {campaign.retention_days} days",
@@ -122,9 +133,11 @@ class Explanation:
             return "given to something else: this campaign has changed"
         return self.consent or "not given yet"
 
-    def _keys(self) -> str:
+    def _keys(self, every_key: bool) -> str:
         schema = self.campaign.schema
-        named = ", ".join(plain(key) for key in schema.keys[:_KEYS]) + (", …" if schema.d > _KEYS else "")
+        named = ", ".join(plain(key) for key in schema.keys[: None if every_key else _KEYS])
+        if self.unnamed and not every_key:
+            named += f", and {self.unnamed} that are not named here"
         if isinstance(schema.low, tuple) or isinstance(schema.high, tuple):
             values = "values within a range of its own each"
         else:
@@ -132,9 +145,14 @@ class Explanation:
         return f"which of {schema.d} keys you have ({named}), {values}"
 
     def _rounds(self) -> str:
-        count = len(self.campaign.rounds)
-        listed = "one report" if count == 1 else f"up to {count} reports, one for each round"
-        return f"{listed}; further rounds only within the same epsilon"
+        if isinstance(self.campaign.protocol, OneRound):
+            return "one report"
+        return "one report in each round that asks you, all of them within the same epsilon"
+
+    def _later(self) -> list[str]:
+        if not self.terms.ends:
+            return []
+        return ["Later        campaigns with the same terms go on under your consent, each at this epsilon"]
 
     def _price(self) -> list[str]:
         if self.asked is None:

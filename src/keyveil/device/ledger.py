@@ -6,6 +6,7 @@ ever given back: not when a report was never sent, nor when the collector refuse
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import date, timedelta
@@ -44,6 +45,11 @@ class Caps:
             if limit < 0:
                 raise EpsilonError("epsilon/invalid", f"The cap {name} cannot be below zero.")
             object.__setattr__(self, name, limit)
+
+    def looser(self, than: Caps) -> list[str]:
+        """The caps that give more room than another's."""
+        wider = [name for name in _LIMITS if Fraction(getattr(self, name)) > Fraction(getattr(than, name))]
+        return wider + ["days"] * (self.days < than.days)
 
     def document(self) -> dict[str, Any]:
         return {"days": self.days, **{name: decimal_text(Fraction(getattr(self, name))) for name in _LIMITS}}
@@ -88,10 +94,32 @@ class Line:
 
 
 class Ledger:
-    """The entries of a device, and the caps that they are held against."""
+    """The entries of a device, and the caps that they are held against; both last as long as its file."""
 
-    def __init__(self, vault: Vault, caps: Caps) -> None:
-        self._vault, self.caps = vault, caps
+    def __init__(self, vault: Vault, caps: Caps | None = None) -> None:
+        self._vault = vault
+        if caps is not None or self._caps() is None:
+            self.keep(caps or Caps())
+
+    @property
+    def caps(self) -> Caps:
+        return self._caps() or Caps()
+
+    def keep(self, caps: Caps, loosen: bool = False) -> None:
+        """Hold everything against these caps from now on; more room than before needs the owner's word."""
+        with self._vault.transaction() as now:
+            known = self._caps()
+            wider = [] if known is None or loosen else caps.looser(known)
+            if wider:
+                raise PrivacyError(
+                    "budget/looser", f"The device's own {' and '.join(wider)} would be loosened: say so, or leave it."
+                )
+            now.execute("DELETE FROM caps")
+            now.execute("INSERT INTO caps VALUES (?)", (json.dumps(caps.document()),))
+
+    def _caps(self) -> Caps | None:
+        row = self._vault.connection.execute("SELECT document FROM caps").fetchone()
+        return None if row is None else Caps(**json.loads(row[0]))
 
     def debit(self, entry: Entry) -> None:
         """Write an entry; only within the transaction that also stores the report."""
@@ -128,23 +156,24 @@ class Ledger:
 
     def lines(self, schema: str | None, day: date) -> list[Line]:
         """Every cap that a report about a schema is held against on a day."""
-        entries, days = self.entries(), f"in {self.caps.days} days"
-        recent = [one for one in entries if one.day > day - timedelta(days=self.caps.days)]
+        entries, caps = self.entries(), self.caps
+        days = f"in {caps.days} days"
+        recent = [one for one in entries if one.day > day - timedelta(days=caps.days)]
         same = [one for one in entries if one.schema == schema]
         same_recent = [one for one in recent if one.schema == schema]
         about = [
-            Line(f"about these keys {days}", Budget(Fraction(self.caps.schema_period), _total(same_recent))),
-            Line("about these keys ever", Budget(Fraction(self.caps.schema_life), _total(same))),
+            Line(f"about these keys {days}", Budget(Fraction(caps.schema_period), _total(same_recent))),
+            Line("about these keys ever", Budget(Fraction(caps.schema_life), _total(same))),
         ]
         overall = [
-            Line(f"about everything {days}", Budget(Fraction(self.caps.period), _total(recent))),
-            Line("about everything ever", Budget(Fraction(self.caps.life), _total(entries))),
+            Line(f"about everything {days}", Budget(Fraction(caps.period), _total(recent))),
+            Line("about everything ever", Budget(Fraction(caps.life), _total(entries))),
         ]
         return overall if schema is None else about + overall
 
-    def campaign(self, campaign: str, epsilon: Fraction) -> Line:
+    def campaign(self, series: str, campaign: str, epsilon: Fraction) -> Line:
         """What a campaign was told, beside what it said it would ask."""
-        spent = _total(one for one in self.entries() if one.campaign == campaign)
+        spent = _total(one for one in self.entries() if (one.series, one.campaign) == (series, campaign))
         return Line("for this campaign", Budget(epsilon, spent))
 
 

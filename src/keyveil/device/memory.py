@@ -1,7 +1,8 @@
 """What was answered before: the same data asked the same question gives the same report, not a second draw.
 
 A record is not kept, only a digest under a secret of this device; and a seat, the public bytes by which a campaign
-parts its people, is drawn once for each campaign.
+parts its people, is drawn once for each campaign. A question to a part of the people is therefore drawn again in the
+next campaign: a seat that lasted would link reports of a record that has changed.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ class Memory:
             "INSERT INTO memo VALUES (?, ?, ?, ?, ?)", (series, fingerprint, digest, report, payload)
         )
 
-    def seat(self, campaign: str, coins: Coins) -> bytes:
+    def seat(self, series: str, campaign: str, coins: Coins) -> bytes:
         """The seat in a campaign, drawn when it is first needed; it depends on no record."""
-        row = self._vault.connection.execute("SELECT public FROM seat WHERE campaign = ?", (campaign,)).fetchone()
+        row = self._vault.connection.execute(
+            "SELECT public FROM seat WHERE series = ? AND campaign = ?", (series, campaign)
+        ).fetchone()
         if row is not None:
             return bytes(row[0])
         drawn = coins.bytes(PUBLIC_BYTES)
-        self._vault.connection.execute("INSERT INTO seat VALUES (?, ?)", (campaign, drawn))
+        self._vault.connection.execute("INSERT INTO seat VALUES (?, ?, ?)", (series, campaign, drawn))
         return drawn
 
     def dictionary(self, name: str) -> bytes | None:

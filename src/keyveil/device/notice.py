@@ -6,8 +6,9 @@ silence would tell; and so is a round whose price, computed from its channel, ex
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -17,11 +18,13 @@ import msgspec
 from keyveil.campaign.documents import LARGEST, NAME, Campaign, Fetch
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.transport import Answer, Transport
+from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError, PrivacyError, TransportError
 from keyveil.mechanisms.keyvalue.base import KeyValue
 
 _HASH = re.compile(r"[0-9a-f]{64}")
+_PAIRS = frozenset(("max_pairs", "padding", "set_sizes", "sizes", "most"))  # options that count pairs of a record
 _FAR = re.compile(r"[eE][+-]?[\d_]{3,}")  # exponents that would take hours to write out
 _NONSENSE = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, AssertionError, RecursionError)
 
@@ -32,8 +35,9 @@ class Limits:
 
     document_bytes: int = 4 * LARGEST
     keys: int = 1 << 16
-    pairs: int = 1 << 8  # max_pairs and padding of a question
+    pairs: int = 1 << 8  # of a record that count: max_pairs, padding, set sizes
     number: int = 1 << 32  # any whole number among its options
+    work: int = 1 << 23  # keys times bins times pairs: what the tables of a question grow with
     report_bytes: int = 1 << 16
 
 
@@ -47,11 +51,15 @@ class Notice:
     dictionary: bytes | None = None  # the list of keys beside the document
 
     def refuse_closed(self, day: date) -> None:
-        """Hold the collector to its dates: until when was part of what the owner was shown."""
+        """Hold the collector to its dates: until when was part of what the owner was shown.
+
+        A round that is not listed opens no earlier than the listed ones, and ends with the campaign.
+        """
         if self.asked is None:
             return
-        window = self.campaign.window(self.asked.number)
-        if (window.opens and day < window.opens) or (window.closes and day > window.closes):
+        begun = [window.opens for window in self.campaign.rounds[: self.asked.number] if window.opens]
+        closes = self.campaign.window(self.asked.number).closes or self.campaign.until
+        if day < max(begun, default=day) or day > (closes or day):
             raise CampaignError("round/closed", f"Round {self.asked.number} of {self.campaign.name} is not open today.")
 
 
@@ -73,6 +81,8 @@ def read_notice(transport: Transport, name: str, limits: Limits, known: Callable
         understood = _understood(view, name, limits, fetch)
     except _NONSENSE as reason:
         raise CampaignError("campaign/document", f"What {name} asks makes no sense to this device.") from reason
+    except MemoryError as reason:
+        raise DeviceError("device/limits", f"What {name} asks is more than this device has room for.") from reason
     return replace(understood, dictionary=fetched[-1]) if fetched else understood
 
 
@@ -80,10 +90,13 @@ def _understood(view: dict[str, Any], name: str, limits: Limits, fetch: Fetch) -
     document, round_view = view["campaign"], view["round"]
     _refuse_large(document, limits)
     campaign = Campaign.from_document(document, fetch)
+    _refuse_numbers(campaign.protocol.parameters, campaign.schema.d, limits)  # with the defaults that were left out
     if campaign.name != name:
         raise CampaignError("campaign/changed", f"The collector served {campaign.name!r} instead of {name!r}.")
     if campaign.hash != view["hash"]:
         raise CampaignError("campaign/changed", f"The campaign {name} does not have the hash that its collector says.")
+    if canonical(campaign.document()) != canonical(document):
+        raise CampaignError("campaign/document", f"The document of {name} is not spelled as its content demands.")
     asked = None if round_view is None else _round(campaign, round_view, limits)
     return Notice(campaign, asked, str(view["state"]))
 
@@ -91,7 +104,7 @@ def _understood(view: dict[str, Any], name: str, limits: Limits, fetch: Fetch) -
 def _round(campaign: Campaign, view: Any, limits: Limits) -> RoundDocument | None:
     if view["state"] != "open":
         return None
-    _refuse_numbers([view["document"]["options"], view["document"]["part"]], limits)
+    _refuse_numbers([view["document"]["options"], view["document"]["part"]], campaign.schema.d, limits)
     asked = RoundDocument.from_document(view["document"], campaign)
     if asked.hash != view["hash"] or asked.number != view["number"]:
         raise CampaignError("campaign/changed", f"Round {asked.number} is not the one that its collector says.")
@@ -108,11 +121,23 @@ def _round(campaign: Campaign, view: Any, limits: Limits) -> RoundDocument | Non
             "budget/exceeded",
             f"Round {asked.number} costs more than the whole campaign ({decimal_text(campaign.protocol.epsilon)}).",
         )
-    if asked.number == 1:
-        first = campaign.protocol.next_round([])
-        if first is None or RoundDocument.of(campaign, first).hash != asked.hash:
-            raise CampaignError("campaign/round", f"Round 1 is not what {campaign.asked} asks first.")
+    _refuse_unplanned(campaign, asked)
     return asked
+
+
+def _refuse_unplanned(campaign: Campaign, asked: RoundDocument) -> None:
+    """Hold the collector to its protocol: answers may shape later rounds, but not their kind nor their number."""
+    protocol, number = campaign.protocol, asked.number
+    first = protocol.next_round([])
+    course = protocol.longest() if number > 1 else [first] if first is not None else []
+    if number > len(course):
+        raise CampaignError("campaign/round", f"{campaign.asked} has no round {number}.")
+    if number == 1 or not protocol.announces:
+        fits = RoundDocument.of(campaign, course[number - 1]).hash == asked.hash
+    else:
+        fits = asked.mechanism.name in {one.mechanism.name for one in course}
+    if not fits:
+        raise CampaignError("campaign/round", f"Round {number} is not what {campaign.asked} asks.")
 
 
 def _refuse_large(document: Any, limits: Limits) -> None:
@@ -121,22 +146,47 @@ def _refuse_large(document: Any, limits: Limits) -> None:
     count = keys["count"] if isinstance(keys, dict) else len(keys) if isinstance(keys, list) else keys
     if count > limits.keys:
         raise DeviceError("device/limits", f"{count} keys are more than this device reads ({limits.keys}).")
-    _refuse_numbers([document["schema"].get("low"), document["schema"].get("high"), document["protocol"]], limits)
+    bounds = [document["schema"].get("low"), document["schema"].get("high")]
+    _refuse_numbers([*bounds, document["protocol"]], count, limits)
 
 
-def _refuse_numbers(part: Any, limits: Limits, name: str = "") -> None:
+def _refuse_numbers(part: Any, keys: int, limits: Limits) -> None:
+    pairs, bins = 1, 2  # a sign has two
+    for name, number in _numbers(part):
+        if abs(number) > (limits.pairs if name in _PAIRS else limits.number):
+            raise DeviceError("device/limits", f"{number} for {_called(name)} is more than this device computes.")
+        pairs, bins = max(pairs, number * (name in _PAIRS)), max(bins, number * (name == "bins"))
+    if keys * bins * pairs > limits.work:
+        raise DeviceError(
+            "device/limits", f"{pairs} pairs of {keys} keys with {bins} values each are more than this device computes."
+        )
+
+
+def _numbers(part: Any, name: str = "") -> Iterator[tuple[str, int]]:
+    """The whole numbers in a document with their names; also those in a text, such as "ssr.max_pairs=3; ssr.bins=4"."""
     if isinstance(part, dict):
         for called, value in part.items():
-            _refuse_numbers(value, limits, called)
+            yield from _numbers(called, name)  # a law of set sizes may be an object of sizes
+            yield from _numbers(value, called)
     elif isinstance(part, list):
         for value in part:
-            _refuse_numbers(value, limits, name)
+            yield from _numbers(value, name)
     elif isinstance(part, int):
-        most = limits.pairs if name in ("max_pairs", "padding") else limits.number
-        if abs(part) > most:
-            raise DeviceError("device/limits", f"{part} for {name or 'a number'} is more than this device computes.")
-    elif isinstance(part, str) and _FAR.search(part):
-        raise DeviceError("device/limits", f"The number in {name or 'a text'} is beyond what this device computes.")
+        yield name, part
+    elif isinstance(part, str):
+        if _FAR.search(part):
+            raise DeviceError("device/limits", f"The number in {_called(name)} is beyond what this device computes.")
+        for entry in re.split("[;,]", part):
+            option, equals, value = entry.rpartition("=")
+            name = option.strip().rpartition(".")[2] if equals else name
+            try:
+                yield name, int(value.partition(":")[0])
+            except ValueError:
+                continue
+
+
+def _called(name: str) -> str:
+    return plain(name)[:80] or "a number"
 
 
 def _get(transport: Transport, path: str, limits: Limits) -> bytes:
@@ -150,12 +200,20 @@ def _get(transport: Transport, path: str, limits: Limits) -> bytes:
 
 def _view(body: bytes) -> dict[str, Any]:
     try:
-        view = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        view = json.loads(body.decode(), object_pairs_hook=_once)
+    except (ValueError, RecursionError):
         view = None
     if not isinstance(view, dict) or not {"campaign", "hash", "state", "round"} <= set(view):
         raise CampaignError("campaign/document", "The collector's answer is no campaign.")
     return view
+
+
+def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object in which every name stands once: readers do not agree which one counts otherwise."""
+    made = dict(fields)
+    if len(made) < len(fields):
+        raise ValueError("a name stands twice")
+    return made
 
 
 class _Problem(msgspec.Struct):

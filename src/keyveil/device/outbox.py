@@ -14,7 +14,7 @@ _COLUMNS = "series, campaign, round, document, report, payload, token, state, at
 
 @dataclass(frozen=True)
 class Parcel:
-    """One report as it travels, and how far it has come; there is at most one for a round of a campaign."""
+    """One report as it travels, and how far it has come; at most one for a round of a collector's campaign."""
 
     series: str
     campaign: str
@@ -62,8 +62,9 @@ class Outbox:
             ),
         )
 
-    def find(self, campaign: str, round: int) -> Parcel | None:
-        found = self._parcels("WHERE campaign = ? AND round = ?", campaign, round)
+    def find(self, series: str, campaign: str, round: int) -> Parcel | None:
+        """The report of a round to the collector of a series; what another collector got is no concern of it."""
+        found = self._parcels("WHERE series = ? AND campaign = ? AND round = ?", series, campaign, round)
         return found[0] if found else None
 
     def waiting(self, prefix: str = "") -> list[Parcel]:
@@ -77,15 +78,16 @@ class Outbox:
         """How far a parcel came. One that was withdrawn meanwhile stays withdrawn."""
         self._vault.connection.execute(
             "UPDATE outbox SET state = ?, code = ?, attempts = attempts + ?, token = CASE ? WHEN ? THEN token END "
-            "WHERE campaign = ? AND round = ? AND state = ?",
-            (state, code, attempts, state, WAITING, parcel.campaign, parcel.round, WAITING),
+            "WHERE series = ? AND campaign = ? AND round = ? AND state = ?",
+            (state, code, attempts, state, WAITING, parcel.series, parcel.campaign, parcel.round, WAITING),
         )
 
     def renew(self, parcel: Parcel, token: str) -> None:
         """Try a report again that was refused for want of a token."""
         self._vault.connection.execute(
-            "UPDATE outbox SET state = ?, code = NULL, token = ? WHERE campaign = ? AND round = ? AND state = ?",
-            (WAITING, token, parcel.campaign, parcel.round, parcel.state),
+            "UPDATE outbox SET state = ?, code = NULL, token = ? "
+            "WHERE series = ? AND campaign = ? AND round = ? AND state = ?",
+            (WAITING, token, parcel.series, parcel.campaign, parcel.round, parcel.state),
         )
 
     def withdraw(self, series: str) -> int:

@@ -8,12 +8,15 @@ time, because a collector may be hostile.
 from __future__ import annotations
 
 import http.client
+import io
 import ipaddress
 import selectors
+import socket
 import ssl
 import threading
 import time
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from keyveil.campaign.transport import NO_HEADERS, Answer
@@ -72,6 +75,9 @@ class HttpTransport(threading.local):
         deadline = time.monotonic() + 4 * self._timeout
         if self._connection is None:
             self._connection = self._connect()
+            self._connection.connect()
+        self._connection.response_class = _timed(deadline, self._timeout)
+        self._connection.sock.settimeout(self._timeout)
         self._connection.request(method, self._prefix + path, body=body or None, headers=dict(headers))
         response = self._connection.getresponse()
         pieces: list[bytes] = []
@@ -81,8 +87,6 @@ class HttpTransport(threading.local):
             total += len(piece)
             if total > LARGEST_ANSWER:
                 raise TransportError("transport/too-large", f"The collector's answer exceeds {LARGEST_ANSWER} bytes.")
-            if time.monotonic() > deadline:
-                raise TransportError("transport/slow", "The collector's answer takes too long.")
         if response.length:  # read in pieces, an answer that was cut short raises nothing by itself
             raise TransportError("transport/unreachable", "The collector's answer was cut short.")
         if response.will_close:
@@ -95,6 +99,45 @@ class HttpTransport(threading.local):
             trust = ssl.create_default_context()
             return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=trust)
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+
+class _Stream(io.RawIOBase):
+    """What a socket receives until a deadline: a timeout of its own would begin anew with every byte."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: float, timeout: float) -> None:
+        self._sock, self._raw, self._deadline, self._timeout = sock, raw, deadline, timeout
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise _slow()
+        self._sock.settimeout(min(left, self._timeout))
+        try:
+            return self._raw.readinto(buffer)
+        except TimeoutError:
+            raise _slow() from None
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _timed(deadline: float, timeout: float) -> type[http.client.HTTPResponse]:
+    """Answers that are read until a deadline, from the first byte of the status line on."""
+
+    class Timed(http.client.HTTPResponse):
+        def __init__(self, sock: socket.socket, *rest: Any, **more: Any) -> None:
+            super().__init__(sock, *rest, **more)
+            self.fp = io.BufferedReader(_Stream(sock, self.fp.detach(), deadline, timeout))
+
+    return Timed
+
+
+def _slow() -> TransportError:
+    return TransportError("transport/slow", "The collector's answer takes too long.")
 
 
 def _let_go(connection: http.client.HTTPConnection) -> bool:

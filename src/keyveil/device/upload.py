@@ -19,7 +19,7 @@ from keyveil.campaign.wire import JSON, PACKED
 from keyveil.core.clock import Clock
 from keyveil.core.coins import Coins
 from keyveil.core.errors import TransportError
-from keyveil.device.notice import problem
+from keyveil.device.notice import plain, problem
 from keyveil.device.outbox import REFUSED, SENT, WAITING, Parcel
 
 Sleep = Callable[[float], None]
@@ -130,5 +130,5 @@ def _read(answer: Answer, parcel: Parcel) -> Receipt | _Again:
     if (taken, said.refused) == (1, []) and 0 <= said.accepted <= 1:
         return Receipt(SENT, 0)
     if taken == said.accepted == 0 and [one.id for one in said.refused] == [parcel.report.hex()]:
-        return Receipt(REFUSED, 0, said.refused[0].code[:80])
+        return Receipt(REFUSED, 0, plain(said.refused[0].code)[:80])
     return _Again("transport/answer")

@@ -24,24 +24,27 @@ _PATIENCE = 30.0  # seconds to wait for another process of the same device
 
 _TABLES = """
 CREATE TABLE device (secret BLOB NOT NULL, day TEXT NOT NULL);
+CREATE TABLE caps (document TEXT NOT NULL);
 CREATE TABLE consent (
-    series TEXT PRIMARY KEY, state TEXT NOT NULL, terms TEXT, campaign TEXT, starts TEXT
+    series TEXT PRIMARY KEY, state TEXT NOT NULL, terms TEXT, campaign TEXT, starts TEXT, ends TEXT
 );
-CREATE TABLE asked (campaign TEXT, round INTEGER, document TEXT NOT NULL, PRIMARY KEY (campaign, round));
+CREATE TABLE asked (
+    series TEXT, campaign TEXT, round INTEGER, document TEXT NOT NULL, PRIMARY KEY (series, campaign, round)
+);
 CREATE TABLE entry (
     number INTEGER PRIMARY KEY AUTOINCREMENT, day TEXT NOT NULL, series TEXT NOT NULL, schema TEXT NOT NULL,
     campaign TEXT NOT NULL, round INTEGER NOT NULL, mechanism TEXT NOT NULL, fingerprint TEXT NOT NULL,
     epsilon TEXT NOT NULL, report BLOB NOT NULL, free INTEGER NOT NULL
 );
 CREATE TABLE outbox (
-    campaign TEXT, round INTEGER, series TEXT NOT NULL, document TEXT NOT NULL, report BLOB NOT NULL, payload BLOB,
-    token TEXT, state TEXT NOT NULL, attempts INTEGER NOT NULL, code TEXT, PRIMARY KEY (campaign, round)
+    series TEXT, campaign TEXT, round INTEGER, document TEXT NOT NULL, report BLOB NOT NULL, payload BLOB, token TEXT,
+    state TEXT NOT NULL, attempts INTEGER NOT NULL, code TEXT, PRIMARY KEY (series, campaign, round)
 );
 CREATE TABLE memo (
     series TEXT NOT NULL, fingerprint TEXT NOT NULL, digest BLOB NOT NULL, report BLOB NOT NULL,
     payload BLOB NOT NULL, PRIMARY KEY (series, fingerprint, digest, report)
 );
-CREATE TABLE seat (campaign TEXT PRIMARY KEY, public BLOB NOT NULL);
+CREATE TABLE seat (series TEXT, campaign TEXT, public BLOB NOT NULL, PRIMARY KEY (series, campaign));
 CREATE TABLE dictionary (hash TEXT PRIMARY KEY, data BLOB NOT NULL);
 """
 
