@@ -117,13 +117,16 @@ def test_answers_have_two_probabilities_for_a_given_marking(pairs: Any, marked: 
         assert answers == {bucket: hit if bucket in (1, 2, 5)[:marked] else miss for bucket in range(6)}
 
 
+WAYS: list[dict[str, Any]] = [{"hashing": "partition"}, {"kappa": "0.2"}, {"kappa": "0.2", "padding": 2}]
+
+
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
 @pytest.mark.parametrize(
     ("buckets", "marked", "way"),
     [
         (buckets, marked, way)
         for buckets, marked in [(2, 1), (3, 1), (3, 2), (5, 2), (5, 4)]
-        for way in [{"hashing": "partition"}, {"kappa": "0.2"}, {"kappa": "0.2", "padding": 2}]
+        for way in WAYS
         if "kappa" not in way or buckets > 2  # two buckets are too few to hash signs
     ],
 )
