@@ -29,17 +29,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         if report.when == "call" or report.failed
     ]
     if finished:
-        page.write_text(soak_page(sorted(finished, key=lambda report: report.nodeid)), encoding="utf-8")
+        before = page.read_text(encoding="utf-8") if page.exists() else ""
+        page.write_text(soak_page(finished, before), encoding="utf-8")
         terminalreporter.write_line(f"soak results: {page}")
 
 
-def soak_page(reports: list[pytest.TestReport]) -> str:
-    """A table with what each test passed to ``record_property``."""
-    rows = [
-        f"| `{report.nodeid}` | {report.outcome} | {report.duration:.1f} | "
-        f"{'; '.join(f'{name} = {value}' for name, value in report.user_properties)} |"
-        for report in reports
-    ]
+def soak_page(reports: list[pytest.TestReport], before: str = "") -> str:
+    """A table with what each test passed to ``record_property``; tests that were not run keep the row they had."""
+    rows = {line.split("`")[1]: line for line in before.splitlines() if line.startswith("| `")}
+    for report in reports:
+        measured = "; ".join(f"{name} = {value}" for name, value in report.user_properties)
+        rows[report.nodeid] = f"| `{report.nodeid}` | {report.outcome} | {report.duration:.1f} | {measured} |"
     machine = f"Python {platform.python_version()} on {platform.machine()}, Keyveil {version('keyveil')}"
-    head = ["# Soak results", "", f"Written by `make soak`: {machine}.", ""]
-    return "\n".join([*head, "| test | outcome | seconds | measured |", "|---|---|---|---|", *rows, ""])
+    head = ["# Soak results", "", f"Written by `make soak`, or by parts of it: {machine}.", ""]
+    table = ["| test | outcome | seconds | measured |", "|---|---|---|---|"]
+    return "\n".join([*head, *table, *(rows[name] for name in sorted(rows)), ""])
