@@ -1,7 +1,7 @@
 """The collector without HTTP: everything that it can be asked to do, for any number of threads.
 
-Uploads are checked here, against the round that they say they answer, and then queue for the writer. Nothing that
-comes in is trusted: a report must be one that an honest device could have sent, and its group must follow from its id.
+Uploads are checked against the round that they say they answer, and then queue for the writer. Everything else is a
+question to the database or a step of a campaign.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ import msgspec
 from sqlalchemy import delete, func, insert, select
 
 from keyveil.campaign.documents import Campaign
-from keyveil.campaign.wire import Batch, unpad
+from keyveil.campaign.wire import Batch
 from keyveil.collector import tables
+from keyveil.collector.checking import checked, hashed
 from keyveil.collector.database import Database
 from keyveil.collector.rounds import advance, arrived, close_campaign, close_round, open_campaign, shown
 from keyveil.collector.scrubbing import scrub
 from keyveil.collector.shelf import Shelf, StoredCampaign, StoredRound, dictionary
-from keyveil.collector.writer import CONFLICT, DUPLICATE, Answer, Counts, Upload, Writer, count_refusals
+from keyveil.collector.writer import DUPLICATE, Answer, Counts, Writer, count_refusals
 from keyveil.core.canonical import canonical
 from keyveil.core.clock import Clock, system_clock, today
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError, ReportError, StorageError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
-from keyveil.protocols.base import EVERYONE, Finished, parting_word
+from keyveil.protocols.base import Finished
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +48,6 @@ MOST_TOKENS = 10_000  # made in one request
 _TOKEN_BYTES = 24
 _FRESH = 1.0  # seconds for which a campaign's state is believed without looking again
 _EXPORTED_AT_ONCE = 50_000
-_MOST_DECODED = 1 << 20  # bytes of payloads of varying length in one request
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,9 @@ class Desk:
         stored = self._stored(name)
         self.writer.reserve(len(batch))
         try:
-            return self.writer.submit(self._upload(stored, self._answered(name, stored, batch), batch, token))
+            return self.writer.submit(
+                checked(stored, self._answered(name, stored, batch), batch, token, self._bucket())
+            )
         except BaseException as refused:
             self.writer.release(len(batch))
             if isinstance(refused, KeyveilError) and not isinstance(refused, StorageError):
@@ -248,34 +250,6 @@ class Desk:
             raise CampaignError("round/closed", "This round takes no more reports.")
         return known
 
-    def _upload(self, stored: StoredCampaign, asked: StoredRound, batch: Batch, token: str | None) -> Upload:
-        token_hash = _enrolled(stored.campaign, batch, token)
-        _refuse_laborious(asked, batch)
-        reports: dict[bytes, bytes] = {}
-        refused, repeated = [], 0
-        for number, payload in batch:
-            if number in reports:
-                repeated += reports[number] == payload
-                code = None if reports[number] == payload else CONFLICT
-            else:
-                code = _refusal(stored.campaign, asked, number, payload)
-                if code is None:
-                    reports[number] = payload
-            if code is not None:
-                refused.append((number, code))
-        secret = asked.secret or b""
-        return Upload(
-            campaign_id=stored.id,
-            round_id=asked.id,
-            bucket=self._bucket(),
-            reports=tuple(reports.items()),
-            reserved=len(batch),
-            refused=tuple(refused),
-            repeated=repeated,
-            token_hash=token_hash,
-            pseudonym=None if token_hash is None else hmac.digest(secret, token_hash, "sha256"),
-        )
-
     def refused(self, name: str, code: str, count: int = 1) -> None:
         """Count a refusal; written down with the next tick."""
         try:
@@ -293,7 +267,7 @@ class Desk:
         if stored.campaign.enrolment != "token":
             raise CampaignError("enrolment/none", f"The campaign {name} takes reports without enrolment.")
         tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(count)]
-        rows = [{"campaign_id": stored.id, "token_hash": _hashed(token)} for token in tokens]
+        rows = [{"campaign_id": stored.id, "token_hash": hashed(token)} for token in tokens]
         self.writer.run(lambda connection: connection.execute(insert(tables.enrolment), rows))
         return tokens
 
@@ -377,13 +351,13 @@ class Desk:
         if role not in ROLES:
             raise AccessError("access/role", f"A token is for {' or '.join(ROLES)}, not {role!r}.")
         token = token or secrets.token_urlsafe(_TOKEN_BYTES)
-        row = {"token_hash": _hashed(token), "role": role}
+        row = {"token_hash": hashed(token), "role": role}
         self.writer.run(lambda connection: self.database.insert_new(connection, tables.access, row))
         return token
 
     def admit(self, token: str) -> str | None:
         """The role of a token. Tokens are compared by their hashes, so time tells nothing about them."""
-        table, wanted = tables.access, _hashed(token)
+        table, wanted = tables.access, hashed(token)
         with self.database.read() as connection:
             rows = connection.execute(select(table.c.token_hash, table.c.role)).all()
         found = None
@@ -480,43 +454,7 @@ class Desk:
             raise
 
 
-def _refusal(campaign: Campaign, asked: StoredRound, number: bytes, padded: bytes) -> str | None:
-    """Why no honest device can have sent a report, or nothing."""
-    document = asked.document
-    codec = document.mechanism.codec
-    try:
-        codec.decode(unpad(padded, document.report_bytes, codec.varies))
-    except ReportError as malformed:
-        return malformed.code
-    if document.part != EVERYONE and not document.part.holds(parting_word(number, bytes.fromhex(campaign.hash))):
-        return "report/part"
-    return None
-
-
-def _enrolled(campaign: Campaign, batch: Batch, token: str | None) -> bytes | None:
-    """The hash of the token under which a batch is sent, where the campaign asks for one."""
-    if campaign.enrolment == "none":
-        return None
-    if token is None:
-        raise AccessError("enrolment/needed", f"The campaign {campaign.name} takes reports of enrolled devices only.")
-    if len(batch) != 1:
-        raise AccessError("enrolment/one", "An enrolled device sends one report at a time.")
-    return _hashed(token)
-
-
-def _refuse_laborious(asked: StoredRound, batch: Batch) -> None:
-    """Payloads of varying length are read bit by bit: one request must not keep everybody else waiting."""
-    if asked.document.mechanism.codec.varies and asked.document.report_bytes * len(batch) > _MOST_DECODED:
-        most = max(1, _MOST_DECODED // asked.document.report_bytes)
-        if len(batch) > most:
-            raise ReportError("report/batch", f"Send at most {most} reports of this round at once.")
-
-
 def _too_few(campaign: Campaign, reports: int) -> CampaignError:
     return CampaignError(
         "campaign/too-few", f"{reports} reports have been counted; nothing is shown below {campaign.min_reports}."
     )
-
-
-def _hashed(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
