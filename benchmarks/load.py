@@ -109,10 +109,13 @@ async def _open_loop(
         idle.put_nowait(await _connect(port))
 
     async def ask(due: float) -> None:
-        door = await idle.get()
-        status = await door.ask(next(requests))
+        door, data = await idle.get(), next(requests)
+        status = await door.ask(data)
+        if not status:  # the collector had let an idle connection go, as it may; the same is sent again
+            door = await _connect(port)
+            status = await door.ask(data)
         _note(outcome, status, each, due)
-        idle.put_nowait(door if status else await _connect(port))
+        idle.put_nowait(door)
 
     begin = time.perf_counter()
     running = []
