@@ -34,6 +34,7 @@ DICTIONARIES = "/v1/dictionaries/"
 T = TypeVar("T")
 
 _SMALL = 4096  # bytes of a body that is decoded at once
+_MOST_WAITING = 64  # larger ones that wait for a thread
 
 _DECODERS: dict[str, Callable[[bytes], Batch]] = {JSON: from_json, PACKED: from_packed}
 
@@ -53,7 +54,7 @@ async def upload(request: Request) -> Response:
 
     try:
         decode, body = _decoder(request), await request.body()
-        desk.writer.refuse_when_full()  # before any work goes into it: under overload a refusal must be cheap
+        _refuse_when_busy(request, desk)  # before any work goes into it: under overload a refusal must be cheap
         small = len(body) <= _SMALL  # then a thread would cost more than the work
         batch = decode(body) if small else await in_lane(lambda: decode(body))
     except StorageError as refused:
@@ -77,6 +78,13 @@ async def upload(request: Request) -> Response:
         "refused": [{"id": number.hex(), "code": code} for number, code in answer.refused],
     }
     return Response(msgspec.json.encode(document), media_type=JSON)
+
+
+def _refuse_when_busy(request: Request, desk: Desk) -> None:
+    """Nobody waits long: neither for the disk, nor for a thread that looks at their reports first."""
+    desk.writer.refuse_when_full()
+    if request.app.state.lane.statistics().tasks_waiting >= _MOST_WAITING:
+        raise StorageError("queue/full", "The collector is busy; send the same reports again a little later.")
 
 
 class UploadRoute(Route):
