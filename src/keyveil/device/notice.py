@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -76,14 +77,31 @@ def read_notice(transport: Transport, name: str, limits: Limits, known: Callable
         fetched.append(known(wanted) or _get(transport, f"/v1/dictionaries/{wanted}", limits))
         return fetched[-1]
 
-    view = _view(_get(transport, f"/v1/campaigns/{name}", limits))
+    body = _get(transport, f"/v1/campaigns/{name}", limits)
     try:
-        understood = _understood(view, name, limits, fetch)
+        understood = _without_dictionary(body, name, limits) or _understood(_view(body), name, limits, fetch)
     except _NONSENSE as reason:
         raise CampaignError("campaign/document", f"What {name} asks makes no sense to this device.") from reason
     except MemoryError as reason:
         raise DeviceError("device/limits", f"What {name} asks is more than this device has room for.") from reason
     return replace(understood, dictionary=fetched[-1]) if fetched else understood
+
+
+class _DictionaryNeeded(Exception):
+    """The keys lie beside the document."""
+
+
+@lru_cache(maxsize=4)
+def _without_dictionary(body: bytes, name: str, limits: Limits) -> Notice | None:
+    """What bytes say that need nothing else; the same bytes are usually read several times in a row."""
+
+    def fetch(wanted: str) -> bytes:
+        raise _DictionaryNeeded
+
+    try:
+        return _understood(_view(body), name, limits, fetch)
+    except _DictionaryNeeded:
+        return None
 
 
 def _understood(view: dict[str, Any], name: str, limits: Limits, fetch: Fetch) -> Notice:
