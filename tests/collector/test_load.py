@@ -24,7 +24,7 @@ def overloaded(folder: Path, seconds: float) -> tuple[Outcome, Outcome, int]:
     url = f"sqlite:///{folder / 'keyveil.db'}"
     with cluster(folder, url, KEYVEIL_QUEUE_REPORTS="2000") as one:
         document, port = one.open(survey()), one.running[0].port
-        busy = closed_loop(port, uploads(document, 100), 100, 32, seconds)
+        busy = closed_loop(port, uploads(document, 100), 100, 16, seconds)  # fewer than the queue holds
         before = stored(one)
         assert before == busy.reports
         ready = uploads(document, 100)
