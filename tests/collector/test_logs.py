@@ -9,6 +9,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_time_goes_on_after_a_failure(tmp_path: Path, page: io.StringIO, monkeyp
 
 def test_no_traces_leave_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the process has OpenTelemetry set up, a plain app of the framework would hand it every request."""
-    trace = pytest.importorskip("opentelemetry.trace")
+    trace = import_module("opentelemetry.trace")  # the framework brings it
     asked: list[str] = []
 
     class Recorder(trace.TracerProvider):  # type: ignore[misc, name-defined]

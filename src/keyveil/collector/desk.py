@@ -26,6 +26,7 @@ from keyveil.campaign.wire import Batch
 from keyveil.collector import tables
 from keyveil.collector.checking import checked, hashed
 from keyveil.collector.database import Database
+from keyveil.collector.folding import unfolded
 from keyveil.collector.rounds import advance, arrived, close_campaign, close_round, open_campaign, shown
 from keyveil.collector.scrubbing import scrub
 from keyveil.collector.shelf import Shelf, StoredCampaign, StoredRound, dictionary
@@ -198,10 +199,6 @@ class Desk:
 
     def _round_status(self, connection: Any, one: StoredRound) -> dict[str, Any]:
         total = arrived(connection, one.id)
-        groups = tables.batch
-        waiting = connection.execute(
-            select(func.sum(groups.c.reports)).where(groups.c.round_id == one.id, groups.c.state == tables.UNFOLDED)
-        ).scalar()
         return {
             "round": one.document.number,
             "mechanism": one.document.mechanism.name,
@@ -209,7 +206,7 @@ class Desk:
             "document": one.document.document(),
             "state": one.state,
             "reports": total,
-            "folded": total - int(waiting or 0),
+            "folded": total - unfolded(connection, one.id),
         }
 
     # -- reports ------------------------------------------------------------------------------------------------
@@ -417,12 +414,12 @@ class Desk:
         """Numbers for whoever watches."""
         groups = tables.batch
         with self.database.read() as connection:
-            unfolded = connection.execute(
+            waiting = connection.execute(
                 select(func.sum(groups.c.reports)).where(groups.c.state == tables.UNFOLDED)
             ).scalar()
         return {
             "waiting_reports": self.writer.waiting,
-            "unfolded_reports": int(unfolded or 0),
+            "unfolded_reports": int(waiting or 0),
             "commits": self.writer.commits,
             "commit_seconds": self.writer.commit_seconds,
         }
