@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from keyveil.core.errors import DeviceError
 from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
 from keyveil.mechanisms.registry import create
 from keyveil.protocols.base import Part, Round
@@ -143,10 +144,13 @@ def test_a_token_and_a_report_for_one_collector_do_not_reach_another_that_serves
         first = one.report("snack-survey", RECORD, token="kv-for-here")
         assert first.state == "waiting"
     with agreed(there, path, collector="https://there.example", caps=GENEROUS) as other:
-        second = other.report("snack-survey", RECORD)
+        with pytest.raises(DeviceError, match="enrolled"):  # before anything is drawn or paid for
+            other.report("snack-survey", RECORD)
+        assert len(other.ledger()) == 1
+        second = other.report("snack-survey", RECORD, token="kv-for-there")
 
         assert second.state == "sent" and second.epsilon > 0  # a report of its own, at its own price
-        assert "Authorization" not in there.headers[0]
+        assert there.headers[0]["Authorization"] == "Bearer kv-for-there"
         assert second.report != first.report  # nor the seat: the two cannot be linked
         assert len(other.ledger()) == 2
         assert b"kv-for-here" not in other.export() and len(other.export()) > 500

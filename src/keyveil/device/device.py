@@ -209,6 +209,8 @@ class Device:
             return None, _FREE
         fingerprint, digest = asked.mechanism.fingerprint.hex(), self._memory.digest(pairs)
         known = self._memory.recall(series, fingerprint, digest, seat)
+        if notice.campaign.enrolment == "token" and token is None:  # it would be paid for and refused
+            raise DeviceError("enrolment/needed", f"{notice.campaign.name} takes reports of enrolled devices only.")
         if known is None:
             refuse_beyond(asked.cost, self._lines(notice, day))
             public, payload = self._draw(asked, record, seat)
