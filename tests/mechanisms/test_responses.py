@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 
 from keyveil.core.channels import subset, two_level
 from keyveil.core.errors import MechanismError
@@ -11,8 +14,10 @@ from keyveil.core.schema import Schema
 from keyveil.mechanisms.responses import (
     Moments,
     Response,
+    Spread,
     fieller,
     label_supports,
+    nearly_unbiased_ratio,
     normal_quantile,
     support_counts,
     three_state,
@@ -125,23 +130,61 @@ def test_a_key_that_nobody_was_asked_about_has_no_estimate() -> None:
 
 
 def test_a_key_like_an_absent_one_is_insufficient() -> None:
-    from keyveil.mechanisms.responses import Spread
-
     spread = Spread(np.array([0.01]), np.array([0.01]), np.array([0.0]))
     column = fieller(SCHEMA, np.array([0.1]), np.array([0.05]), spread, 1.96)
     assert (column.low[0], column.high[0], column.flag[0]) == (-1, 1, 4)
 
 
 def test_fieller_is_the_set_of_means_that_fit() -> None:
-    from keyveil.mechanisms.responses import Spread
-
     f, u, z = 0.5, 0.2, 1.96
     spread = Spread(np.array([0.001]), np.array([0.002]), np.array([0.0003]))
     column = fieller(SCHEMA, np.array([f]), np.array([u]), spread, z)
     for edge in (column.low[0], column.high[0]):
         distance = (u - edge * f) ** 2
         assert distance == pytest.approx(z**2 * (0.002 - 2 * edge * 0.0003 + edge**2 * 0.001))
-    assert column.low[0] < column.values[0] == 0.4 < column.high[0]
+    assert column.values[0] == (u * f + 0.0003) / (f**2 + 0.001)
+    assert column.low[0] < column.values[0] < column.high[0]
+
+
+@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.8])
+@pytest.mark.parametrize("mean", [-0.7, 0.0, 0.4])
+def test_ratios_are_unbiased_where_the_plain_one_is_not(mean: float, correlation: float) -> None:
+    """Normal estimates, integrated. With f known to a tenth, what is left is a fiftieth of the bias of plain ratios."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+    first, second = (part.ravel() for part in np.meshgrid(nodes, nodes))
+    weight = np.outer(weights, weights).ravel() / weights.sum() ** 2
+    f, sd_f, sd_u = 0.3, 0.03, 0.04
+    noise = correlation * first + math.sqrt(1 - correlation**2) * second
+    estimates, products = f + sd_f * first, f * mean + sd_u * noise
+    variances = (np.full(len(first), part) for part in (sd_f**2, sd_u**2, correlation * sd_f * sd_u))
+    bias = weight @ nearly_unbiased_ratio(estimates, products, Spread(*variances)) - mean
+    plain = mean * (sd_f / f) ** 2 - correlation * sd_f * sd_u / f**2
+    assert abs(weight @ (products / estimates) - mean - plain) < 1e-3
+    assert abs(bias) < 5e-4 and (abs(plain) < 1e-9 or abs(bias) < abs(plain) / 10)
+
+
+@settings(max_examples=200)
+@given(
+    some.floats(1e-3, 1),
+    some.floats(-1, 1),
+    some.floats(1e-3, 3),
+    some.floats(1e-3, 3),
+    some.floats(-1, 1),
+    some.floats(0.01, 0.999),
+)
+def test_an_interval_holds_its_estimate(
+    f: float, mean: float, cv_f: float, cv_u: float, correlation: float, confidence: float
+) -> None:
+    deviations = f * cv_f, f * cv_u
+    parts = deviations[0] ** 2, deviations[1] ** 2, correlation * deviations[0] * deviations[1]
+    column = fieller(
+        SCHEMA,
+        np.array([f]),
+        np.array([f * mean]),
+        Spread(*(np.array([part]) for part in parts)),
+        normal_quantile(confidence),
+    )
+    assert column.flag[0] or column.low[0] <= column.values[0] <= column.high[0]
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -1, 2, float("nan")])
