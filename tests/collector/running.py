@@ -64,7 +64,7 @@ def running(folder: Path, limits: Limits | None = None, **settings: Any) -> Iter
     try:
         app = make_app(desk, Settings(database_url=url, tick_seconds=0, **settings))
         with AppTransport(app) as transport:
-            yield Service(desk, transport, desk.grant("admin"), desk.grant("analyst"))
+            yield Service(desk, transport, desk.roles.grant("admin"), desk.roles.grant("analyst"))
     finally:
         desk.close()
 

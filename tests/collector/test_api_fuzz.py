@@ -45,7 +45,7 @@ def operations(desk: Desk) -> list[Any]:
 def test_no_request_makes_the_collector_fail(
     desk: Desk, operations: list[Any], role: str, mode: GenerationMode
 ) -> None:
-    headers = {"Authorization": f"Bearer {desk.grant('admin')}"} if role == "admin" else {}
+    headers = {"Authorization": f"Bearer {desk.roles.grant('admin')}"} if role == "admin" else {}
     for operation in operations:
         named = role == "admin" and "{name}" in operation.path  # reach what lies behind the name, too
         try:

@@ -218,11 +218,11 @@ def test_an_enrolled_device_reports_once_a_round(desk: Desk) -> None:
 
 
 def test_tokens_are_kept_as_hashes_and_admit_only_their_role(desk: Desk) -> None:
-    assert not desk.granted("admin")
-    admin, analyst = desk.grant("admin"), desk.grant("analyst")
+    assert not desk.roles.granted("admin")
+    admin, analyst = desk.roles.grant("admin"), desk.roles.grant("analyst")
 
-    assert [desk.admit(token) for token in (admin, analyst, "guess", "")] == ["admin", "analyst", None, None]
-    assert refusal(lambda: desk.grant("king")) == "access/role"
+    assert [desk.roles.admit(token) for token in (admin, analyst, "guess", "")] == ["admin", "analyst", None, None]
+    assert refusal(lambda: desk.roles.grant("king")) == "access/role"
     with desk.database.read() as connection:
         stored = connection.execute(select(tables.access.c.token_hash)).scalars().all()
     assert all(admin.encode() not in bytes(one) for one in stored)

@@ -6,12 +6,12 @@ id stands for. Where a campaign asks for enrolment, a device sends one report at
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.wire import Batch, unpad
 from keyveil.collector.shelf import StoredCampaign, StoredRound
+from keyveil.collector.tokens import hashed
 from keyveil.collector.writer import CONFLICT, Upload
 from keyveil.core.errors import AccessError, ReportError
 from keyveil.protocols.base import EVERYONE, parting_word
@@ -47,11 +47,6 @@ def checked(stored: StoredCampaign, asked: StoredRound, batch: Batch, token: str
         token_hash=token_hash,
         pseudonym=None if token_hash is None else hmac.digest(secret, token_hash, "sha256"),
     )
-
-
-def hashed(token: str) -> bytes:
-    """How a token is kept: whoever reads the database cannot use it."""
-    return hashlib.sha256(token.encode()).digest()
 
 
 def _refusal(campaign: Campaign, asked: StoredRound, number: bytes, padded: bytes) -> str | None:

@@ -7,8 +7,6 @@ question to the database or a step of a campaign.
 from __future__ import annotations
 
 import hashlib
-import hmac
-import secrets
 import threading
 import time
 from collections import Counter
@@ -19,21 +17,23 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import insert, select
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.wire import Batch
 from keyveil.collector import tables
-from keyveil.collector.checking import checked, hashed
+from keyveil.collector.checking import checked
+from keyveil.collector.counting import BUCKET_HOURS, all_unfolded, headline, status
 from keyveil.collector.database import Database
-from keyveil.collector.folding import unfolded
-from keyveil.collector.rounds import advance, arrived, close_campaign, close_round, open_campaign, shown
+from keyveil.collector.exporting import exported
+from keyveil.collector.rounds import advance, close_campaign, close_round, open_campaign, shown
 from keyveil.collector.scrubbing import scrub
 from keyveil.collector.shelf import Shelf, StoredCampaign, StoredRound, dictionary
-from keyveil.collector.writer import DUPLICATE, Answer, Counts, Writer, count_refusals
+from keyveil.collector.tokens import Roles, hashed, new_token
+from keyveil.collector.writer import Answer, Counts, Writer, count_refusals
 from keyveil.core.canonical import canonical
 from keyveil.core.clock import Clock, system_clock, today
-from keyveil.core.errors import AccessError, CampaignError, KeyveilError, ReportError, StorageError
+from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
@@ -42,13 +42,9 @@ from keyveil.protocols.base import Finished
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROLES = ("admin", "analyst")
-BUCKET_HOURS = 6  # how precisely the time of an arrival is known
 MOST_TOKENS = 10_000  # made in one request
 
-_TOKEN_BYTES = 24
 _FRESH = 1.0  # seconds for which a campaign's state is believed without looking again
-_EXPORTED_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
@@ -67,6 +63,7 @@ class Desk:
         self.clock = clock
         self.database = Database(url)
         self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports)
+        self.roles = Roles(self.writer)
         self._shelf = Shelf()
         self._seen: dict[str, tuple[float, StoredCampaign]] = {}
         self._refusals: Counts = Counter()
@@ -154,60 +151,13 @@ class Desk:
 
     def campaigns(self) -> list[dict[str, Any]]:
         with self.database.read() as connection:
-            return [
-                {
-                    "name": one.campaign.name,
-                    "hash": one.campaign.hash,
-                    "state": one.state,
-                    "rounds": len(one.rounds),
-                    "reports": sum(arrived(connection, each.id) for each in one.rounds),
-                }
-                for one in self._shelf.every(connection)
-            ]
+            return [headline(connection, one) for one in self._shelf.every(connection)]
 
     def status(self, name: str) -> dict[str, Any]:
         """States and counts: what came in, what was refused and why, and roughly when."""
         self._count_refusals()
         with self.database.read() as connection:
-            stored = self._shelf.named(connection, name)
-            refusals = tables.refusal
-            counted = connection.execute(
-                select(refusals.c.code, func.sum(refusals.c.count))
-                .where(refusals.c.campaign_id == stored.id)
-                .group_by(refusals.c.code)
-            )
-            refused = {code: int(count) for code, count in counted}
-            groups, numbers = tables.batch, [one.id for one in stored.rounds]
-            arrivals = connection.execute(
-                select(groups.c.bucket, func.sum(groups.c.reports))
-                .where(groups.c.round_id.in_(numbers))
-                .group_by(groups.c.bucket)
-                .order_by(groups.c.bucket)
-            ).all()
-            rounds = [self._round_status(connection, one) for one in stored.rounds]
-        return {
-            "name": name,
-            "hash": stored.campaign.hash,
-            "state": stored.state,
-            "reports": sum(one["reports"] for one in rounds),
-            "duplicates": refused.pop(DUPLICATE, 0),
-            "refused": refused,
-            "bucket_hours": BUCKET_HOURS,
-            "arrivals": [{"bucket": bucket, "reports": int(count)} for bucket, count in arrivals],
-            "rounds": rounds,
-        }
-
-    def _round_status(self, connection: Any, one: StoredRound) -> dict[str, Any]:
-        total = arrived(connection, one.id)
-        return {
-            "round": one.document.number,
-            "mechanism": one.document.mechanism.name,
-            "hash": one.document.hash,
-            "document": one.document.document(),
-            "state": one.state,
-            "reports": total,
-            "folded": total - unfolded(connection, one.id),
-        }
+            return status(connection, name, self._shelf.named(connection, name))
 
     # -- reports ------------------------------------------------------------------------------------------------
 
@@ -263,7 +213,7 @@ class Desk:
         stored = self._stored(name)
         if stored.campaign.enrolment != "token":
             raise CampaignError("enrolment/none", f"The campaign {name} takes reports without enrolment.")
-        tokens = [secrets.token_urlsafe(_TOKEN_BYTES) for _ in range(count)]
+        tokens = [new_token() for _ in range(count)]
         rows = [{"campaign_id": stored.id, "token_hash": hashed(token)} for token in tokens]
         self.writer.run(lambda connection: connection.execute(insert(tables.enrolment), rows))
         return tokens
@@ -316,63 +266,9 @@ class Desk:
         return self._stored(name).campaign.min_reports
 
     def export(self, name: str, round: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The reports of a round as they came, in the order of their ids, which says nothing about that of arrival."""
-        import pyarrow as pa
-
+        """The reports of a round as they came."""
         stored = self._stored(name)
-        asked = stored.round(len(stored.rounds) if round is None else round)
-        table, last = tables.report, b""
-        while True:
-            with self.database.read() as connection:
-                rows = connection.execute(
-                    select(table.c.id, table.c.payload)
-                    .where(table.c.round_id == asked.id, table.c.id > last)
-                    .order_by(table.c.id)
-                    .limit(_EXPORTED_AT_ONCE)
-                ).all()
-            if not rows:
-                return
-            last = bytes(rows[-1].id)
-            yield pa.record_batch(
-                {
-                    "round": pa.array([asked.document.number] * len(rows), pa.int32()),
-                    "id": pa.array([bytes(row.id) for row in rows], pa.binary(16)),
-                    "payload": pa.array([row.payload and bytes(row.payload) for row in rows], pa.binary()),
-                }
-            )
-
-    # -- who may do what ----------------------------------------------------------------------------------------
-
-    def grant(self, role: str, token: str | None = None) -> str:
-        """A token for a role, new unless one is given; only its hash is kept."""
-        if role not in ROLES:
-            raise AccessError("access/role", f"A token is for {' or '.join(ROLES)}, not {role!r}.")
-        token = token or secrets.token_urlsafe(_TOKEN_BYTES)
-        row = {"token_hash": hashed(token), "role": role}
-        self.writer.run(lambda connection: self.database.insert_new(connection, tables.access, row))
-        return token
-
-    def admit(self, token: str) -> str | None:
-        """The role of a token. Tokens are compared by their hashes, so time tells nothing about them."""
-        table, wanted = tables.access, hashed(token)
-        with self.database.read() as connection:
-            rows = connection.execute(select(table.c.token_hash, table.c.role)).all()
-        found = None
-        for row in rows:
-            if hmac.compare_digest(bytes(row.token_hash), wanted):
-                found = str(row.role)
-        return found
-
-    def revoke(self, role: str) -> None:
-        """No token that was granted for a role is good any more."""
-        table = tables.access
-        self.writer.run(lambda connection: connection.execute(delete(table).where(table.c.role == role)))
-
-    def granted(self, role: str) -> bool:
-        """Whether anybody has been given a token for a role."""
-        counted = select(func.count()).where(tables.access.c.role == role)
-        with self.database.read() as connection:
-            return connection.execute(counted).scalar() != 0
+        return exported(self.database, stored.round(len(stored.rounds) if round is None else round))
 
     # -- time passes --------------------------------------------------------------------------------------------
 
@@ -412,14 +308,11 @@ class Desk:
 
     def gauges(self) -> dict[str, float]:
         """Numbers for whoever watches."""
-        groups = tables.batch
         with self.database.read() as connection:
-            waiting = connection.execute(
-                select(func.sum(groups.c.reports)).where(groups.c.state == tables.UNFOLDED)
-            ).scalar()
+            waiting = all_unfolded(connection)
         return {
             "waiting_reports": self.writer.waiting,
-            "unfolded_reports": int(waiting or 0),
+            "unfolded_reports": waiting,
             "commits": self.writer.commits,
             "commit_seconds": self.writer.commit_seconds,
         }

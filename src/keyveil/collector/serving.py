@@ -14,9 +14,11 @@ import uvicorn
 
 from keyveil.collector import logs
 from keyveil.collector.app import make_app
-from keyveil.collector.desk import ROLES, Desk, Limits
+from keyveil.collector.desk import Desk, Limits
 from keyveil.collector.settings import Settings, refuse_plain
+from keyveil.collector.tokens import ROLES
 from keyveil.core.errors import KeyveilError
+from keyveil.kernels.backend import prepare
 
 Say = Callable[[str], None]
 
@@ -32,6 +34,7 @@ def serve(settings: Settings, say: Say) -> None:
     logs.configure(settings.log_level, settings.json_logs)
     os.umask(0o077)  # the database is nobody else's
     sys.setswitchinterval(_TURN)
+    prepare()  # the first fold would stop all requests for as long
     with _listening(settings) as door, _open(settings) as desk, _signals() as asked_to_stop:
         for role, token in first_tokens(desk, settings).items():
             say(f"The {role} token, shown only this once: {token}")
@@ -47,8 +50,8 @@ def first_tokens(desk: Desk, settings: Settings) -> dict[str, str]:
     """
     kept = settings.kept_tokens()
     for role in kept:
-        desk.revoke(role)
-    return {role: desk.grant(role) for role in ROLES if role not in kept and not desk.granted(role)}
+        desk.roles.revoke(role)
+    return {role: desk.roles.grant(role) for role in ROLES if role not in kept and not desk.roles.granted(role)}
 
 
 class _Server(uvicorn.Server):

@@ -24,6 +24,12 @@ def native() -> bool:
     return os.environ.get("KEYVEIL_KERNELS") != "numpy" and find_spec("numba") is not None
 
 
+def prepare() -> None:
+    """Load the compiler now: a second or two that would otherwise fall into the first call of a kernel."""
+    if native():
+        import numba  # noqa: F401
+
+
 class Kernel(Generic[P, R]):
     """A loop and its NumPy twin; calling it runs the faster one that is available."""
 
