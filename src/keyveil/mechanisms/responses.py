@@ -314,29 +314,32 @@ def normal_quantile(confidence: float) -> float:
     return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
-def nearly_unbiased_ratio(frequency: Floats, product: Floats, spread: Spread) -> Floats:
-    """f·m over f by Beale's formula; unknown where f is not positive.
+def given_positive(frequency: Floats, product: Floats, spread: Spread) -> tuple[Floats, Floats]:
+    """What to expect of f and U, knowing that f > 0: this says much below one standard error and nothing above three."""
+    from scipy.special import log_ndtr  # brings in much that a device never needs
 
-    The plain ratio is too far from zero, by Var f / f² of itself less Cov / f²: a third where f is known to 1.7 of its
-    standard errors. This one is unbiased to that order, and never wild.
-    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (product * frequency + spread.covariance) / (frequency**2 + spread.frequency)
-    return np.where(frequency > 0, ratio, np.nan)
+        sd = np.sqrt(spread.frequency)
+        distance = frequency / sd
+        hazard = np.exp(-(distance**2) / 2 - log_ndtr(distance)) / math.sqrt(2 * math.pi)
+        moved = np.where(spread.frequency > 0, sd * hazard, 0.0)
+        along = np.where(spread.frequency > 0, spread.covariance / spread.frequency, 0.0)
+    return frequency + moved, product + along * moved
 
 
 def fieller(schema: Schema, frequency: Floats, product: Floats, spread: Spread, z: float) -> Column:
     """Means as ratios, with Fieller's interval; a key that cannot be told from an absent one is insufficient."""
     squares = (z * z * part for part in spread)
     var_f, var_u, cov = squares
-    mean = nearly_unbiased_ratio(frequency, product, spread)
+    share, total = given_positive(frequency, product, spread)
     with np.errstate(divide="ignore", invalid="ignore"):
         leading = frequency**2 - var_f
         middle = product * frequency - cov
         root = np.sqrt(np.maximum(middle**2 - leading * (product**2 - var_u), 0))
-        se = np.sqrt(np.maximum(var_u + mean**2 * var_f - 2 * mean * cov, 0)) / (z * frequency)
+        mean = np.where(frequency > 0, total / share, np.nan)
+        se = np.sqrt(np.maximum(var_u + mean**2 * var_f - 2 * mean * cov, 0)) / (z * share)
         enough = (frequency > 0) & (leading > 0)
-        # the interval holds the plain ratio; at a low confidence it can be too short for the other one
+        # the interval holds the plain ratio; at a confidence below a half it can be too short for the other one
         low = np.where(enough, np.minimum((middle - root) / leading, mean), -1.0)
         high = np.where(enough, np.maximum((middle + root) / leading, mean), 1.0)
     flag = np.where(enough, 0, INSUFFICIENT).astype(np.int8)

@@ -5,8 +5,8 @@ estimates without shrinkage, frequencies cut to [0, 1] and means to [-1, 1] (0 w
 measured as a ratio to what was stated; at most 1.15 is wanted. The twenty keys of one run say little, so the ratio that
 is held to this comes from the exact law of the counts of each key, and real reports must agree with it.
 
-What was stated rests on plain ratios for means, which we do not show (docs/decisions, 11). They are measured, too: by
-them two of 32 cells are 1.18 and 1.19, which twenty to forty runs of twenty keys cannot tell from 1.
+What was stated rests on plain ratios for means, which we do not show for weak keys (docs/decisions, 11). They are
+measured, too: by them one of 32 cells is 1.19, which twenty to forty runs of twenty keys can hardly tell from 1.
 """
 
 from __future__ import annotations
