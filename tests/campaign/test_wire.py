@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.campaign.wire import Batch, from_json, from_packed, pad, unpad
-from keyveil.core.bits import BitVector, SortedSubset, Symbol
+from keyveil.core.bits import BitVector, Symbol
 from keyveil.core.codes import LabelledKeys, SignedKeys
+from keyveil.core.codes_bits import RareBits
 from keyveil.core.codes_subset import DenseMembers, RealMembers
 from keyveil.core.errors import ReportError
 
@@ -71,8 +72,9 @@ CODECS: list[Any] = [
     Symbol(5),
     Symbol(1),
     BitVector(13),
-    SortedSubset(9, 3),
-    SortedSubset(40, 2),
+    RareBits(13, Fraction(1, 10)),
+    RareBits(15, Fraction(2, 5)),
+    RareBits(16, Fraction(1, 4)),
     LabelledKeys(7, 3, Fraction(1, 5)),
     LabelledKeys(6, 4, Fraction(1, 20)),
     SignedKeys(8, share=Fraction(3, 10)),

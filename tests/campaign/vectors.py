@@ -17,9 +17,10 @@ from typing import Any
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch, from_json, from_packed, pad, unpad
-from keyveil.core.bits import BitVector, SortedSubset, Symbol
+from keyveil.core.bits import BitVector, Symbol
 from keyveil.core.canonical import canonical
 from keyveil.core.codes import LabelledKeys, SignedKeys
+from keyveil.core.codes_bits import RareBits
 from keyveil.core.codes_subset import DenseMembers, RealMembers
 from keyveil.core.errors import KeyveilError
 from keyveil.core.public import public_index, public_word
@@ -74,7 +75,16 @@ CODECS: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
     "symbol of 5": (Symbol(5), {"outputs": 5}, [0, 4]),
     "symbol of 70000": (Symbol(70_000), {"outputs": 70_000}, [0, 258, 69_999]),
     "bits": (BitVector(13), {"length": 13}, [b"\x00\x00", b"\x05\x10", b"\xff\x1f"]),
-    "subset": (SortedSubset(40, 3), {"symbols": 40, "size": 3}, [(0, 1, 2), (5, 17, 39), (37, 38, 39)]),
+    "rare bits by gaps": (
+        RareBits(20, Fraction(1, 10)),
+        {"length": 20, "share": "0.1"},
+        [b"\x00\x00\x00", b"\x04\x00\x08", b"\xff\xff\x0f"],
+    ),
+    "rare bits by threes": (
+        RareBits(13, Fraction(2, 5)),
+        {"length": 13, "share": "0.4"},
+        [b"\x00\x00", b"\x05\x10", b"\xff\x1f"],
+    ),
     "labelled keys": (
         LabelledKeys(7, 3, Fraction(1, 5)),
         {"keys": 7, "labels": 3, "share": "0.2"},
@@ -201,8 +211,9 @@ def refusals() -> list[tuple[str, str, Any]]:
         ("symbol of 5", "a symbol that does not exist", "05"),
         ("symbol of 5", "too long", "0000"),
         ("bits", "a bit beyond the last", "0020"),
-        ("subset", "cut off", "ff"),
-        ("subset", "a symbol beyond the last", "ffffffffffff00"),
+        ("rare bits by gaps", "cut off", ""),
+        ("rare bits by gaps", "plain bits that are longer than the gaps", "010000"),
+        ("rare bits by threes", "a bit beyond the last", "ff7f"),
         ("labelled keys", "something after the end", "ffffff"),
         ("real members", "too few members", "07"),
         ("dense members", "too few members", "0000"),

@@ -92,6 +92,13 @@ def test_foreign_objects_get_records_of_a_schema(foreign: str, capsys: Output) -
         (["--subject", "os:getcwd", "--record", "{"], "takes JSON"),
         (["--mechanism", "grr", "--confidence", "2"], "lies between 0 and 1"),
         (["--mechanism", "nothing-known"], "There is no mechanism"),
+        (["--mechanism", "kvue", "--record", '{"zzz":1}', "--record", "{}"], "no key 'zzz'"),
+        (["--mechanism", "kvue", "--record", '{"10":1}', "--record", "{}"], "'0' to '9'. [audit/unknown-key]"),
+        (["--mechanism", "kvue", "--record", '{"1":5}', "--record", '{"1":1}'], "the same: nothing differs. [audit/s"),
+        (["--mechanism", "kvue", "--record", '{"1":null}', "--record", "{}"], "[audit/same-record]"),
+        (["--mechanism", "grr", "--record", '{"1":0}', "--record", '{"1":1}'], "[audit/same-record]"),
+        (["--mechanism", "privkvm", "--record", '{"zzz":1}', "--record", "{}"], "[audit/unknown-key]"),
+        (["--subject", "os:getcwd", "--record", "7", "--record", "7"], "[audit/same-record]"),
     ],
 )
 def test_mistakes_end_with_one_line_and_status_two(arguments: list[str], words: str, capsys: Output) -> None:

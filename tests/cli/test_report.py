@@ -104,6 +104,20 @@ def test_at_a_terminal_the_owner_is_asked(
     assert len(served.bodies) == (status == 0)
 
 
+@pytest.mark.parametrize(
+    "value", ["null", '"secret"', "[1]", '{"a": 1}', "NaN", "-Infinity", "1e400", "9" * 400, "9" * 10_000]
+)
+def test_a_value_that_is_no_number_counts_as_nothing_and_a_report_is_sent(
+    served: Served, file: str, value: str, capsys: Output
+) -> None:
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--yes"]
+    assert run([*ask, "--record", f'{{"fries": {value}, "pepsi": 2}}']) == 0
+    assert len(served.bodies) == 1
+    said = capsys.readouterr().err
+    assert "The value of 'fries' is no number; that counts as nothing." in said
+    assert "secret" not in said and "pepsi' is" not in said
+
+
 def test_what_the_campaign_does_not_know_is_named(
     served: Served, file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,13 +235,13 @@ def test_every_key_can_be_named(served: Served, file: str, capsys: Output) -> No
         (["snack-survey", "--record", "{}"], "--server"),
         (["snack-survey", "--server", "URL", "--yes"], "record/missing"),
         (["snack-survey", "--server", "URL", "--record", "{'fries': 4}"], "record/json"),
-        (["snack-survey", "--server", "URL", "--record", '{"fries": "secret"}'], "record/json"),
+        (["snack-survey", "--server", "URL", "--record", '["secret"]'], "record/json"),
         (["snack-survey", "--server", "URL", "--record-file", "nowhere.json"], "record/file"),
         (["snack-survey", "--server", "URL", "--record", "{}", "--cap", "death=1"], "epsilon/cap"),
         (["unknown", "--server", "URL", "--record", "{}"], "campaign/unknown"),
         (["snack-survey", "--server", "http://192.0.2.1", "--record", "{}"], "--plain. [transport/plain]"),
         (["snack-survey", "--server", "http://127.0.0.1:1", "--record", "{}"], "http://127.0.0.1:1"),
-        (["snack-survey", "--server", "URL", "--record", '{"fries": 9' + "0" * 10_000 + "}"], "record/json"),
+        (["snack-survey", "--server", "URL", "--record", "[" * 100_000], "record/json"),
         (["snack-survey", "--server", "URL", "--record", '{"fries": 1, "fries": 2}'], "record/twice"),
         (["snack-survey", "--server", "URL", "--record", "{}", "--record-file", "r.json"], "not both"),
         (["snack-survey", "--ledger", "--record", "{}"], "not several"),

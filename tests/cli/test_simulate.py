@@ -46,6 +46,14 @@ def test_what_was_not_given_is_said(ratings: Path, capsys: Output) -> None:
     assert "fries" in shown and "Truth against estimates" in shown
 
 
+def test_keys_are_shown_as_they_are_spelled(tmp_path: Path, capsys: Output) -> None:
+    """Brackets are no orders to whoever prints the table."""
+    path = tmp_path / "keys.csv"
+    path.write_text("user,key,value\n" + "".join(f"{i},[bold]fries[/],{i % 5}\n" for i in range(50)))
+    assert run(["simulate", str(path), "--mechanism", "kvue", "--epsilon", "2"]) == 0
+    assert "[bold]fries[/]" in capsys.readouterr().out
+
+
 def test_given_bounds_hold(ratings: Path, capsys: Output) -> None:
     arguments = ["--mechanism", "kvue", "--epsilon", "2", "--low", "0", "--high", "4", "--seed", "1"]
     document = simulated(capsys, str(ratings), *COLUMNS, *arguments)

@@ -14,9 +14,10 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.lab import datasets
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.categorical.base import Categorical
+from keyveil.mechanisms.keyvalue.base import KeyValue
 from keyveil.mechanisms.keyvalue.sampled import Sampled
 from keyveil.mechanisms.numeric.base import Numeric
-from keyveil.mechanisms.registry import create, names
+from keyveil.mechanisms.registry import create, find, names
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +34,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # what a mechanism cannot do without
     "pckv-grr": TWO,
     "kv-sw": TWO,
 }
-VARIANTS: list[tuple[str, dict[str, Any]]] = [
+FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or estimates of their own
     *((name, {}) for name in NAMES),
     ("hr", {"form": "bit"}),
     ("kvue", {"bins": 4}),
@@ -49,15 +50,41 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("topsel", {"mode": "direct", "padding": 0}),
     ("topsel", {"kappa": "0.2"}),
 ]
-IDS = [name + "".join(f"-{value}" for value in options.values()) for name, options in VARIANTS]
+PUBLISHED: list[tuple[str, dict[str, Any]]] = [  # other numbers in the same channels
+    ("privkv", {"split": "paper"}),
+    ("f2m", {"default": "0.5"}),
+    ("f2m", {"split": "paper", "default": "1"}),
+    ("pckv-ue", {"split": "paper"}),
+    ("pckv-grr", {"split": "paper"}),
+    ("kv-sw", {"split": "paper"}),
+]
+BIASED: list[tuple[str, dict[str, Any]]] = [  # other means from the same reports, biased by design
+    ("privkv", {"estimator": "published"}),
+    ("privkv", {"estimator": "iterated"}),
+    ("pckv-ue", {"estimator": "published"}),
+    ("pckv-grr", {"estimator": "published"}),
+]
+VARIANTS = FORMS + PUBLISHED + BIASED
+
+
+def label(name: str, options: dict[str, Any]) -> str:
+    """What a variant is called."""
+    return name + "".join(f"-{value}" for value in options.values())
+
+
+IDS = [label(*variant) for variant in VARIANTS]
 
 # few, where a report says little of each
 KEYS = {"mean-est": 5, "ioh": 3, "moments": 4, "marginals": 4, "pckv-ue": 4, "pckv-grr": 4, "kv-sw": 4}
 
 # Key and value go through two channels of ε/2: together they spend less than ε, and their means are biased by design.
 BASELINES = {"krr-harmony", "shist-harmony", "rappor-meanest"}
-NOT_TIGHT = BASELINES
 BIASED_MEANS = BASELINES
+# Budgets that are added up as printed are less than ε together (kv-sw's only at sizes that can be enumerated).
+NOT_TIGHT = BASELINES | {f"{name}-paper" for name in ("privkv", "pckv-ue", "pckv-grr", "kv-sw")}
+
+# Frequencies and means for which the estimates of f and f·m hang together most, and a cap of two cuts nobody.
+EXTREME = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])
 
 
 def tiny(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
@@ -68,6 +95,27 @@ def tiny(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
 def usual(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
     """A mechanism of everyday size for statistics."""
     return create(name, Schema(keys=KEYS.get(name, 8)), epsilon, **{**OPTIONS.get(name, {}), **options})
+
+
+def extreme(name: str, epsilon: str = "4", **options: Any) -> Mechanism:
+    """A mechanism of so little noise, for the three keys of ``EXTREME``, that who holds what is seen in the errors."""
+    keys = len(EXTREME[0])
+    given = {**OPTIONS.get(name, {}), **options}
+    given |= {most: min(given[most], keys) for most in ("max_pairs", "padding") if most in given}
+    if "weights" in given:
+        given["weights"] = ",".join(given["weights"].split(",")[-keys:])
+    return create(name, Schema(keys=keys), epsilon, **given)
+
+
+def extreme_people(mechanism: Mechanism, n: int, seed: int) -> Population:
+    """A sample of n people for a mechanism of ``extreme``."""
+    drawn = two_halves if isinstance(mechanism, Sampled) else datasets.independent
+    return drawn(n, *EXTREME, seed)
+
+
+def estimates_products(name: str, options: dict[str, Any]) -> bool:
+    """Whether a variant has unbiased estimates of f and f·m: not frequencies alone, nor means of everybody."""
+    return issubclass(find(name), KeyValue) and name not in BASELINES and "bins" not in options
 
 
 def people(mechanism: Mechanism, n: int, seed: int) -> Population:

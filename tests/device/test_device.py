@@ -208,9 +208,23 @@ def test_failing_entropy_makes_no_report_and_debits_nothing(monkeypatch: pytest.
     assert one.report("snack-survey", RECORD).state == "sent"
 
 
-def test_a_record_that_makes_no_sense_leaves_nothing_behind() -> None:
+@pytest.mark.parametrize("value", [None, "many", [4], {"a": 1}, 10**400, 4j], ids=lambda value: type(value).__name__)
+def test_a_pair_that_cannot_be_read_is_absent_and_the_report_is_that_of_the_rest(value: Any) -> None:
+    collector, watch = Collector(), Watch()
+    collector.open(week(0))
+    one = agreed(collector, clock=watch)
+    assert one.report("snack-survey", {"fries": value, None: 1, "pepsi": 5}).state == "sent"
+
+    watch.days_later(7)
+    collector.open(week(1))
+    assert one.report("snack-survey", {"pepsi": 5}).state == "sent"
+
+    assert [entry.free for entry in one.ledger()] == [False, True]  # to the device the same record
+
+
+def test_what_is_no_record_leaves_nothing_behind() -> None:
     collector = Collector()
     collector.open(document())
     one = agreed(collector)
-    assert code_of(lambda: one.report("snack-survey", {"fries": "many"})) == "record/value"
+    assert code_of(lambda: one.report("snack-survey", ["fries"])) == "record/type"
     assert not one.ledger() and not collector.bodies

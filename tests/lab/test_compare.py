@@ -70,7 +70,7 @@ def test_all_key_value_mechanisms_are_compared_unless_told() -> None:
     assert not {"grr", "duchi"} & set(key_value_names())
 
 
-@pytest.mark.parametrize("name", ["kvue", "krr-harmony"])
+@pytest.mark.parametrize("name", ["kvue", "krr-harmony", "shist-harmony", "rappor-meanest"])
 def test_equal_epsilon_means_what_is_spent(name: str) -> None:
     """A mechanism that spends less than it is asked for is asked for more, and never spends more than epsilon."""
     mechanism = matched(name, Schema(keys=8), Fraction(1), {})

@@ -117,6 +117,8 @@ def test_pairs_come_sorted_and_once() -> None:
     [
         (lambda: datasets.load("gaus"), "population/unknown-recipe"),
         (lambda: datasets.load("gauss", n=0), "population/size"),
+        (lambda: datasets.load("gauss", n=99_999_999_999_999), "population/size"),
+        (lambda: datasets.load("zipf", n=10**17), "population/size"),
         (lambda: datasets.load("gauss", n=10, slope=2), "population/option"),
         (lambda: datasets.load("grid", n=10, frequency=2), "population/option"),
         (lambda: datasets.load("linear-s", n=10, size=19), "population/option"),
@@ -159,3 +161,13 @@ def test_known_sets_fit_their_range(path: Path | None, tmp_path: Path) -> None:
     truth = drawn.population.truth(drawn.schema)
     assert truth.n == drawn.population.n and (truth.count > 0).all()
     assert truth.mean.min() >= -1 and truth.mean.max() <= 1
+
+
+def test_a_crowd_that_fits_into_the_memory_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keyveil.lab.datasets.recipes._memory", lambda: 5 * 1000 * 40)  # 1000 people with 5 pairs
+    assert datasets.load("linear-s", n=1000).population.n == 1000
+    with pytest.raises(PopulationError, match="1,001 people of linear-s") as refused:
+        datasets.load("linear-s", n=1001)
+    assert refused.value.code == "population/size"
+    monkeypatch.setattr("keyveil.lab.datasets.recipes._memory", lambda: None)
+    assert datasets.load("linear-s", n=1001).population.n == 1001

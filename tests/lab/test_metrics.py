@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -47,6 +48,33 @@ def test_what_is_not_estimated_is_none() -> None:
     found = metrics.metrics(estimates([0.5, 0.2, 0.1, 0.0], None), TRUTH)
     assert found["mse_mean"] is None and found["coverage_mean"] is None and found["mse_frequency"] == 0
     assert set(found) == set(metrics.NAMES)
+
+
+def test_estimates_without_limits_have_no_coverage() -> None:
+    """A missing interval neither holds nor misses the truth; those that exist are still counted."""
+    found = estimates([0.5, 0.3, 0.1, 0.0], [0.5, -0.5, 0.5, 0.0])
+    nothing, some = np.full(4, np.nan), np.array([0.3, np.nan, 0.9, np.nan])
+    bare = replace(found, mean=replace(found.mean, low=nothing, high=nothing))
+    mixed = replace(found, mean=replace(found.mean, low=some, high=some + 0.4))
+    assert metrics.metrics(bare, TRUTH)["coverage_mean"] is None
+    assert metrics.metrics(bare, TRUTH)["coverage_frequency"] == pytest.approx(2 / 3)
+    assert metrics.metrics(bare, TRUTH)["mse_mean"] == 0
+    assert metrics.metrics(mixed, TRUTH)["coverage_mean"] == 0.5
+
+
+def test_where_no_key_has_an_estimate_there_is_no_error() -> None:
+    blank, single = [np.nan] * 4, [np.nan, -0.5, np.nan, np.nan]
+    found = metrics.metrics(estimates(blank, blank).flagged("insufficient"), TRUTH)
+    assert found == dict.fromkeys(metrics.NAMES) | {"insufficient": 1}
+    assert metrics.metrics(estimates(blank, single), TRUTH)["mse_mean"] == pytest.approx(0.5 / 3)  # unknown ones are 0
+
+
+def test_the_cost_of_rounds_is_their_error_and_their_price() -> None:
+    """The last key, which nobody holds, has no true mean and does not count."""
+    means = np.array([0.4, -0.2, 0.5, 0.9])
+    assert metrics.total_cost(means, TRUTH, 0.2, 3) == pytest.approx((0.1 + 0.3 + 0.0) / 3 + 0.6)
+    nobody = Truth(SCHEMA, 100, np.zeros(4, dtype=np.int64), np.zeros(4))
+    assert metrics.total_cost(means, nobody, 0.2, 3) is None
 
 
 def test_a_flag_that_is_not_grave_is_not_insufficient() -> None:

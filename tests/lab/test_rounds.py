@@ -1,21 +1,31 @@
 from __future__ import annotations
 
 import json
+import threading
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import keyveil as kv
 from keyveil.cli.app import run as command
 from keyveil.core.errors import ProtocolError
+from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
+from keyveil.core.tally import Tally
 from keyveil.lab import datasets
-from keyveil.lab.rounds import Run, run
+from keyveil.lab.rounds import Run, run, simulate_protocol, those, truncated
 from keyveil.lab.rounds_chart import over_rounds
 from keyveil.lab.simulate import simulate
-from keyveil.protocols.base import Part, Protocol, Round
+from keyveil.mechanisms.keyvalue.privkv_round import broadcast
+from keyveil.protocols.base import Finished, Part, Protocol, Round
 from keyveil.protocols.privkvm import PrivKVM
-from keyveil.protocols.registry import names
+from keyveil.protocols.privkvm_plus import PrivKVMPlus
+from keyveil.protocols.registry import create, names
 
 PEOPLE = datasets.independent(3000, [0.4, 0.6], [0.3, -0.5], 1)
 SCHEMA = kv.Schema(keys=2)
@@ -54,6 +64,176 @@ def test_progress_is_told_round_by_round() -> None:
     protocol = PrivKVM(SCHEMA, Fraction(2), rounds=3)
     run(protocol, PEOPLE, seed=1, progress=lambda asked, people: heard.append((asked.number, people)))
     assert heard == [(1, 3000), (2, 3000), (3, 3000)]
+
+
+def test_a_round_is_announced_before_anybody_answers_it() -> None:
+    heard: list[object] = []
+    run(
+        PrivKVM(SCHEMA, Fraction(2), rounds=2),
+        PEOPLE,
+        seed=1,
+        progress=lambda asked, people: heard.append((asked.number, people)),
+        announce=lambda asked: heard.append(asked.number),
+    )
+    assert heard == [1, (1, 3000), 2, (2, 3000)]
+
+
+@pytest.mark.parametrize("name", ["privkvm", "pilot"])
+def test_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small blocks, so that there is something to share; the threads that worked are counted."""
+    monkeypatch.setattr("keyveil.lab.rounds.BLOCK", 500)
+    workers: set[int] = set()
+
+    def noted(records: Records, chosen: NDArray[np.bool_]) -> Records:
+        workers.add(threading.get_ident())
+        return those(records, chosen)
+
+    monkeypatch.setattr("keyveil.lab.rounds.those", noted)
+    one, several = (
+        simulate_protocol(name, PEOPLE, SCHEMA, 2, seed=3, threads=threads).document() for threads in (1, 3)
+    )
+    for document in (one, several):
+        document.pop("seconds")
+    assert one == several
+    assert name != "pilot" or workers - {threading.get_ident()}
+    with pytest.raises(kv.KeyveilError):
+        simulate_protocol(name, PEOPLE, SCHEMA, 2, threads=0)
+
+
+def test_of_several_runs_the_first_is_shown_and_that_is_said() -> None:
+    single, several = (run(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, 3, repeats=repeats) for repeats in (1, 2))
+    assert several.document()["rounds"] == single.document()["rounds"]
+    assert not single.notes and "first of 2 runs" in " ".join(several.document()["notes"])
+    titles = [[ax.get_title(loc="left") for ax in over_rounds(result).axes] for result in (single, several)]
+    assert all("runs" not in title for title in titles[0])
+    assert all("first of 2 runs" in title for title in titles[1])
+
+
+# -- caps -----------------------------------------------------------------------------------------------------------
+
+NAMED = kv.Schema(keys=["a", "b", "c", "d"])
+OVER = kv.Population.from_records([{"a": 1, "b": 0, "c": -1}] * 360 + [{"a": 1}] * 2000 + [{"d": 0.5}] * 1640)
+"""Nine in a hundred hold three pairs, the others one; whoever holds d holds nothing else."""
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("split", {"groups": "ssr:1", "max_pairs": 2}),
+        ("split", {"groups": "ssr:1,kvue:1", "max_pairs": 2}),
+        ("adaptive", {"max_pairs": 2}),
+        ("adaptive", {"max_pairs": 2, "variant": "published"}),
+        ("pilot", {"quantile": "0.5"}),
+    ],
+)
+def test_keys_of_people_above_the_cap_are_flagged_as_in_one_round(name: str, options: dict[str, Any]) -> None:
+    alone = simulate("ssr", OVER, NAMED, 8, seed=1, max_pairs=2).document()
+    document = simulate(name, OVER, NAMED, 8, seed=1, **options).document()
+    wanted = {"a", "b", "c"}
+    assert {row["key"] for row in alone["estimates"] if row["flag"] == "truncated"} == wanted
+    flags = {row["key"]: row["flag"] for row in document["estimates"]}
+    assert all(flags[key] in ("truncated", "insufficient") for key in wanted)
+    assert flags["a"] == "truncated"
+    assert flags["d"] == "ok" or options.get("variant") == "published"  # whose means have a target of their own
+    notes = " ".join(document["notes"])
+    assert "9.0% of the people hold more pairs than the cap" in notes and "flagged truncated" in notes
+
+
+def test_a_round_that_tells_nothing_of_a_key_does_not_flag_it() -> None:
+    """The pilot of sizes has no cap; the round after it has the one that the pilot found."""
+    result = run(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1)
+    first, last = result.rounds
+    assert "truncated" not in first.flag and last.flag[0] == "truncated"
+    assert "the cap of 1 in round 2;" in " ".join(result.notes)
+
+
+def test_keys_that_a_round_is_silent_about_are_not_its_fault() -> None:
+    class Silent(Finished):
+        """Says nothing about its first key."""
+
+        def estimates(self, confidence: float = 0.95, population: bool = False) -> Estimates:
+            own, silence = super().estimates(confidence, population), np.array([np.nan, 0, 0, 0])
+            frequency, mean = (replace(one, values=one.values + silence) for one in (own.frequency, own.mean))
+            return replace(own, frequency=frequency, mean=mean)
+
+    (heard,) = run(create("split", NAMED, 8, groups="ssr:1", max_pairs=2), OVER, seed=1).history
+    nobody = Tally.empty(heard.round.mechanism.fingerprint, heard.round.mechanism.tally_shape)
+    assert truncated(heard, OVER).tolist() == [True, True, True, False]
+    assert truncated(Silent(heard.round, heard.tally), OVER).tolist() == [False, True, True, False]
+    assert not truncated(Finished(heard.round, nobody), OVER).any()
+
+
+def test_only_the_groups_with_too_small_a_cap_are_named() -> None:
+    options = "ssr.max_pairs=3;pckv-ue.max_pairs=1"
+    result = run(create("split", NAMED, 8, groups="ssr:1,pckv-ue:1", options=options), OVER, seed=1)
+    assert "truncated" not in result.rounds[0].flag and result.rounds[1].flag[0] == "truncated"
+    assert "the cap of 1 in round 2;" in " ".join(result.notes)
+
+
+def test_a_cap_that_everybody_keeps_flags_nothing() -> None:
+    result = simulate("split", OVER, NAMED, 8, seed=1, groups="ssr:1", max_pairs=3)
+    assert "truncated" not in result.estimates.flag and not result.notes
+
+
+# -- what a round was told, and what it was worth -------------------------------------------------------------------
+
+
+def test_the_history_says_what_every_round_was_told() -> None:
+    result = run(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, seed=1)
+    first, second = json.loads(json.dumps(result.document()["rounds"]))
+    announced = broadcast(PrivKVM(SCHEMA, Fraction(2), rounds=2).means(result.history[:1]))
+    assert first["options"] == {"key_epsilon": "1", "fake": []}
+    assert second["options"] == {"key_epsilon": "0", "fake": list(announced)}
+    pilot = run(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1).document()
+    assert pilot["rounds"][1]["options"]["max_pairs"] == 1
+
+
+def test_the_cost_of_privkvm_plus_is_its_definition() -> None:
+    protocol = PrivKVMPlus(SCHEMA, Fraction(4), price=Fraction(1, 50), rounds=4)
+    result = run(protocol, PEOPLE, seed=3)
+    document = result.document()
+    truth, costs = PEOPLE.truth(SCHEMA).mean, [one["cost"] for one in document["rounds"]]
+    assert len(costs) == 4
+    for number, cost in enumerate(costs, start=1):
+        means = protocol.means(result.history[:number])
+        assert cost == pytest.approx(np.mean(np.abs(truth - means)) + 0.02 * number, abs=1e-12)
+    assert document["cheapest_round"] == 1 + costs.index(min(costs)) == 2
+    assert document["metrics"]["cost"] == costs[-1]
+
+
+def test_the_published_estimate_costs_its_absolute_error_and_the_price() -> None:
+    protocol = PrivKVMPlus(SCHEMA, Fraction(4), "published", price=Fraction(1, 50), rounds=3)
+    result = run(protocol, PEOPLE, seed=5)
+    error = result.metrics["ae_mean"]
+    assert error is not None
+    assert result.cost(len(result.history)) == pytest.approx(error + 0.02 * len(result.history))
+
+
+def test_only_rounds_with_a_price_have_a_cost() -> None:
+    document = run(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, seed=1).document()
+    assert document["cheapest_round"] is None and document["metrics"]["cost"] is None
+    assert [one["cost"] for one in document["rounds"]] == [None, None]
+
+
+def test_the_cost_has_a_panel_of_its_own() -> None:
+    result = run(PrivKVMPlus(SCHEMA, Fraction(4), price=Fraction(1, 50), rounds=4), PEOPLE, seed=3)
+    *_, cost = over_rounds(result).axes
+    (shown,) = (line for line in cost.lines if str(line.get_label()).startswith("F"))
+    assert list(shown.get_ydata()) == [result.cost(number + 1) for number in range(len(result.history))]  # type: ignore[arg-type]
+    (ring,) = cost.collections
+    assert ring.get_offsets()[0][0] == result.cheapest  # type: ignore[index]
+
+
+def test_before_there_are_means_they_have_no_error() -> None:
+    """MeanEst's first round asks for presence alone."""
+    result = simulate("privkvm-meanest", PEOPLE, SCHEMA, 4, seed=1, rounds=2)
+    assert isinstance(result, Run)
+    first, *later = result.document()["rounds"]
+    assert first["mse_mean"] is None and first["mse_frequency"] > 0
+    assert all(one["mse_mean"] > 0 for one in later)
+    assert result.metrics["coverage_mean"] is None
+    frequencies, means = over_rounds(result).axes[0].lines
+    assert (list(frequencies.get_xdata()), list(means.get_xdata())) == ([1, 2, 3], [2, 3])  # type: ignore[arg-type]
 
 
 def test_a_protocol_that_never_stops_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

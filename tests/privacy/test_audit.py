@@ -184,6 +184,26 @@ def test_subjects_take_what_they_name() -> None:
         assert audit(subject, records=[0, 1], draws=2000, coins=SeededCoins(6)).lower_bound > 3
 
 
+@pytest.mark.parametrize("records", [[{"1": 1.5}, {"1": 1}], [{}, {"0": 1}, {"2": None}], [{"0": 1}, {0: 1}]])
+def test_records_that_mean_the_same_are_refused(records: list[Any]) -> None:
+    with pytest.raises(PrivacyError) as refused:
+        audit(create("kvue", Schema(keys=3), 1), records=records, draws=100)
+    assert refused.value.code == "audit/same-record"
+
+
+def test_a_key_that_nobody_knows_is_refused_unless_others_have_a_place() -> None:
+    records = [{}, {"coffee": 1}]
+    with pytest.raises(PrivacyError, match="'coffee'") as refused:
+        audit(create("kvue", Schema(keys=["tea", "milk"]), 1), records=records, draws=100)
+    assert refused.value.code == "audit/unknown-key"
+    assert usable(create("kvue", Schema(keys=["tea"], other="else"), 1), records, SeededCoins(1)) == records
+
+
+def test_records_that_cannot_be_compared_are_taken_as_different() -> None:
+    records = [np.array([0, 1]), np.array([0, 1])]
+    assert len(usable(lambda record: 7, records, SeededCoins(1))) == 2
+
+
 def test_a_subject_that_never_differs_shows_nothing() -> None:
     found = audit(lambda record: 7, records=[0, 1], draws=1000, coins=SeededCoins(6))
     assert (found.lower_bound, found.worst.event) == (0.0, "any report")

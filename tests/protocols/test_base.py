@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
 from keyveil.lab.rounds import ask, those
+from keyveil.mechanisms.registry import PROTOCOLS
 from keyveil.mechanisms.registry import create as mechanism
+from keyveil.mechanisms.registry import find as find_mechanism
 from keyveil.protocols.base import (
     EVERYONE,
     Finished,
@@ -228,9 +231,42 @@ def test_a_damaged_history_is_refused() -> None:
             resume(protocol, damaged)
         assert code_of(refused) == code
     with pytest.raises(ProtocolError):
-        resume(protocol, [{"round": 1}])
-    with pytest.raises(ProtocolError):
         resume(protocol, [*document, document[-1]])
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"round": 1.7}, "protocol/history"),
+        ({"round": 1.0}, "protocol/history"),
+        ({"round": True}, "protocol/history"),
+        ({"round": "1"}, "protocol/history"),
+        ({"round": 2}, "protocol/order"),
+        ({"mechanism": "kvue"}, "protocol/foreign"),
+        ({"fingerprint": "00" * 32}, "protocol/foreign"),
+        ({"fingerprint": "no hex"}, "protocol/history"),
+        ({"fingerprint": None}, "protocol/history"),
+    ],
+    ids=str,
+)
+def test_every_entry_of_a_history_is_held_to_what_was_asked(changed: dict[str, object], code: str) -> None:
+    protocol = privkvm()
+    first, *_ = history_document(history(protocol))
+    assert len(resume(protocol, [first])) == 1
+    with pytest.raises(ProtocolError) as refused:
+        resume(protocol, [first | changed])
+    assert code_of(refused) == code
+    for missing in first:
+        with pytest.raises(ProtocolError) as refused:
+            resume(protocol, [{name: first[name] for name in first if name != missing}])
+        assert code_of(refused) == "protocol/history"
+
+
+@pytest.mark.parametrize("document", [5, None, "x", {"round": 1}, [None], [[]]], ids=str)
+def test_what_is_no_history_is_refused(document: object) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        resume(privkvm(), document)
+    assert code_of(refused) == "protocol/history"
 
 
 # -- names ----------------------------------------------------------------------------------------------------------
@@ -257,7 +293,53 @@ def test_what_is_unknown_is_named_in_one_sentence(name: str, options: dict[str, 
     assert code_of(refused) == code
 
 
+def test_a_slip_is_recognised_among_mechanisms_and_protocols() -> None:
+    assert names() == PROTOCOLS, "the mechanisms' registry knows the names of all protocols"
+    for slip, meant in (("privkvm-pluss", "privkvm-plus"), ("topsel-projekt", "topsel-project"), ("kvuee", "kvue")):
+        for look in (find, find_mechanism):
+            with pytest.raises(KeyveilError, match=rf"\(did you mean {meant}\?\)") as refused:
+                look(slip)
+            assert code_of(refused) == "mechanism/unknown"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: find_mechanism("privkvm"),
+        lambda: create("pilot", SCHEMA, 1, then="privkvm"),
+        lambda: create("split", SCHEMA, 1, groups="kvue:1,privkvm:1"),
+    ],
+)
+def test_a_protocol_where_only_a_mechanism_will_do_is_called_by_its_name(make: Callable[[], object]) -> None:
+    with pytest.raises(KeyveilError, match=r"^privkvm is a protocol .* only a mechanism") as refused:
+        make()
+    assert code_of(refused) == "mechanism/unknown"
+    with pytest.raises(KeyveilError, match=r"^kvue is a mechanism .* only a protocol"):
+        create("kvue", SCHEMA, 1)
+
+
+@pytest.mark.parametrize("groups", ["", " ", "kvue:1,", ":1"])
+def test_groups_without_a_name_are_no_groups(groups: str) -> None:
+    with pytest.raises(ProtocolError, match=r"written like ssr:0\.5,kv-sw:0\.5") as refused:
+        create("split", SCHEMA, 1, groups=groups)
+    assert code_of(refused) == "protocol/option"
+
+
 def test_options_may_be_strings() -> None:
     protocol = create("privkvm", SCHEMA, "2", rounds="3")
     assert protocol == privkvm()
     assert protocol.parameters == {"estimator": "unbiased", "rounds": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("pilot", {}), ("pilot", {"then": "wsr", "theta": "1/4", "max_pairs": 3}), ("topsel-project", {})],
+)
+def test_a_round_that_nobody_answered_is_nothing_to_go_on_with(name: str, options: dict[str, Any]) -> None:
+    protocol = create(name, Schema(keys=6), 1, **options)
+    first = protocol.next_round([])
+    assert first is not None
+    nobody = Finished(first, Tally.empty(first.mechanism.fingerprint, first.mechanism.tally_shape))
+    with pytest.raises(ProtocolError, match="Nobody answered round 1") as refusal:
+        protocol.next_round([nobody])
+    assert refusal.value.code == "protocol/few"

@@ -1,23 +1,29 @@
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from keyveil.core.dimensions import joint_key, product_keys
-from keyveil.core.errors import KeyveilError
+from keyveil.core.errors import KeyveilError, ProtocolError, RecordError
 from keyveil.core.population import Population
-from keyveil.core.schema import Schema
+from keyveil.core.schema import GRID, Schema
+from keyveil.core.tally import Tally
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.rounds import those
-from keyveil.protocols.base import Finished, Protocol, most_spent
-from keyveil.protocols.facets import Coordinates, Levels
+from keyveil.protocols.base import Finished, Protocol, collected, most_spent
+from keyveil.protocols.facets import Coordinates, Facets, Levels
+from tests.mechanisms.keyvalue.exact import expected_counts
 
 SNACKS = Schema(keys=["burger", "fries", "pepsi"])
+AISLES = Schema(keys=["food/apple", "food/bread", "drink/tea"])
+RATED = Coordinates(SNACKS, Fraction(1), names=("rating", "price"), ranges=((1, 5), (0, 20)))
+SHELVED = Levels(AISLES, Fraction(1))
 
 
 def answered(protocol: Protocol, sides: list[Population], n: int) -> list[Finished]:
@@ -28,8 +34,7 @@ def answered(protocol: Protocol, sides: list[Population], n: int) -> list[Finish
         mine = asked.part.members(words)
         people = sides[len(finished)].records(asked.mechanism.schema)
         reports = asked.mechanism.perturb_many(those(people, mine), SeededCoins(6, len(finished)))
-        tally = asked.mechanism.tally(reports)
-        finished.append(Finished(asked, tally))
+        finished.append(collected(asked, reports))
     return finished
 
 
@@ -59,18 +64,14 @@ def test_everybody_reports_one_coordinate_and_pays_once() -> None:
 
 
 def test_a_device_shows_the_coordinate_that_is_asked_for() -> None:
-    protocol = Coordinates(SNACKS, Fraction(1), mechanism="kvue", names=("rating", "price"), ranges=((1, 5), (0, 20)))
     record = {"fries": (4, 3.5), "pepsi": (2, 1.9)}
-    assert protocol.seen(record, 0) == {"fries": 4, "pepsi": 2}
-    assert protocol.seen(record, 1) == {"fries": 3.5, "pepsi": 1.9}
-    assert float(protocol.sides["price"].high) == 20  # type: ignore[arg-type]
-    with pytest.raises(KeyveilError):
-        protocol.seen({"fries": (4,)}, 0)
+    assert RATED.seen(record, 0) == {"fries": 4, "pepsi": 2}
+    assert RATED.seen(record, 1) == {"fries": 3.5, "pepsi": 1.9}
+    assert float(RATED.sides["price"].high) == 20  # type: ignore[arg-type]
 
 
 def test_a_hierarchy_is_reported_at_one_level() -> None:
-    schema = Schema(keys=["food/apple", "food/bread", "drink/tea"])
-    protocol = Levels(schema, Fraction(1), mechanism="kvue", depths=(1, 2))
+    protocol = Levels(AISLES, Fraction(1), depths=(1, 2))
     assert {name: side.keys for name, side in protocol.sides.items()} == {
         "1": ("food", "drink"),
         "2": ("food/apple", "food/bread", "drink/tea"),
@@ -88,6 +89,12 @@ def test_a_hierarchy_is_reported_at_one_level() -> None:
         lambda: Coordinates(SNACKS, Fraction(1), mechanism="kvue", names=("a",), ranges=((0, 1), (0, 1))),
         lambda: Levels(SNACKS, Fraction(1), mechanism="kvue", depths=(1, 2)),
         lambda: Levels(SNACKS, Fraction(1), mechanism="nonsense", depths=(1,)),
+        lambda: Levels(AISLES, Fraction(1), depths=(1, 1)),
+        lambda: Levels(AISLES, Fraction(1), depths=()),
+        lambda: Levels(Schema(AISLES.keys, 1, 9, map={"drink/tea": "log"}), Fraction(1)),
+        lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b"), products=(("a", "c"),)),
+        lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b"), products=(("a", "b"), ("b", "a"))),
+        lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b", "a*b"), products=(("a", "b"),)),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: object) -> None:
@@ -95,14 +102,145 @@ def test_what_makes_no_sense_is_refused(make: object) -> None:
         make()  # type: ignore[operator]
 
 
-def test_the_example_of_the_documentation_runs() -> None:
-    """Half of 1,500 people answer about prices; what comes out lies within the range, with an interval."""
-    page = (Path(__file__).parents[2] / "docs" / "protocols-groups.md").read_text(encoding="utf-8")
-    (example,) = (block for block in page.split("```python\n")[1:] if "Coordinates(" in block)
-    names: dict[str, Any] = {}
-    exec(example.split("```")[0], names)
-    price, frequencies = names["price"], names["frequencies"]
-    assert price.low < price.value < price.high
-    assert abs(price.value - 3.25) < 6 * price.se
-    assert abs(frequencies["fries"].value - 2 / 3) < 6 * frequencies["fries"].se
-    assert sum(one.tally.reports for one in names["finished"]) == len(names["people"])
+# -- what a device makes of a record --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [
+        ({"food/xyz": 1.0, "cake/apple": 1.0, "food": 1.0}, {}),  # keys that the dictionary does not have
+        ({"food/apple": 9.0, "food/bread": 0.0}, {"food": 0.5}),  # clamped first, then averaged
+        ({"food/apple": math.nan, "drink/tea": math.inf}, {}),
+        ({"food/apple": math.nan, "food/bread": -1}, {"food": -1.0}),
+        ({"food/apple": Decimal("0.5"), "food/bread": np.float32(0.5), "drink/tea": True}, {"food": 0.5, "drink": 1.0}),
+    ],
+    ids=str,
+)
+def test_a_record_is_cleaned_before_it_is_cut_to_a_level(record: dict[str, Any], shown: dict[str, float]) -> None:
+    assert SHELVED.seen(record, 0) == shown
+
+
+def test_levels_keep_the_scale_and_the_place_of_unknown_keys() -> None:
+    schema = Schema(AISLES.keys, low=1, high=100, map="log", other="food/other")
+    protocol = Levels(schema, Fraction(1), depths=(1, 2))
+    assert protocol.seen({"food/apple": 1, "food/xyz": 100}, 0) == {"food": pytest.approx(10)}  # a geometric mean
+    assert protocol.seen({"food/xyz": 100, "cake": 1}, 1) == {"food/other": pytest.approx(1)}  # the last one wins
+    assert protocol.sides["1"].map == "log"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "record"),
+    [
+        *[(SHELVED, {"food/apple": value}) for value in ("1", None, [1], math.nan)],
+        *[(SHELVED, {key: 1.0}) for key in ("food/xyz", None, 3.5)],
+        *[(RATED, {"fries": value}) for value in ("12", b"12", None, 4, (4,), (4, 1, 1), np.ones((2, 2)), {4, 5})],
+        *[(RATED, {"fries": value}) for value in ((4, "cheap"), (None, 4), (4, math.inf), [4, [4]])],
+        *[(RATED, {key: (4, 4)}) for key in ("tea", None, 3.5)],
+    ],
+    ids=lambda one: one.name if isinstance(one, Facets) else str(one),
+)
+def test_a_pair_that_cannot_be_read_is_absent_on_every_side(protocol: Facets, record: dict[Any, Any]) -> None:
+    """A device answers whatever the record is: an error on one side would tell which records are so."""
+    good: dict[str, Any] = {"drink/tea": 0.5} if protocol is SHELVED else {"pepsi": (2, 5)}
+    for side in range(len(protocol.sides)):
+        assert protocol.seen(record, side) == {}
+        assert protocol.seen(record | good, side) == protocol.seen(good, side) != {}
+
+
+@pytest.mark.parametrize("protocol", [SHELVED, RATED], ids=["levels", "coordinates"])
+@pytest.mark.parametrize("record", [["fries"], "fries", None, 4])
+def test_what_is_no_record_is_refused_whichever_side_is_asked_for(protocol: Facets, record: Any) -> None:
+    for side in range(len(protocol.sides)):
+        with pytest.raises(RecordError) as refused:
+            protocol.seen(record, side)
+        assert refused.value.code == "record/type"
+
+
+@pytest.mark.parametrize("vector", [np.array([4, 3.5]), [4, 3.5], (Decimal(4), Fraction(7, 2))], ids=str)
+def test_anything_with_numbers_in_a_row_is_a_vector(vector: Any) -> None:
+    assert [RATED.seen({"fries": vector}, side) for side in (0, 1)] == [{"fries": 4}, {"fries": 3.5}]
+
+
+def test_a_pair_counts_on_all_sides_or_on_none() -> None:
+    record = {"fries": (4, math.nan), "burger": (math.inf, 3), "pepsi": (99, -99), "tea": (1, 1)}
+    assert [RATED.seen(record, side) for side in (0, 1)] == [{"pepsi": 99}, {"pepsi": -99}]
+    asked = RATED.next_round([])
+    assert asked is not None and asked.mechanism.read(RATED.seen(record, 0)) == [(2, GRID)]
+    with_other = Coordinates(Schema(SNACKS.keys, other="rest"), Fraction(1), names=("x", "y"), ranges=((0, 1), (0, 2)))
+    assert with_other.seen({"tea": (1, 2), "cake": (0, 1), "soup": (1, math.nan)}, 1) == {"rest": 1}
+
+
+# -- products of coordinates ----------------------------------------------------------------------------------------
+
+
+def product_of(mechanism: str = "kvue", **options: Any) -> Coordinates:
+    products, ranges = (("rating", "price"), ("price", "price")), ((1, 5), (0, 20))
+    return Coordinates(
+        SNACKS, Fraction(2), mechanism, options, names=("rating", "price"), ranges=ranges, products=products
+    )
+
+
+def test_a_product_is_taken_on_the_scale_from_minus_one_to_one() -> None:
+    protocol = product_of()
+    assert list(protocol.sides) == ["rating", "price", "rating*price", "price*price"]
+    record = {"burger": (5, 0), "fries": (2, 15), "pepsi": (9, 99)}
+    assert protocol.seen(record, 2) == {"burger": -1, "fries": -0.25, "pepsi": 1}
+    assert protocol.seen(record, 3) == {"burger": 1, "fries": 0.25, "pepsi": 1}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options"),
+    [("kvue", {}), ("privkv", {}), ("ssr", {"max_pairs": 2}), ("pckv-ue", {"max_pairs": 2}), ("moments", {})],
+)
+def test_the_mean_product_is_unbiased(mechanism: str, options: dict[str, Any]) -> None:
+    """At the exact expectation of the reports of two kinds of people; products of means would be 0 and -1/4."""
+    protocol, each = product_of(mechanism, **options), 10**12
+    crowd = [{"burger": (5, 20), "fries": (2, 15)}, {"burger": (1, 0)}]
+    finished = []
+    for side, asked in enumerate(protocol.longest()):
+        shown = [asked.mechanism.read(protocol.seen(record, side)) for record in crowd]
+        counts = sum(expected_counts(asked.mechanism, pairs) * each for pairs in shown)
+        whole = np.vectorize(round, otypes=[np.int64])(counts)
+        finished.append(Finished(asked, Tally(asked.mechanism.fingerprint, 2 * each, whole)))
+    together, squares = protocol.product(finished, "rating", "price"), protocol.product(finished, "price", "price")
+    assert together.values[:2] == pytest.approx([1, -0.25], abs=1e-6)
+    assert protocol.product(finished, "price", "rating")["fries"] == together["fries"]
+    assert squares.values[:2] == pytest.approx([1, 0.25], abs=1e-6)
+    assert protocol.answers(finished)["rating"].mean.values[:2] == pytest.approx([0, -0.5], abs=1e-6)
+    assert protocol.estimate(finished).frequency.values == pytest.approx([1, 0.5, 0], abs=1e-6)
+
+
+def test_the_mean_product_has_the_error_that_it_states() -> None:
+    """300 samples of people who hold three keys often, of signs that agree in 80 %: f·E[v·w] = 0.7 · 0.6.
+
+    Standardised errors have mean 0 and variance 1 within bounds of a false-alarm rate below 1e-6; the intervals of the
+    means are held to 900 draws of a coverage of 95 %, which miss 91 % or 98.5 % as rarely.
+    """
+    protocol, n, scores, inside = product_of(), 4000, [], []
+    rating, price, both, _ = protocol.longest()
+    silent = [Finished(one, one.mechanism.tally([])) for one in (rating, price)]
+    for run in range(300):
+        draw = np.random.default_rng(run)
+        users, keys = np.nonzero(draw.random((n, 3)) < 0.7)
+        products = np.where(draw.random(len(keys)) < 0.8, 1, -1)
+        people = Population.from_columns(users, np.array(SNACKS.keys)[keys], products, people=n)
+        reports = both.mechanism.perturb_many(people.records(both.mechanism.schema), SeededCoins(7, run))
+        finished = [*silent, collected(both, reports)]
+        estimates = protocol.answers(finished, population=True)["rating*price"]
+        assert estimates.product is not None and estimates.product_se is not None
+        scores.append((estimates.product - 0.7 * 0.6) / estimates.product_se)
+        column = protocol.product(finished, "rating", "price", population=True)
+        inside.append((column.low <= 0.6) & (column.high >= 0.6))
+    z = np.array(scores)
+    assert np.abs(z.mean(axis=0) * math.sqrt(len(z))).max() < 5.5
+    assert abs((z**2).mean() - 1) < 5.5 * math.sqrt(2 / z.size)
+    assert 0.91 < np.mean(inside) < 0.985
+
+
+def test_a_product_that_nobody_was_asked_about_is_not_known() -> None:
+    protocol = product_of()
+    asked = protocol.next_round([])
+    assert asked is not None
+    with pytest.raises(ProtocolError) as refused:
+        protocol.product([collected(asked, [])], "rating", "price")
+    assert refused.value.code == "protocol/nothing"

@@ -70,7 +70,7 @@ def test_rare_keys_get_the_larger_weights() -> None:
     assert max(weights) == 1000 and min(weights) >= 1
 
 
-def test_e3_an_estimate_at_or_below_zero_gives_a_finite_weight() -> None:
+def test_erratum_E3_an_estimate_at_or_below_zero_gives_a_finite_weight() -> None:  # noqa: N802
     pilot = Pilot(SCHEMA, Fraction(1), "wsr", theta=Fraction(1), max_pairs=8)
     asked = pilot.next_round([])
     assert asked is not None

@@ -95,15 +95,6 @@ def test_erratum_A10_a_made_up_sign_that_the_collector_knows_costs_most() -> Non
     assert math.log(mean.ratio) < 0.8
 
 
-def test_erratum_A11_values_of_several_dimensions_need_a_budget_each() -> None:  # noqa: N802
-    """A11: two coordinates under one key coin, each with all of ε₂, spend ε₁ + 2ε₂ at an extreme fake."""
-    presence, sign = PrivKVRound(Schema(keys=1), Fraction(1), HALF).truths
-    printed = presence / (1 - presence) * (sign / (1 - sign)) ** 2
-    assert math.log(printed) == pytest.approx(1.5, abs=1e-8)
-    presence, sign = PrivKVRound(Schema(keys=1), Fraction(3, 4), HALF).truths
-    assert keeps(presence / (1 - presence) * (sign / (1 - sign)) ** 2, Fraction(1))
-
-
 @pytest.mark.parametrize("fake", [(GRID + 1, 0), (0, -GRID - 1), (0,), (0, 0, 0)])
 def test_a_broadcast_out_of_range_is_refused(fake: tuple[int, ...]) -> None:
     with pytest.raises(ProtocolError) as refused:

@@ -66,7 +66,7 @@ def test_a_hostile_collector_learns_less_than_was_asked_for(decay: str) -> None:
 
 @dataclass(frozen=True)
 class AsPrinted(PrivKVMPlus):
-    """Algorithm 6, line 8: what is left is worked out from the last round alone, and liars start from an extreme."""
+    """Algorithm 6, line 8: what is left is worked out from the last round alone."""
 
     def budget(self, spent: Sequence[Fraction]) -> Fraction:
         return part_of(self.epsilon - (spent[-1] if spent else 0), 1 / self.decay)

@@ -16,12 +16,12 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
 from keyveil.cli.rounds import without_data as protocol_without_data
+from keyveil.cli.terminal import Terminal
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError, PrivacyError, RecordError
 from keyveil.core.schema import Schema
@@ -63,8 +63,8 @@ def audit(
     records: list[Any] | None = [_record(text) for text in record] if record else None
     if records is None and not hasattr(rounds[0].target, "schema"):
         records = extremes(schema, max_pairs)
-    console = Console(stderr=True)
-    parts = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    console = Terminal(stderr=True)
+    parts = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
     found: list[Audit] = []
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as progress:
         for one in rounds:
@@ -85,9 +85,9 @@ def audit(
         document = whole.document() | ({"rounds": documents} if mechanism in protocols.names() else {})
         print(msgspec.json.encode(document).decode())
     else:
-        page = Console()
+        page = Terminal()
         page.print(_table(found if len(found) == 1 else [whole, *found]))
-        page.print(_worst(whole), markup=False, highlight=False)
+        page.print(_worst(whole))
     return 1 if any(one.violated for one in found) else 0
 
 

@@ -202,7 +202,7 @@ def status(
             rows.add_row(str(one["round"]), one["mechanism"], one["state"], f"{one['reports']:,}", f"{one['folded']:,}")
         screen().print(rows)
         refused = ", ".join(f"{count:,} {code}" for code, count in sorted(found["refused"].items())) or "none"
-        screen().print(f"Duplicates: {found['duplicates']:,}. Refused: {refused}.", markup=False, highlight=False)
+        screen().print(f"Duplicates: {found['duplicates']:,}. Refused: {refused}.")
     return 0
 
 
@@ -259,7 +259,7 @@ def export(
     for path in document["written"]:
         say(f"Written: {path}")
     if not _print(json, document):
-        screen().print(f"{many(document['reports'], 'report')} of round {document['round']}.", highlight=False)
+        screen().print(f"{many(document['reports'], 'report')} of round {document['round']}.")
     return 0
 
 
@@ -322,7 +322,7 @@ def _tell(view: dict[str, Any], json: bool) -> None:
         return
     name, last = view["campaign"]["name"], view["round"]
     state = f"{name} is {view['state']}" + (f", round {last['number']} is {last['state']}" if last else "")
-    screen().print(f"{state}. Its document has the hash {view['hash']}.", markup=False, highlight=False)
+    screen().print(f"{state}. Its document has the hash {view['hash']}.")
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -337,7 +337,7 @@ _NUMBERS = {"round", "rounds", "reports", "counted", "epsilon", "bits", "bytes",
 
 def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -> None:
     page = screen()
-    page.print(f"{campaign.name} is in order. Its document has the hash {campaign.hash}.", highlight=False)
+    page.print(f"{campaign.name} is in order. Its document has the hash {campaign.hash}.")
     asked = _table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
     for one in found.rounds:
         exact, bits, size = f"{one['exact_epsilon']:.6f}", f"{one['bits']:.4g}", str(one["report_bytes"])
@@ -352,10 +352,6 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
         errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
     page.print(errors)
     crowd = many(found.invented, "invented person", "invented people")
-    page.print(
-        f"On {crowd}: {found.crowd}. Nobody spends more than {found.spent:.6f}.",
-        markup=False,
-        highlight=False,
-    )
+    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {found.spent:.6f}.")
     for remark in unwise:
-        page.print(f"Unwise: {remark.sentence} [{remark.code}]", markup=False, highlight=False)
+        page.print(f"Unwise: {remark.sentence} [{remark.code}]")

@@ -19,6 +19,8 @@ from keyveil.privacy.certify import Certificate, Pairs
 from keyveil.protocols import registry as protocols
 from keyveil.protocols.certificate import certificate
 
+TITLE = "Exact privacy, rounded up"
+
 
 def certify(
     mechanism: Annotated[str, typer.Option("--mechanism", help="A name of the registry, or all.")],
@@ -44,7 +46,7 @@ def certify(
         print(msgspec.json.encode(whole if everything else documents[0]).decode())
     else:
         console = Console()
-        console.print(_table(certificates))
+        console.print(_table(certificates, bound=mechanism in protocols.names()))
         if not everything:
             console.print(_worst(certificates[0]))
         for name, reason in left_out.items():
@@ -58,9 +60,12 @@ def _certificate(name: str, keys: int, epsilon: str, options: dict[str, Any]) ->
     return certificate(protocol_without_data(name, keys, epsilon, options))
 
 
-def _table(certificates: list[Certificate]) -> Table:
-    table = Table(title="Exact privacy, rounded up", title_justify="left")
-    for column in ("mechanism", "asked", "exact epsilon", "kept", "method", "sizes"):
+def _table(certificates: list[Certificate], bound: bool) -> Table:
+    """The product over rounds is a ``bound``, unless the enumeration attains it."""
+    loose = bound and any(one.worst.ratio < one.ratio for one in certificates)
+    title, figure = ("Privacy of all rounds, at most", "epsilon, at most") if loose else (TITLE, "exact epsilon")
+    table = Table(title=title, title_justify="left")
+    for column in ("mechanism", "asked", figure, "kept", "method", "sizes"):
         table.add_column(column, overflow="fold")
     for one in certificates:
         sizes = ", ".join(f"{name} {size}" for name, size in one.sizes.items())

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from keyveil.cli.loading import High, Key, Low, Plot, User, Value, describe, load, progress_bar, save, say, screen
 from keyveil.cli.options import Json, MaxPairs
+from keyveil.cli.terminal import Terminal, harmless
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import EpsilonError, KeyveilError
 from keyveil.lab.compare import QUANTITIES, Comparison, key_value_names
@@ -68,7 +68,7 @@ def compare(
                     seed=seed,
                     max_pairs=max_pairs,
                     shortcut=not reports,
-                    progress=lambda label, runs: progress.update(task, advance=runs, description=label),
+                    progress=lambda label, runs: progress.update(task, advance=runs, description=harmless(label)),
                 )
             )
     for comparison in comparisons:
@@ -102,10 +102,10 @@ def _write(path: Path, text: str) -> None:
     say(f"Written: {path}")
 
 
-def _show(console: Console, comparison: Comparison) -> None:
+def _show(console: Terminal, comparison: Comparison) -> None:
     console.print(_table(comparison))
     for name, reason in comparison.refused.items():
-        console.print(f"{name}: {reason}", markup=False, highlight=False)
+        console.print(f"{name}: {reason}")
 
 
 def _table(comparison: Comparison) -> Table:

@@ -11,8 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.highlighter import NullHighlighter
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -23,6 +21,7 @@ from keyveil.cli.exports import estimates_of
 from keyveil.cli.loading import screen
 from keyveil.cli.local_collector import running_collector
 from keyveil.cli.options import Epsilon
+from keyveil.cli.terminal import Terminal
 from keyveil.core.display import page as whole_page
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import KeyveilError
@@ -56,7 +55,7 @@ def demo(
 ) -> int:
     """Run a collector and thousands of devices on this machine, and hold the estimates against the truth."""
     console, begin = screen(), time.perf_counter()
-    console.highlighter, console.soft_wrap = NullHighlighter(), True
+    console.soft_wrap = True
     document, population, database = _campaign(people, epsilon), _snackers(people, seed), _fresh(out)
     with running_collector(database, out / "collector.log") as (server, token):
         transport = HttpTransport(server)
@@ -97,14 +96,14 @@ def _campaign(people: int, epsilon: str) -> dict[str, Any]:
     }
 
 
-def _collect(collector: Collector, transport: Cached, population: Population, console: Console) -> Crowd:
+def _collect(collector: Collector, transport: Cached, population: Population, console: Terminal) -> Crowd:
     """Both rounds, from consent to the last count."""
     bars = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*bars, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*bars, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("Round 1: how many snacks?", total=population.n // 5)
         crowd = Crowd(NAME, records_of(population), transport, lambda count: progress.advance(task, count))
         try:
-            console.print(str(crowd.explanation()), markup=False)
+            console.print(str(crowd.explanation()))
             console.print()
             crowd.first_round(enough=population.n // 25)
             _await(collector, "open", 2)
@@ -131,14 +130,14 @@ def _await(collector: Collector, state: str, number: int) -> None:
     raise KeyveilError("demo/slow", f"Round {number} is not {state} after {_TURNS:g} seconds.")
 
 
-def _tell_of_one(console: Console, witness: Witness | None, asked: RoundDocument) -> None:
+def _tell_of_one(console: Terminal, witness: Witness | None, asked: RoundDocument) -> None:
     """What one person holds, what left their device, what it cost, and what that means."""
     if witness is None:
         return
     exact = asked.mechanism.certificate().exact_epsilon
     console.print(f"One of them holds {dict(witness.record)}. What left their device:")
     report = (witness.outcome.report or b"").hex()
-    console.print(f"  id {report}  payload {witness.payload.hex()}", markup=False)
+    console.print(f"  id {report}  payload {witness.payload.hex()}")
     console.print(
         f"Whatever they hold, that is at most e^{exact:.12f} times likelier than for anybody else. Their ledger:"
     )

@@ -82,7 +82,7 @@ def estimate(
     console.print(silent or table(estimates, top))
     for rows in answers.values():
         for row in rows:
-            console.print(sentence(row), markup=False, highlight=False)
+            console.print(sentence(row))
     return 0
 
 

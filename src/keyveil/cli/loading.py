@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import KeyveilError, PopulationError
 from keyveil.lab import datasets
 from keyveil.lab.datasets import Dataset
@@ -101,20 +101,20 @@ def many(count: int, one: str, several: str = "") -> str:
 
 def say(sentence: str) -> None:
     """One remark on standard error, out of the way of the output."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, markup=False)
+    Terminal(stderr=True, soft_wrap=True).print(sentence)
 
 
-def screen() -> Console:
+def screen() -> Terminal:
     """Standard output: as wide as the terminal, and wide enough for any table where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_WIDTH)
+    console = Terminal()
+    return console if console.is_terminal else Terminal(width=_WIDTH)
 
 
 @contextmanager
 def progress_bar(total: int) -> Iterator[tuple[Progress, TaskID]]:
     """A bar on standard error that disappears when the work is done."""
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield progress, progress.add_task("Reporting", total=total)
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 import json as parser
 import os
 import sys
+from math import inf, isnan
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from keyveil.cli.connection import NamedTransport
 from keyveil.cli.loading import say
 from keyveil.cli.options import Json
+from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import DeviceError, EpsilonError, KeyveilError, RecordError, TransportError
+from keyveil.core.pairs import value_in
 from keyveil.device import Answer, Caps, Device, Explanation, Outcome
 from keyveil.device.ledger import shown
 
 USUAL_FILE = Path("~/.keyveil/device.db")
 LARGEST_RECORD = 16 << 20  # bytes
+_LONGEST_NUMBER = 400  # digits; no double has more before its point
 
 _SAID = {
     "sent": "The collector has the report of round {round}.",
@@ -131,22 +134,32 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _record(text: str | None, file: Path | None) -> dict[str, int | float]:
+def _record(text: str | None, file: Path | None) -> dict[str, Any]:
     if text is not None and file is not None:
         raise RecordError("record/missing", "Give what you have by --record or by --record-file, not both.")
     if text is None and file is None:
         raise RecordError("record/missing", "Give what you have, by --record or --record-file; {} if nothing.")
     try:
         data = text.encode() if text is not None else _read(file)
-        held = msgspec.json.decode(data, type=dict[str, int | float])
+        held = parser.loads(data, object_pairs_hook=_named_once, parse_int=_whole)
     except OSError as reason:
         raise RecordError("record/file", f"The record cannot be read ({reason.strerror}).") from None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        # Not what it says: a person's record does not belong in a message.
-        raise RecordError("record/json", 'A record is a JSON object of numbers, such as {"fries": 4}.') from None
-    if len(parser.loads(data, object_pairs_hook=list)) != len(held):
+    except (ValueError, RecursionError):
+        held = None
+    if not isinstance(held, dict):  # not what it says: a person's record does not belong in a message
+        raise RecordError("record/json", 'A record is a JSON object of numbers, such as {"fries": 4}.')
+    return held
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    held = dict(pairs)
+    if len(held) < len(pairs):
         raise RecordError("record/twice", "A record names every key only once.")
     return held
+
+
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _LONGEST_NUMBER else inf
 
 
 def _read(file: Path | None) -> bytes:
@@ -180,13 +193,17 @@ def _enrolled(own: Device, explanation: Explanation, token: str | None) -> str |
     return token
 
 
-def _name_strange(explanation: Explanation, held: dict[str, int | float], yes: bool) -> None:
-    """Pairs that the campaign does not ask about may be typing errors, and would count as nothing."""
+def _name_strange(explanation: Explanation, held: dict[str, Any], yes: bool) -> None:
+    """Pairs that the campaign does not ask about, or without a number, may be typing errors, and count as nothing."""
     known = set(explanation.campaign.schema.keys)
     strange = ", ".join(repr(key) for key in held if key not in known)
-    if not strange:
+    unread = ", ".join(repr(key) for key, value in held.items() if key in known and isnan(value_in(value)))
+    if strange:
+        say(f"keyveil: {explanation.campaign.name} does not ask about {strange}; that counts as nothing.")
+    if unread:
+        say(f"keyveil: The value of {unread} is no number; that counts as nothing.")
+    if not strange and not unread:
         return
-    say(f"keyveil: {explanation.campaign.name} does not ask about {strange}; that counts as nothing.")
     if not yes and sys.stdin.isatty() and not _agrees("Go on without?"):
         raise RecordError("record/key", "Nothing was sent.")
 
@@ -235,7 +252,7 @@ def _show_books(books: Device, export: bool, json: bool) -> int:
         cost = "repeated" if entry.free else shown(entry.epsilon)
         identity = f"{entry.report.hex()[:8]}…"
         table.add_row(entry.day.isoformat(), entry.series, str(entry.round), entry.mechanism, cost, identity)
-    console = Console()
+    console = Terminal()
     console.print(table)
     for line in books.spent():
         console.print(f"Spent {line}")

@@ -70,14 +70,14 @@ def simulate(
     options: dict[str, Any] = dict(settings(set, max_pairs))
     dataset = load(data, user, key, value, low, high, seed or 0)
     result = (
-        run_protocol(mechanism, dataset, epsilon, seed, repeats, options)
+        run_protocol(mechanism, dataset, epsilon, seed, repeats, options, threads)
         if several
         else _run(mechanism, dataset, epsilon, seed, repeats, threads, options)
     )
     for remark in (describe(dataset), *result.notes):
         say(remark)
     if plot is not None:
-        save(result.estimates.plot(top=top), plot)
+        save(result.estimates.display().plot(top=top), plot)
         if isinstance(result, Run):
             save_rounds(result, plot)
     if tally is not None and isinstance(result, Simulation):
@@ -87,9 +87,9 @@ def simulate(
     else:
         console = screen()
         console.print(_table(result.estimates, top))
-        console.print(_summary(result), markup=False, highlight=False)
+        console.print(_summary(result))
         if isinstance(result, Run):
-            console.print(total(result), markup=False, highlight=False)
+            console.print(total(result))
     return 0
 
 
@@ -139,11 +139,13 @@ def _table(estimates: Estimates, top: int) -> Table:
 
 
 def _cell(column: Column, key: str, true: float) -> tuple[str, str]:
-    """An estimate as text, and whether its interval holds the truth."""
+    """An estimate as text, and whether its interval holds the truth; a dash where there is none."""
     if column.absent:
         return "–", "–"
     one = column[key]
     value = "unknown" if isnan(one.value) else f"{one.value:.3f}"
+    if isnan(one.low) or isnan(one.high):
+        return value, "–"
     return f"{value} [{one.low:.3f}, {one.high:.3f}]", "✓" if true in one else "✗"
 
 

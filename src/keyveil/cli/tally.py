@@ -77,7 +77,7 @@ def tally(
         }
         print(msgspec.json.encode(document).decode())
     else:
-        screen().print(f"{many(counted.reports, 'report')} of {asked.mechanism.name} counted.", highlight=False)
+        screen().print(f"{many(counted.reports, 'report')} of {asked.mechanism.name} counted.")
     return 0
 
 

@@ -6,10 +6,8 @@ alphabet allows, decoded strictly: every payload has exactly one encoding), and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -139,72 +137,3 @@ class BitVector:
     def pack(bits: Sequence[int]) -> bytes:
         """Bits as bytes, in this codec's order."""
         return sum(bit << place for place, bit in enumerate(bits)).to_bytes((len(bits) + 7) // 8, "little")
-
-
-@dataclass(frozen=True)
-class SortedSubset:
-    """``size`` distinct symbols below ``symbols``, sorted, as Rice-coded gaps; in bulk an array int32[n, size]."""
-
-    symbols: int
-    size: int
-
-    @property
-    def shift(self) -> int:
-        """Low bits of a gap that are written plainly: about log2 of the mean gap."""
-        gap = self.symbols / (self.size + 1)
-        return max(0, math.floor(math.log2(gap * math.log(2)))) if gap > 1 else 0
-
-    @property
-    def bits(self) -> float:
-        """Average length: a gap is at least j with probability C(symbols - j, size) / C(symbols, size)."""
-        everything, step = math.comb(self.symbols, self.size), 1 << self.shift
-        unary = sum(math.comb(self.symbols - low, self.size) for low in range(step, self.symbols, step)) / everything
-        return self.size * (1 + self.shift + unary)
-
-    @property
-    def longest(self) -> int:
-        return (self.size * (1 + self.shift) + (self.symbols - self.size >> self.shift) + 7) // 8
-
-    varies = True
-
-    def encode(self, payload: Payload) -> bytes:
-        self._check(payload)
-        assert isinstance(payload, tuple)
-        stream = length = 0
-        previous = -1
-        for symbol in payload:
-            gap, previous = symbol - previous - 1, symbol
-            unary, low = gap >> self.shift, gap & ((1 << self.shift) - 1)
-            stream |= ((low << (unary + 1)) | ((1 << unary) - 1)) << length
-            length += unary + 1 + self.shift
-        return stream.to_bytes((length + 7) // 8, "little")
-
-    def decode(self, data: bytes) -> Payload:
-        stream, left = int.from_bytes(data, "little"), 8 * len(data)
-        members, symbol = [], -1
-        for _ in range(self.size):
-            unary = ((stream + 1) & ~stream).bit_length() - 1  # ones before the first zero
-            left -= unary + 1 + self.shift
-            if left < 0:
-                raise _malformed("it ends too early")
-            stream >>= unary + 1
-            symbol += 1 + (unary << self.shift) + (stream & ((1 << self.shift) - 1))
-            stream >>= self.shift
-            members.append(symbol)
-        if left >= 8 or stream:
-            raise _malformed("something follows the last symbol")
-        self._check(tuple(members))
-        return tuple(members)
-
-    def _check(self, payload: Payload) -> None:
-        if not isinstance(payload, tuple) or len(payload) != self.size:
-            raise _malformed(f"it is not a set of {self.size} symbols")
-        rising = all(low < high for low, high in pairwise(payload))
-        if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.symbols):
-            raise _malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
-
-    def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
-        return np.array(payloads, dtype=np.int32).reshape(len(payloads), self.size)
-
-    def unstack(self, rows: NDArray[Any]) -> list[Payload]:
-        return [tuple(int(symbol) for symbol in row) for row in rows]

@@ -16,7 +16,7 @@ from keyveil.core.errors import KeyveilError
 
 _LONGEST = 1100  # decimal places: the shortest spelling of every double fits
 _LARGEST = 308  # decimal exponent: beyond it there is no double
-_SAFE = 1 << 53  # larger whole numbers are not read alike by all JSON readers
+SAFE = 1 << 53  # larger whole numbers are not read alike by all JSON readers
 
 
 def canonical(document: Any) -> bytes:
@@ -54,7 +54,7 @@ def exact(number: object) -> Fraction:
 def decimal(value: Fraction) -> int | str:
     """How a document spells an exact number: a whole number, or a decimal string without needless zeros."""
     if value.denominator == 1:
-        return value.numerator if abs(value.numerator) <= _SAFE else str(value.numerator)
+        return value.numerator if abs(value.numerator) <= SAFE else str(value.numerator)
     places = value.denominator.bit_length()
     digits = value * 10**places
     if digits.denominator != 1:
@@ -74,5 +74,7 @@ def _check(document: Any) -> None:
             _check(part)
     elif isinstance(document, float):
         raise KeyveilError("document/float", f"A document holds no floats: write {document!r} as a decimal string.")
+    elif isinstance(document, int) and abs(document) > SAFE:
+        raise KeyveilError("document/number", f"A document holds whole numbers up to {SAFE}: write others as strings.")
     elif document is not None and not isinstance(document, str | int):
         raise KeyveilError("document/type", f"A document cannot hold a {type(document).__name__}.")

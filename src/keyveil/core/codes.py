@@ -69,6 +69,11 @@ class LabelledKeys:
     varies = True
 
     def encode(self, payload: Payload) -> bytes:
+        stream, length = self.write(payload)
+        return stream.to_bytes((length + 7) // 8, "little")
+
+    def write(self, payload: Payload) -> tuple[int, int]:
+        """The bits of a payload, the first one lowest, and how many they are."""
         self._check(payload)
         assert isinstance(payload, tuple)
         stream = length = next_key = 0
@@ -83,12 +88,14 @@ class LabelledKeys:
             next_key = key + 1
         last = self._last(next_key)
         stream |= ((1 << last) - 1) << length
-        length += last
-        return stream.to_bytes((length + 7) // 8, "little")
+        return stream, length + last
 
     def decode(self, data: bytes) -> Payload:
-        stream, left, key = int.from_bytes(data, "little"), 8 * len(data), 0
-        symbols = []
+        return self.read(int.from_bytes(data, "little"), 8 * len(data))[0]
+
+    def read(self, stream: int, left: int) -> tuple[Payload, int]:
+        """The payload of so many bits, and how many of them fill up the last byte."""
+        key, symbols = 0, []
         while key < self.keys:
             unary, last = ((stream + 1) & ~stream).bit_length() - 1, self._last(key)  # ones before the first zero
             if unary >= last:
@@ -115,7 +122,7 @@ class LabelledKeys:
         if left >= 8 or stream:
             raise _malformed("something follows the last key")
         self._check(tuple(symbols))
-        return tuple(symbols)
+        return tuple(symbols), left
 
     def _last(self, key: int) -> int:
         """So many ones say that no key from here on speaks: one more than a silence before any of them needs."""

@@ -151,6 +151,11 @@ class DenseMembers(Members):
         return (2 * triples + min(self.size, 2 * triples) + 7) // 8  # a member adds at most a bit to its triple
 
     def encode(self, payload: Payload) -> bytes:
+        stream, length = self.write(payload)
+        return stream.to_bytes((length + 7) // 8, "little")
+
+    def write(self, payload: Payload) -> tuple[int, int]:
+        """The bits of a payload, the first one lowest, and how many they are."""
         self._check(payload)
         assert isinstance(payload, tuple)
         there = sum(1 << symbol for symbol in payload)
@@ -159,10 +164,13 @@ class DenseMembers(Members):
             bits, code = TRIPLES[there >> first & 7]
             stream |= code << length
             length += bits
-        return stream.to_bytes((length + 7) // 8, "little")
+        return stream, length
 
     def decode(self, data: bytes) -> Payload:
-        stream, left = int.from_bytes(data, "little"), 8 * len(data)
+        return self.read(int.from_bytes(data, "little"), 8 * len(data))[0]
+
+    def read(self, stream: int, left: int) -> tuple[Payload, int]:
+        """The payload of so many bits, and how many of them fill up the last byte."""
         members: list[int] = []
         for first in range(0, self.symbols, 3):
             pattern = PATTERNS[stream & 15]
@@ -176,7 +184,7 @@ class DenseMembers(Members):
         if left >= 8 or stream:
             raise _malformed("something follows the last symbol")
         self._check(tuple(members))
-        return tuple(members)
+        return tuple(members), left
 
 
 # Length and bits (the first one lowest) of the code of each pattern of three symbols, the first one lowest.

@@ -202,7 +202,12 @@ def _draw(ax: Axes, panel: _Panel, shown: NDArray[np.intp]) -> None:
     doubtful = panel.doubtful(shown)
     for row in rows[::2]:
         ax.axhspan(row - 0.5, row + 0.5, color="#f5f7fa", zorder=0)
-    kinds = ((~doubtful, panel.colour, "estimate and interval"), (doubtful, GREY, "insufficient data"))
+    bare = np.isnan(panel.drawn.low[shown]) | np.isnan(panel.drawn.high[shown])
+    kinds = (
+        (~doubtful & ~bare, panel.colour, "estimate and interval"),
+        (~doubtful & bare, panel.colour, "estimate without interval"),
+        (doubtful, GREY, "insufficient data"),
+    )
     for some, colour, label in kinds:
         keys = shown[some]
         if keys.size:
@@ -228,5 +233,6 @@ def _draw(ax: Axes, panel: _Panel, shown: NDArray[np.intp]) -> None:
 def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One entry per kind of mark; what the colours mean is said by the titles of the panels."""
     entries = {label: mark for ax in axes[::-1] for mark, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    order = sorted(entries, key=["estimate and interval", "insufficient data", "truth"].index)
-    figure.legend([entries[label] for label in order], order, loc="outside lower center", ncols=3, frameon=False)
+    kinds = ["estimate and interval", "estimate without interval", "insufficient data", "truth"]
+    order = sorted(entries, key=kinds.index)
+    figure.legend([entries[label] for label in order], order, loc="outside lower center", ncols=4, frameon=False)

@@ -43,6 +43,10 @@ class Columns:
                 raise PopulationError(
                     "population/columns", f"{where} has no column {name!r}; it has {', '.join(map(str, present))}."
                 )
+            if present.count(name) > 1:
+                raise PopulationError(
+                    "population/columns", f"{where} has {present.count(name)} columns {name!r}: which one is meant?"
+                )
 
 
 def rows_of_frame(frame: Any, columns: Columns) -> Rows:
@@ -50,9 +54,12 @@ def rows_of_frame(frame: Any, columns: Columns) -> Rows:
     narwhals, arrow = _load("narwhals"), _load("pyarrow")
     try:
         known = narwhals.from_native(frame)
+        present = list(known.collect_schema().names())
     except TypeError as reason:
         raise PopulationError("population/frame", f"A {type(frame).__name__} is not a data frame.") from reason
-    columns.check(list(known.collect_schema().names()), "The frame")
+    except narwhals.exceptions.DuplicateError as reason:
+        raise PopulationError("population/columns", "The frame has several columns of the same name.") from reason
+    columns.check(present, "The frame")
     try:
         chosen = known.select(columns.names).lazy().collect(backend="pyarrow")
         return _rows(chosen.to_native(), columns, text=False)

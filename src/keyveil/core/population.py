@@ -30,7 +30,7 @@ class Population:
     same rule holds: they keep the order in which they first appear; a row with a null key says that the person exists
     and holds nothing; of several rows for one person and key the last wins; a pair whose value is null, NaN or
     infinite is dropped, but the person stays; rows without a user are dropped. ``notes`` counts what was dropped
-    (``duplicates``, ``not_finite``, ``no_user``, ``unknown``).
+    (``duplicates``, ``not_finite``, ``no_key``, ``no_user``, ``unknown``).
     """
 
     names: Names

@@ -3,22 +3,24 @@
 The rule, wherever rows come from: people keep the order in which they first appear. A row with a null key says that
 the person exists and holds nothing; a row with a null user is nobody's and is dropped. A pair whose value is null,
 NaN or infinite is dropped; the person stays. Of several such pairs for one person and key the last one wins. What was
-dropped is counted in the notes: ``no_user``, ``not_finite``, ``duplicates``.
+dropped is counted in the notes: ``no_user``, ``not_finite``, ``no_key``, ``duplicates``.
+
+A record is read as a device reads it: whatever a pair holds, it counts or it is absent. A column has one type; one of
+text where numbers belong is the wrong column, and is refused.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
-from numbers import Integral, Real
+from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.errors import PopulationError
+from keyveil.core.pairs import is_number, key_in, value_in
 
 NO_USER = NO_KEY = -1
 _MOST = (1 << 31) - 1  # keys are int32
@@ -99,18 +101,19 @@ def rows_of_columns(users: Any, keys: Any, values: Any, people: int | None = Non
 def rows_of_records(records: Iterable[Mapping[Any, Any]]) -> Rows:
     """Rows of one mapping per person; an empty one is a person too."""
     sizes: list[int] = []
-    keys: list[Any] = []
-    values: list[Any] = []
+    keys: list[str | int | None] = []
+    values: list[float] = []
     for record in records:
         if not isinstance(record, Mapping):
             raise PopulationError(
                 "population/record", f"Person {len(sizes)} is a {type(record).__name__}, not a mapping."
             )
         sizes.append(len(record))
-        keys.extend(record.keys())
-        values.extend(record.values())
+        keys.extend(map(key_in, record.keys()))
+        values.extend(map(value_in, record.values()))
     users = np.repeat(np.arange(len(sizes)), sizes)
-    return rows_of_columns(users, np.fromiter(keys, dtype=object), np.fromiter(values, dtype=object), len(sizes))
+    rows = rows_of_columns(users, np.fromiter(keys, dtype=object), np.array(values, dtype=np.float64), len(sizes))
+    return replace(rows, notes={"no_key": keys.count(None)})
 
 
 def numbered(keys: NDArray[Any], held: NDArray[np.bool_]) -> tuple[NDArray[np.int32], Names]:
@@ -151,14 +154,9 @@ def wrong_type(column: str, wanted: str) -> PopulationError:
 
 
 def _double(value: object) -> float:
-    if value is None:
-        return math.nan
-    if not isinstance(value, Real | Decimal):
+    if value is not None and not is_number(value):
         raise wrong_type("value", "numbers")
-    try:
-        return float(value)
-    except (OverflowError, ValueError):
-        return math.nan
+    return value_in(value)
 
 
 def _people(users: NDArray[Any]) -> tuple[NDArray[np.int64], int]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyveil.core.canonical import canonical, decimal, exact
 from keyveil.core.errors import RecordError, SchemaError
+from keyveil.core.pairs import key_in, value_in
 
 GRID = 1 << 16
 """Values live on z / GRID with z from -GRID to GRID."""
@@ -111,17 +111,19 @@ class Schema:
     def read(self, record: Mapping[Any, Any]) -> list[tuple[int, int]]:
         """The record as a mechanism sees it: pairs (key index, z on the grid), sorted, one per key.
 
-        NaN and infinite values are dropped; unknown keys are dropped or fall on ``other``, where the last one wins.
+        Unknown keys are dropped or fall on ``other``, where the last one wins. A pair that cannot be read (its value is
+        no finite number, its key neither a name nor a whole number) counts as absent: a refusal would tell of it.
         """
         if not isinstance(record, Mapping):
             raise RecordError("record/type", f"A record maps keys to values; this is a {type(record).__name__}.")
         scales, one = self._scales, len(self._scales) == 1
         pairs: dict[int, int] = {}
         for key, given in record.items():
-            value = given if type(given) is float else _real(given)
-            if not math.isfinite(value):
+            value = given if type(given) is float else value_in(given)
+            name = key if type(key) is str else key_in(key)
+            if name is None or not math.isfinite(value):
                 continue
-            index = self.index(key if type(key) is str else _key(key))
+            index = self.index(name)
             if index is None:
                 index = self._other
                 if index is None:
@@ -315,23 +317,3 @@ def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
     positive = values > 0
     logs[positive] = np.fromiter((math.log(value) for value in values[positive]), np.float64)
     return logs
-
-
-def _real(value: object) -> float:
-    # Types only: what a person's record holds does not belong in a message.
-    if not isinstance(value, Real | Decimal):
-        raise RecordError("record/value", f"The values of a record are numbers; one is a {type(value).__name__}.")
-    try:
-        return float(value)
-    except OverflowError:  # a number larger than any float is still a number, and is clamped like one
-        return math.copysign(sys.float_info.max, 1 if value >= 0 else -1)  # type: ignore[operator]
-    except ValueError:
-        return math.nan
-
-
-def _key(key: object) -> str | int:
-    if isinstance(key, str):
-        return key
-    if isinstance(key, Integral) and not isinstance(key, bool):
-        return int(key)
-    raise RecordError("record/key", f"The keys of a record are names or whole numbers; one is a {type(key).__name__}.")

@@ -85,7 +85,8 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
     ax.set_xlabel("ε", color=INK)
     ax.set_ylabel("mean squared error", color=INK)
     people = comparison.dataset.population.n
-    ax.set_title(f"{comparison.dataset.name} · {_TITLES[quantity]}\n", loc="left", fontsize=10.5, color=INK)
+    title = f"{comparison.dataset.name} · {_TITLES[quantity]}\n"
+    ax.set_title(title, loc="left", fontsize=10.5, color=INK, parse_math=False)
     size = f"{people:,} people, {comparison.dataset.schema.d:,} keys"
     ax.text(0, 1.03, size, transform=ax.transAxes, fontsize=8.5, color=QUIET)
     ax.grid(color=GRID, linewidth=0.8)

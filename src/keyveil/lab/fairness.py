@@ -1,15 +1,15 @@
 """Who measures the means of rare keys as well as those of frequent ones, and at what price: a study on linear-s.
 
 Everybody holds exactly five of twenty keys, whose frequencies rise linearly with slope s. All contenders have the same
-true ε. Every run draws new people and new means: a single draw of twenty means, of which the rarest two or three carry
-most of the error, would decide more than the mechanism does. All contenders get the same treatment: means are cut to
-[-1, 1] and count as 0 where there is none.
+true ε; one that spends less than it is given gets more. Every run draws new people and new means: a single draw of
+twenty means, of which the rarest two or three carry most of the error, would decide more than the mechanism does. All
+contenders get the same treatment: means are cut to [-1, 1] and count as 0 where there is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.epsilon import keeps
+from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.truth import Truth
@@ -28,6 +30,7 @@ from keyveil.mechanisms import registry as mechanisms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.protocols import registry as protocols
+from keyveil.protocols.adaptive import Adaptive
 from keyveil.protocols.weights import fair_weights
 
 SLOPES, EPSILONS = (0.1, 1.0, 5.0), (1, 2, 4)
@@ -35,14 +38,15 @@ PEOPLE, PAIRS, SCHEMA = 20_000, 5, Schema(keys=20)
 EXPONENT = 0.5  # of the weights β ∝ max(f, τ)^-exponent
 
 Floats = NDArray[np.float64]
-Contender = Callable[[int, Records, Truth, int, int], Floats]  # ε, people, truth, seed, run: estimated means
+Contender = Callable[[int, Records, Truth, int, int], Estimates]  # ε, people, truth, seed, run
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Squared errors of means, [run, key]."""
+    """Squared errors of means and of frequencies, [run, key]."""
 
     errors: Floats
+    of_frequency: Floats
 
     @property
     def mse(self) -> float:
@@ -79,14 +83,15 @@ class Cell:
 def study(contenders: Mapping[str, Contender], slope: float, epsilon: int, runs: int, seed: int = 1) -> Cell:
     """Every contender over the same people, run by run."""
     recipe = datasets.recipe("linear-s", slope=slope)
-    errors: dict[str, list[Floats]] = {name: [] for name in contenders}
+    errors: dict[str, list[tuple[Floats, Floats]]] = {name: [] for name in contenders}
     for run in range(runs):
         people = recipe.draw(PEOPLE, seed * 1_000_000 + run)
         records, truth = people.records(SCHEMA), people.truth(SCHEMA)
         for name, contender in contenders.items():
-            shown = np.nan_to_num(np.clip(contender(epsilon, records, truth, seed, run), -1, 1))
-            errors[name].append((shown - truth.mean) ** 2)
-    return Cell(slope, epsilon, {name: Score(np.array(found)) for name, found in errors.items()})
+            found = contender(epsilon, records, truth, seed, run)
+            mean = np.nan_to_num(np.clip(found.mean.values, -1, 1))
+            errors[name].append(((mean - truth.mean) ** 2, (found.frequency.values - truth.frequency) ** 2))
+    return Cell(slope, epsilon, {name: Score(*map(np.array, zip(*each, strict=True))) for name, each in errors.items()})
 
 
 # -- contenders -----------------------------------------------------------------------------------------------------
@@ -95,13 +100,13 @@ def study(contenders: Mapping[str, Contender], slope: float, epsilon: int, runs:
 def weighted(exponent: float, floored: bool = True) -> Contender:
     """WSR with weights from known frequencies, such as those of an earlier collection."""
 
-    def means(epsilon: int, records: Records, truth: Truth, seed: int, run: int) -> Floats:
+    def estimates(epsilon: int, records: Records, truth: Truth, seed: int, run: int) -> Estimates:
         return _one_round(weighted_wsr(epsilon, truth.frequency, exponent, floored), records, seed, run)
 
-    return means
+    return estimates
 
 
-def pckv_grr(epsilon: int, records: Records, truth: Truth, seed: int, run: int) -> Floats:
+def pckv_grr(epsilon: int, records: Records, truth: Truth, seed: int, run: int) -> Estimates:
     """PCKV-GRR with its tight budget."""
     return _one_round(mechanisms.create("pckv-grr", SCHEMA, epsilon, max_pairs=PAIRS), records, seed, run)
 
@@ -109,11 +114,13 @@ def pckv_grr(epsilon: int, records: Records, truth: Truth, seed: int, run: int) 
 def protocol(name: str, **options: Any) -> Contender:
     """A protocol of the registry that finds out for itself which keys are rare."""
 
-    def means(epsilon: int, records: Records, truth: Truth, seed: int, run: int) -> Floats:
+    def estimates(epsilon: int, records: Records, truth: Truth, seed: int, run: int) -> Estimates:
         chosen = protocols.create(name, SCHEMA, epsilon, max_pairs=PAIRS, **options)
-        return chosen.estimate(ask(chosen, [records], seed, run)).mean.values
+        if isinstance(chosen, Adaptive):
+            chosen = with_true_epsilon(chosen)
+        return chosen.estimate(ask(chosen, [records], seed, run))
 
-    return means
+    return estimates
 
 
 CONTENDERS: dict[str, Contender] = {
@@ -122,6 +129,7 @@ CONTENDERS: dict[str, Contender] = {
     "pilot, then wsr": protocol("pilot", then="wsr", theta=Fraction(1, 4)),
     "adaptive, repaired": protocol("adaptive"),
     "adaptive, published": protocol("adaptive", variant="published"),
+    "adaptive, parted": protocol("adaptive", variant="parted"),
     "pckv-grr": pckv_grr,
 }
 
@@ -144,6 +152,16 @@ def told_from_zero(epsilon: int) -> float:
     return float(np.sqrt(odds.of_key(2).spread(nothing, nothing, np.full(1, float(PEOPLE)), 0.0).frequency[0]))
 
 
-def _one_round(mechanism: Mechanism, records: Records, seed: int, run: int) -> Floats:
-    tally = mechanism.tally(mechanism.perturb_many(records, SeededCoins(seed, run)))
-    return mechanism.estimate(tally).mean.values
+@cache
+def with_true_epsilon(protocol: Adaptive) -> Adaptive:
+    """The same with a request, in thousandths, that is raised to where it truly spends what was asked for."""
+    least, most = int(1000 * protocol.epsilon), int(2000 * protocol.epsilon)
+    while most - least > 1:
+        middle = (least + most) // 2
+        fits = keeps(replace(protocol, epsilon=Fraction(middle, 1000)).true_ratio, protocol.epsilon)
+        least, most = (middle, most) if fits else (least, middle)
+    return replace(protocol, epsilon=Fraction(least, 1000))
+
+
+def _one_round(mechanism: Mechanism, records: Records, seed: int, run: int) -> Estimates:
+    return mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(seed, run))))

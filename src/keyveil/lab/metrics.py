@@ -1,7 +1,7 @@
 """Errors of estimates against the truth, on the scale [-1, 1]; definitions in docs/theory.md, metrics.
 
 All means over keys run over those that somebody holds. Estimated means enter cut to [-1, 1], and as 0 where there is
-none: an unclipped ratio of a rare key has no variance.
+none: an unclipped ratio of a rare key has no variance. Where no key has an estimate there is no error either.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def metrics(estimates: Estimates, truth: Truth) -> Metrics:
     top = most_frequent(truth.frequency, TOP)
     answers: Metrics = dict.fromkeys(NAMES)
     frequency, mean = estimates.frequency, estimates.mean
-    if not frequency.absent and len(held):
+    if np.isfinite(frequency.values[held]).any():
         errors = np.nan_to_num(frequency.values) - truth.frequency
         answers |= {
             "mse_frequency": float(np.mean(errors[held] ** 2)),
@@ -56,15 +56,22 @@ def metrics(estimates: Estimates, truth: Truth) -> Metrics:
             **heavy_hitters(frequency.values, truth.frequency, HITTERS),
         }
     if not mean.absent and len(held):
+        answers["insufficient"] = float(np.mean(mean.flag[held] >= FLAGS.index("insufficient")))
+    if np.isfinite(mean.values[held]).any():
         errors = np.nan_to_num(np.clip(mean.values, -1, 1)) - truth.mean
         answers |= {
             "mse_mean": float(np.mean(errors[held] ** 2)),
             "mse_mean_top": float(np.mean(errors[top] ** 2)),
             "ae_mean": float(np.mean(np.abs(errors[held]))),
             "coverage_mean": _coverage(mean.low, mean.high, truth.mean, held),
-            "insufficient": float(np.mean(mean.flag[held] >= FLAGS.index("insufficient"))),
         }
     return answers
+
+
+def total_cost(means: Floats, truth: Truth, price: float, rounds: int) -> float | None:
+    """F(r) = mean |m - m^(r)| + price·r: how far the means of round r are off, and what so many rounds cost."""
+    held = truth.count > 0
+    return float(np.mean(np.abs(means - truth.mean)[held])) + price * rounds if held.any() else None
 
 
 def averaged(runs: Sequence[Mapping[str, float | None]]) -> Metrics:
@@ -124,5 +131,7 @@ def heavy_hitters(estimated: Floats, true: Floats, count: int) -> Metrics:
     return {"precision": hits / max(len(named), 1), "recall": hits / len(wanted), "ndcg": gained / best}
 
 
-def _coverage(low: Floats, high: Floats, true: Floats, held: NDArray[np.intp]) -> float:
-    return float(np.mean(((low <= true) & (true <= high))[held]))
+def _coverage(low: Floats, high: Floats, true: Floats, held: NDArray[np.intp]) -> float | None:
+    """The share of intervals that hold the truth; an estimate without limits has none that could miss it."""
+    given = held[~(np.isnan(low) | np.isnan(high))[held]]
+    return float(np.mean(((low <= true) & (true <= high))[given])) if len(given) else None

@@ -112,6 +112,7 @@ def simulate(
             seed=seed,
             confidence=confidence,
             repeats=repeats,
+            threads=threads,
             progress=progress,
             **options,
         )

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from keyveil.core.bits import Codec
 from keyveil.core.canonical import canonical
 from keyveil.core.channels import Ratio
+from keyveil.core.codes_bits import RareBits
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import RecordError, ReportError
@@ -30,6 +31,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.rare_bits import read_rare_bits
 from keyveil.kernels.siphash import siphash_many
 
 if TYPE_CHECKING:
@@ -171,7 +173,10 @@ class Mechanism(ABC):
 
     def fold_encoded(self, payloads: Sequence[bytes], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Counts of a block of encoded reports."""
-        return self.fold(self.codec.stack([self.codec.decode(data) for data in payloads]), words)
+        codec = self.codec
+        if isinstance(codec, RareBits):
+            return self.fold(read_rare_bits(payloads, codec), words)
+        return self.fold(codec.stack([codec.decode(data) for data in payloads]), words)
 
     def gather(self, reports: Iterable[Report]) -> Reports:
         """Single reports as columns; each must be one that a device could have sent."""

@@ -5,28 +5,41 @@ Shared by the registries of mechanisms and of protocols.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
+from keyveil.core.canonical import SAFE, exact
 from keyveil.core.errors import MechanismError
 
 _SPELLED = {"sizes": "set_sizes"}  # options whose name means something else on a mechanism
 _OWN = ("schema", "epsilon")
+_KINDS = {"mechanism": "one round", "protocol": "several rounds or groups"}
 
 
-def load(kind: str, name: str, where: Mapping[str, str], package: str) -> Any:
-    """The class that a table of ``module:attribute`` has for a name; its module is loaded now."""
+def load(kind: str, name: str, where: Mapping[str, str], package: str, others: Collection[str] = ()) -> Any:
+    """The class that a table of ``module:attribute`` has for a name; its module is loaded now.
+
+    ``others`` are the names of the other registry: one of them is no slip of the pen, but out of place here.
+    """
     if name not in where:
-        from difflib import get_close_matches  # only when a name was mistyped
-
-        close = get_close_matches(name, where, n=1)
-        hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(where)}"
-        raise MechanismError("mechanism/unknown", f"There is no {kind} {name!r}{hint}.")
+        raise _unknown(kind, name, where, others)
     module, attribute = where[name].split(":")
     return getattr(import_module(f"{package}.{module}"), attribute)
+
+
+def _unknown(kind: str, name: str, where: Mapping[str, str], others: Collection[str]) -> MechanismError:
+    from difflib import get_close_matches  # only when a name was mistyped
+
+    if name in others:
+        other = next(one for one in _KINDS if one != kind)
+        sentence = f"{name} is a {other} ({_KINDS[other]}), and only a {kind} ({_KINDS[kind]}) will do here."
+        return MechanismError("mechanism/unknown", sentence)
+    close = get_close_matches(name, [*where, *others], n=1)
+    hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(where)}"
+    return MechanismError("mechanism/unknown", f"There is no {kind} {name!r}{hint}.")
 
 
 def fitted(name: str, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +64,7 @@ def _converted(name: str, option: str, value: Any, kind: str) -> Any:
         if kind.startswith("int"):
             return _whole(value)
         if kind.startswith("Fraction"):
-            return Fraction(str(value))
+            return _fraction(value)
         if kind.startswith("bool") and not isinstance(value, bool):
             return {"true": True, "false": False}[str(value).lower()]
         if kind.startswith("tuple[int") and not isinstance(value, str):
@@ -62,6 +75,12 @@ def _converted(name: str, option: str, value: Any, kind: str) -> Any:
 
 
 def _whole(value: Any) -> int:
-    if isinstance(value, bool) or int(value) != float(value):
+    """Larger numbers than a document can hold would only wrap in somebody's arithmetic."""
+    if isinstance(value, bool) or int(value) != float(value) or abs(int(value)) > SAFE:
         raise ValueError
     return int(value)
+
+
+def _fraction(value: Any) -> Fraction:
+    """A decimal that can be written out, or a quotient such as 1/3."""
+    return Fraction(value) if isinstance(value, Fraction) or "/" in str(value) else exact(value)

@@ -45,6 +45,19 @@ _WHERE = {
     "collision": "keyvalue.collision:Collision",
 }
 
+# The names of ``protocols.registry``, which this room cannot import: whoever gives one of them here is told so.
+PROTOCOLS = (
+    "privkvm",
+    "privkvm-plus",
+    "privkvm-star",
+    "privkvm-harmony",
+    "privkvm-meanest",
+    "pilot",
+    "split",
+    "adaptive",
+    "topsel-project",
+)
+
 
 def names() -> tuple[str, ...]:
     """Every name that ``create`` takes."""
@@ -53,7 +66,7 @@ def names() -> tuple[str, ...]:
 
 def find(name: str) -> type[Mechanism]:
     """The class behind a name."""
-    found: type[Mechanism] = load("mechanism", name, _WHERE, "keyveil.mechanisms")
+    found: type[Mechanism] = load("mechanism", name, _WHERE, "keyveil.mechanisms", PROTOCOLS)
     return found
 
 

@@ -8,7 +8,7 @@ possible: epsilon must hold for every value of them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from keyveil.core.coins import Coins
 from keyveil.core.errors import PrivacyError, RecordError
+from keyveil.core.pairs import key_in
 from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.core.schema import Schema
@@ -62,7 +63,49 @@ def usable(subject: Any, records: Iterable[Any] | None, coins: Coins) -> list[An
         raise PrivacyError("audit/records", f"{title(subject)} has no schema; say which records to compare.")
     if len(chosen) < 2:
         raise PrivacyError("audit/records", f"An audit compares at least two records, not {len(chosen)}.")
+    _refuse_alike(subject, schema, chosen)
     return chosen
+
+
+def _refuse_alike(subject: Any, schema: Any, records: list[Any]) -> None:
+    """Records that mean the same to the subject cannot be told apart, and finding that out would prove nothing."""
+    meanings: list[tuple[Any, Any]] = []
+    for record in records:
+        if isinstance(schema, Schema) and isinstance(record, Mapping):
+            _refuse_unknown(schema, record)
+        meaning = _meaning(subject, record)
+        same = [earlier for earlier, known in meanings if _equal(known, meaning)]
+        if same:
+            both = f"{same[0]} and {record}"
+            raise PrivacyError(
+                "audit/same-record", f"To {title(subject)} the records {both} are the same: nothing differs."
+            )
+        meanings.append((record, meaning))
+
+
+def _refuse_unknown(schema: Schema, record: Mapping[Any, Any]) -> None:
+    if schema.other is not None:
+        return
+    for given in record:
+        key = key_in(given)
+        if key is None or schema.index(key) is None:
+            names = f"{schema.keys[0]!r} to {schema.keys[-1]!r}" if schema.d > 1 else f"{schema.keys[0]!r} only"
+            raise PrivacyError("audit/unknown-key", f"There is no key {given!r} to compare; the keys are {names}.")
+
+
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # arrays, for example, do not say
+        return False
+
+
+def _meaning(subject: Any, record: Any) -> Any:
+    """The record as the subject reads it, if it says so; one that it refuses stays as it is."""
+    try:
+        return subject.read(record) if hasattr(subject, "read") else record
+    except Exception:  # an error is something to observe, later
+        return record
 
 
 _MIDDLES = tuple((2 * cell + 1) / 8 - 1 for cell in range(8))  # of eight cells of [-1, 1]
@@ -105,8 +148,8 @@ def _accepted(subject: Any, records: Iterable[Any], coins: Coins) -> Iterator[An
     perturb, _ = _caller(subject, coins)
     seen = []
     for record in records:
+        meaning = _meaning(subject, record)
         try:
-            meaning = subject.read(record) if hasattr(subject, "read") else record
             perturb(record, None)
         except RecordError:
             continue

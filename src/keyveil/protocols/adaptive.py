@@ -1,32 +1,35 @@
 """Adaptive (FairKV): first which keys are rare, then values, with rare keys sampled more often.
 
-*Published*: everybody answers both phases, with half of the budget each. *Repaired*: a disjoint group answers the
-first phase, so that everybody spends the whole ε once; a key is sampled with the same probability by all of its
-holders, so that means are unbiased; and what sampling and uniform fakes gain in privacy is spent. ``wsr`` behind a
-``pilot`` does better than both for ε up to about 2. Derivation and figures: docs/protocols-groups.md.
+*Published*: everybody answers both phases, with half of the budget each. *Parted*: the same phases, but half of the
+people answer each, with the whole ε. *Repaired*: a disjoint group answers the first phase; a key is sampled with the
+same probability by all of its holders, so that means are unbiased; and what sampling and uniform fakes gain in privacy
+is spent. ``wsr`` behind a ``pilot`` does better than all of them for ε up to about 2. Derivation:
+docs/protocols-groups.md; figures: docs/fairness.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
-from keyveil.mechanisms.keyvalue.adaptive_phase import KeyPhase, ValuePhase, Variant
+from keyveil.mechanisms.keyvalue.adaptive_phase import KeyPhase, ValuePhase
 from keyveil.protocols.base import EVERYONE, History, Protocol, Round, in_parts, part_of
 from keyveil.protocols.merged import merged
 from keyveil.protocols.weights import rare_first
 
-THETA = {"repaired": Fraction(1, 2), "published": Fraction(2)}
+Variant = Literal["repaired", "published", "parted"]
+
+THETA = {"repaired": Fraction(1, 2), "published": Fraction(2), "parted": Fraction(2)}
 
 
 @dataclass(frozen=True)
 class Adaptive(Protocol):
     """Keys are sampled with weights ∝ max(f, τ)^(-``theta``), f from the first phase.
 
-    ``share`` of the people answer the first phase of the repaired form. ``theta`` is 1/2 there and 2 as published:
+    ``share`` of the people answer the first phase of the repaired form. ``theta`` is 1/2 there and 2 in the others:
     where sampling is the same for everybody, a popular key is not made up for by records without rare ones.
     """
 
@@ -41,7 +44,7 @@ class Adaptive(Protocol):
 
     def validate(self) -> None:
         if self.variant not in THETA:
-            raise _refused(f"adaptive takes variant=repaired|published, not {self.variant!r}.")
+            raise _refused(f"adaptive takes variant={'|'.join(THETA)}, not {self.variant!r}.")
         if self.theta is None:
             object.__setattr__(self, "theta", THETA[self.variant])
         if self.exponent < 0 or not 0 < self.share < 1:
@@ -54,24 +57,46 @@ class Adaptive(Protocol):
         return float(self.theta)
 
     @property
-    def published(self) -> bool:
+    def repaired(self) -> bool:
+        return self.variant == "repaired"
+
+    @property
+    def both(self) -> bool:
+        """Whether the same people answer both phases."""
         return self.variant == "published"
 
     @property
     def each(self) -> Fraction:
         """What a phase costs those who answer it."""
-        return part_of(self.epsilon, Fraction(1, 2)) if self.published else self.epsilon
+        return part_of(self.epsilon, Fraction(1, 2)) if self.both else self.epsilon
 
     def keys(self) -> KeyPhase:
         """The first phase."""
-        return KeyPhase(self.schema, self.each, self.max_pairs, "paper" if self.published else "tight")
+        return KeyPhase(self.schema, self.each, self.max_pairs, "tight" if self.repaired else "paper")
 
     def values(self, weights: tuple[int, ...] | None) -> ValuePhase:
         """The second phase, with the weights that it broadcasts."""
-        return ValuePhase(self.schema, self.each, self.max_pairs, weights, variant=self.variant, steps=self.steps)
+        form: Literal["repaired", "published"] = "repaired" if self.repaired else "published"
+        return ValuePhase(self.schema, self.each, self.max_pairs, weights, variant=form, steps=self.steps)
+
+    @property
+    def true_ratio(self) -> Fraction:
+        """What both published phases tell together of one person, which is less than their sum.
+
+        Nothing at all is told best by the two null symbols, of which the second costs no value. A pair is told best by
+        its key twice and its value; but in the first phase it is one of ``max_pairs`` places.
+        """
+        first, second = self.keys(), self.values(None)
+        if not self.both:
+            return max(Fraction(first.ratio), Fraction(second.ratio))
+        keys, value = second.budget
+        key, again = Fraction(first.channel.ratio), Fraction(keys.ratio)
+        pair = (1 + (key - 1) / self.max_pairs) * again * Fraction(value.channel.ratio)
+        return max(key * again, pair)
 
     def plan(self, finished: History) -> Round | None:
-        first, rest = (EVERYONE, EVERYONE) if self.published else in_parts(self.share, 1 - self.share)
+        people = in_parts(self.share, 1 - self.share) if self.repaired else in_parts(Fraction(1), Fraction(1))
+        first, rest = (EVERYONE, EVERYONE) if self.both else people
         match len(finished):
             case 0:
                 return Round(1, self.keys(), first)
@@ -80,9 +105,9 @@ class Adaptive(Protocol):
         return None
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
-        if not self.published or len(finished) < 2:
+        if self.repaired or len(finished) < 2:
             return merged(finished, self.name, self.epsilon, confidence, population)
-        keys, values = (one.estimates(confidence, population) for one in finished)  # of the same people
+        keys, values = (one.estimates(confidence, population) for one in finished)
         return replace(values, mechanism=self.name, epsilon=self.epsilon, frequency=keys.frequency)
 
 

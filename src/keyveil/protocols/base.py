@@ -112,6 +112,17 @@ class Finished:
         return self.round.mechanism.estimate(self.tally, confidence, population)
 
 
+    def heard(self) -> Finished:
+        """This round, if the next one can rest on it."""
+        if not self.tally.reports:
+            raise ProtocolError(
+                "protocol/few",
+                f"Nobody answered round {self.round.number}, on which the next one rests: ask more people, or give its "
+                "group a larger share of them.",
+            )
+        return self
+
+
 History = Sequence[Finished]
 
 
@@ -234,14 +245,18 @@ def history_document(finished: History) -> list[dict[str, Any]]:
     ]
 
 
-def resume(protocol: Protocol, document: Sequence[dict[str, Any]]) -> list[Finished]:
+def resume(protocol: Protocol, document: Any) -> list[Finished]:
     """The finished rounds of a document; the protocol itself says again what it asked."""
     finished: list[Finished] = []
+    if not isinstance(document, Sequence) or isinstance(document, str | bytes):
+        raise _no_history()
     for entry in document:
-        number, data = _entry(entry)
+        number, name, fingerprint, data = _entry(entry)
         asked = protocol.next_round(finished)
         if asked is None or asked.number != number:
             raise ProtocolError("protocol/order", f"Round {number} of the history does not follow.")
+        if (name, fingerprint) != (asked.mechanism.name, asked.mechanism.fingerprint):
+            raise ProtocolError("protocol/foreign", f"{protocol.name} would not have asked this round {number}.")
         tally = Tally.from_bytes(data)
         if tally.fingerprint != asked.mechanism.fingerprint:
             raise _stranger(asked.number)
@@ -249,9 +264,19 @@ def resume(protocol: Protocol, document: Sequence[dict[str, Any]]) -> list[Finis
     return finished
 
 
-def _entry(entry: Any) -> tuple[int, bytes]:
-    """Number and tally of a round of a history document."""
+def _entry(entry: Any) -> tuple[int, str, bytes, bytes]:
+    """Number, mechanism's name and fingerprint, and tally of a round of a history document."""
     try:
-        return int(entry["round"]), bytes.fromhex(entry["tally"])
+        number, name, fingerprint, tally = (entry[part] for part in ("round", "mechanism", "fingerprint", "tally"))
+        if isinstance(number, int) and not isinstance(number, bool):
+            return number, str(name), bytes.fromhex(fingerprint), bytes.fromhex(tally)
     except (KeyError, TypeError, ValueError):
-        raise ProtocolError("protocol/history", "A round of a history has a number and a tally in hex.") from None
+        pass
+    raise _no_history()
+
+
+def _no_history() -> ProtocolError:
+    return ProtocolError(
+        "protocol/history",
+        "A history lists rounds, each with its number, its mechanism, and fingerprint and tally in hex.",
+    )

@@ -3,12 +3,13 @@
 Given what was announced, the answers of one person in different rounds are independent. So the worst that a strategy
 can do to a pair of records is the product over rounds of the worst single round for that same pair: it may choose
 every announcement after seeing all earlier answers, and the public keys may fall as unluckily as they can. Rounds of
-disjoint parts of the people do not multiply.
+disjoint parts of the people do not multiply, but each of them must keep what it says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial, singledispatch
@@ -18,16 +19,23 @@ from typing import Any, cast
 
 from keyveil.core.channels import Ratio
 from keyveil.core.epsilon import exp_floor, log_ceiling
-from keyveil.core.errors import PrivacyError
+from keyveil.core.errors import MechanismError, PrivacyError, ProtocolError
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.keyvalue.adaptive_phase import ValuePhase
 from keyveil.mechanisms.keyvalue.filled import FilledVector
+from keyveil.mechanisms.keyvalue.labels import LabelRound
 from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
-from keyveil.privacy.certify import Certificate, Worst, certify
+from keyveil.mechanisms.keyvalue.project import MOST_RADIUS, MOST_SCALE, Project
+from keyveil.mechanisms.keyvalue.ssr import SSR
+from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.keyvalue.wsr import MOST_UNFAIR, MOST_WEIGHT, WSR
+from keyveil.privacy.certify import Certificate, Worst, enumerate_worst
 from keyveil.privacy.enumerate import law
 from keyveil.protocols.base import Protocol, Round
+
+REDUCED_MEMBERS = 3  # of a subset
 
 Forms = Sequence[Mechanism]  # all the ways in which a round may be asked
 
@@ -44,11 +52,12 @@ def certificate(protocol: Protocol) -> Certificate:
     def spent(course: Sequence[Round]) -> Ratio:
         return prod((ratios[one.number] for one in course), start=Fraction(1))
 
-    course = max(_courses(rounds), key=spent)
-    forms = [_forms(one, protocol.announces) for one in course]
-    for small in {form for forms_of_round in forms for form in forms_of_round}:
-        certify(small)  # refuses a sampler that spends more than its closed form admits
-    worst = worst_loss(forms, _people(forms))
+    every = {one.number: forms_of(one, protocol.announces) for one in rounds}
+    for form in dict.fromkeys(form for forms_of_round in every.values() for form in forms_of_round):
+        _refuse_leak(form)
+    course = max(courses_of(rounds), key=spent)
+    forms = [every[one.number] for one in course]
+    worst = worst_loss(forms, people_of(forms))
     admitted = prod(_admitted(forms_of_round) for forms_of_round in forms)
     if worst.ratio > admitted:
         raise PrivacyError(
@@ -83,8 +92,10 @@ def worst_ratio(asked: Round, announces: bool = True) -> Ratio:
 
 @singledispatch
 def announcements(asked: Mechanism) -> list[Mechanism]:
-    """A round of few keys under broadcasts of extremes and middles; most rounds tell the same under all of them."""
-    return [asked]
+    """A round of few keys under broadcasts of extremes and middles; how many pairs count may always be announced."""
+    if not hasattr(asked, "max_pairs"):
+        return [asked]
+    return _accepted(asked, max_pairs=range(1, asked.schema.d + 1))
 
 
 @announcements.register
@@ -98,8 +109,75 @@ def _fillings(asked: FilledVector) -> list[Mechanism]:
 
 
 @announcements.register
+def _labels(asked: LabelRound) -> list[Mechanism]:
+    first = [tuple(range(count)) for count in range(asked.schema.d)]  # none stands for all
+    return _accepted(asked, bins=dict.fromkeys((1, asked.bins)), keys=first)
+
+
+@announcements.register
 def _weights(asked: ValuePhase) -> list[Mechanism]:
-    return [replace(asked, weights=weights, reserve=None) for weights in product((1, 1000), repeat=asked.schema.d)]
+    """The weights, the cap, and a reserve that may be larger than it need be."""
+    d = asked.schema.d
+    tight = _accepted(asked, max_pairs=range(1, d + 1), weights=_unfair(d), reserve=[None])
+    return [*tight, *_accepted(asked, max_pairs=range(1, d + 1), weights=[(1,) * d], reserve=[3 * d])]
+
+
+@announcements.register
+def _heavy_keys(asked: WSR) -> list[Mechanism]:
+    return _accepted(asked, max_pairs=range(1, asked.schema.d + 1), weights=_unfair(asked.schema.d))
+
+
+@announcements.register
+def _subsets(asked: SSR) -> list[Mechanism]:
+    return _accepted(asked, max_pairs=range(1, asked.schema.d + 1), size=range(1, REDUCED_MEMBERS + 1))
+
+
+@announcements.register
+def _covers(asked: TopSel) -> list[Mechanism]:
+    """A law of set sizes decides on buckets, marks and hashes, so all of these may be announced as well."""
+    if asked.direct:
+        return [asked]
+    buckets = range(2, asked.channel.outputs + 1)
+    ways: list[dict[str, list[Any]]] = [
+        {"hashing": ["partition"], "kappa": [None]},
+        {"hashing": ["hash"], "kappa": [Fraction(9, 10)]},
+    ]
+    return [
+        form
+        for way in ways
+        for form in _accepted(asked, buckets=buckets, marked=buckets, padding=(0, asked.schema.d), **way)
+    ]
+
+
+@announcements.register
+def _directions(asked: Project) -> list[Mechanism]:
+    """Middles, scales and radii at their ends; and the planner may prefer a plain question to a projected one."""
+    both = 2 * asked.schema.d
+    projected = _accepted(
+        asked,
+        centres=[(centre,) * both for centre in (-GRID, 0, GRID)],
+        scales=[(scale,) * both for scale in (1, MOST_SCALE)],
+        radius=[1, MOST_RADIUS],
+        marked=dict.fromkeys((1, asked.rows - 1)),
+    )
+    of = partial(TopSel, asked.schema, asked.epsilon)
+    plain = (of(mode="direct"), of(set_sizes="1"))
+    return [*projected, *(form for one in plain for form in announcements(one.reduced()))]
+
+
+def _unfair(keys: int) -> list[tuple[int, ...]]:
+    """Weights as different, and as large, as a device accepts; which key has which does not matter."""
+    uneven = [(1,) * (keys - heavy) + (MOST_UNFAIR,) * heavy for heavy in range(keys)]
+    return [*uneven, (MOST_WEIGHT,) * keys]
+
+
+def _accepted(asked: Mechanism, **announced: Iterable[Any]) -> list[Mechanism]:
+    """A question under all combinations of what may be announced; what a device refuses is none."""
+    forms: list[Mechanism] = []
+    for values in product(*announced.values()):
+        with suppress(MechanismError, ProtocolError):
+            forms.append(replace(asked, **dict(zip(announced, values, strict=True))))
+    return forms
 
 
 def most_telling(asked: Round) -> Mechanism:
@@ -148,20 +226,33 @@ def _worst_by_pair(forms: Forms, people: Sequence[Pairs]) -> dict[tuple[int, int
     return worst
 
 
-def _courses(rounds: Sequence[Round]) -> list[list[Round]]:
+def courses_of(rounds: Sequence[Round]) -> list[list[Round]]:
     """For every part of the people the rounds that they answer."""
     edges = sorted({one.part.start for one in rounds})
     return [[one for one in rounds if one.part.start <= edge < one.part.stop] for edge in edges]
 
 
-def _forms(asked: Round, announces: bool) -> Forms:
+def _refuse_leak(form: Mechanism) -> None:
+    """Hold the sampler of a question against its closed form, at the sizes that it has."""
+    spent = enumerate_worst(form).ratio
+    if spent > form.ratio:
+        raise PrivacyError(
+            "privacy/closed-form",
+            f"The sampler of {form.name} spends {log_ceiling(spent):.9f} at sizes {form.sizes}, "
+            f"more than its closed form {log_ceiling(form.ratio):.9f} admits.",
+        )
+
+
+def forms_of(asked: Round, announces: bool) -> Forms:
+    """All the ways in which a round may be asked at reduced sizes; nothing is announced before the first."""
     small = asked.mechanism.reduced()
     return announcements(small) if announces and asked.number > 1 else [small]
 
 
-def _people(forms: Sequence[Forms]) -> list[Pairs]:
+def people_of(forms: Sequence[Forms]) -> list[Pairs]:
     """Every record that one of the rounds is to be enumerated with."""
-    listed = (tuple(tuple(pair) for pair in pairs) for one in forms for pairs in one[0].every_record())
+    kinds = (form for one in forms for form in one)
+    listed = (tuple(tuple(pair) for pair in pairs) for form in kinds for pairs in form.every_record())
     return [list(cast(Pairs, pairs)) for pairs in dict.fromkeys(listed)]
 
 

@@ -31,9 +31,9 @@ def merged(
     groups: Sequence[Finished], name: str, epsilon: Fraction, confidence: float = 0.95, population: bool = False
 ) -> Estimates:
     """Frequencies and means of everybody from the tallies of disjoint groups."""
-    heard = [group for group in groups if group.tally.reports]
-    if not heard:
-        raise ProtocolError("protocol/nothing", f"No group of {name} has sent a report yet.")
+    if not groups:
+        raise ProtocolError("protocol/nothing", f"No group of {name} has been asked yet.")
+    heard = [group for group in groups if group.tally.reports] or groups[:1]
     fixed, sampled = ([one.estimates(confidence, whole) for one in heard] for whole in (False, True))
     if len(heard) == 1:
         return replace((sampled if population else fixed)[0], mechanism=name, epsilon=epsilon)

@@ -137,7 +137,7 @@ class Pilot(Protocol):
 
     def _answer(self, finished: History, question: str) -> Finished | None:
         at = self.questions.index(question) if question in self.questions else len(finished)
-        return finished[at] if at < len(finished) else None
+        return finished[at].heard() if at < len(finished) else None
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         return merged(finished, self.name, self.epsilon, confidence, population)

@@ -45,7 +45,7 @@ def names() -> tuple[str, ...]:
 
 def find(name: str) -> type[Protocol]:
     """The class behind a name."""
-    found: type[Protocol] = load("protocol", name, _WHERE, "keyveil.protocols")
+    found: type[Protocol] = load("protocol", name, _WHERE, "keyveil.protocols", mechanisms.names())
     return found
 
 

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from keyveil.core.bits import Codec
 from keyveil.core.channels import Ratio
 from keyveil.core.coins import Coins
+from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
+from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.learn.sizes import SizeLaw, SizeSurvey
 from keyveil.mechanisms.base import Mechanism, Pairs
@@ -28,6 +30,12 @@ class SizeQuestion(KeyValue):
     most: int
 
     name: ClassVar[str] = "set-size"
+
+    def validate(self) -> None:
+        if not 1 <= self.most <= self.schema.d:
+            raise ProtocolError(
+                "protocol/broadcast", f"{self.name} counts sets of up to 1 to {self.schema.d} pairs, not {self.most}."
+            )
 
     @cached_property
     def survey(self) -> SizeSurvey:
@@ -50,7 +58,8 @@ class SizeQuestion(KeyValue):
         return {**super().sizes, "most": self.most}
 
     def reduced(self) -> Self:
-        return replace(super().reduced(), most=min(self.most, REDUCED_KEYS))
+        few = self.schema if self.schema.d <= REDUCED_KEYS else Schema(keys=REDUCED_KEYS)
+        return replace(self, schema=few, most=min(self.most, REDUCED_KEYS))
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         return self.oracle.respond([(min(len(pairs), self.most), 0)], word, coins)

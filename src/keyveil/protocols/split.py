@@ -90,6 +90,8 @@ def _read_shares(text: str) -> dict[str, Fraction]:
     shares: dict[str, Fraction] = {}
     for entry in str(text).split(","):
         name, _, share = (part.strip() for part in entry.partition(":"))
+        if not name:
+            raise ProtocolError("protocol/option", "The groups of split are written like ssr:0.5,kv-sw:0.5.")
         if name in shares:
             raise ProtocolError("protocol/option", f"split takes every mechanism once, and {name} comes twice.")
         try:

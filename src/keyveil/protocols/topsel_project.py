@@ -28,7 +28,7 @@ MODES = ("auto", "project", "cover", "direct")
 
 @dataclass(frozen=True)
 class TopSelProject(Protocol):
-    """``share`` of the people are the pilot: 1/10, or 1/20 where there are more than half a million.
+    """``share`` of the people are the pilot: 1/20 is enough where there are more than half a million.
 
     ``set_sizes`` and ``padding`` are TopSel's; without them the pilot asks about one key each. ``mode`` forces the
     second round to be of one kind; by default the planner chooses.
@@ -79,7 +79,7 @@ class TopSelProject(Protocol):
             case 0:
                 return Round(1, self.pilot(), first)
             case 1:
-                return Round(2, self.second(finished[0].estimates(population=True)), rest)
+                return Round(2, self.second(finished[0].heard().estimates(population=True)), rest)
         return None
 
     def longest(self) -> list[Round]:

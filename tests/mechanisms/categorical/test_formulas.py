@@ -106,7 +106,6 @@ def test_olh_takes_about_e_to_the_epsilon_plus_one_buckets() -> None:
     ("form", "bits"),
     [
         (("grr", {}), 10),
-        (("oue", {}), 1000),
         (("olh", {}), 2),
         (("hr", {}), 10),
         (("hr", {"form": "bit"}), 1),
@@ -119,6 +118,13 @@ def test_bits_per_report(form: tuple[str, dict[str, str]], bits: int) -> None:
 
 
 def test_a_subset_costs_little_more_than_its_entropy() -> None:
-    ss = SS(Schema(keys=1000), Fraction(3))
-    entropy = math.log2(math.comb(1000, ss.omega))
-    assert entropy < ss.bits_per_report < 1.1 * entropy
+    for epsilon in ("0.5", "1", "1.5", "3"):
+        ss = SS(Schema(keys=1000), Fraction(epsilon))
+        entropy = math.log2(math.comb(1000, ss.omega))
+        assert entropy < ss.bits_per_report < 1.05 * entropy
+
+
+def test_noisy_bits_cost_little_more_than_their_entropy() -> None:
+    for epsilon, shortest in (("0.1", 1000), ("0.5", 957), ("1", 840), ("2", 527), ("4", 131)):
+        oue = OUE(Schema(keys=1000), Fraction(epsilon))
+        assert 0.999 * shortest < oue.bits_per_report < 1.05 * shortest

@@ -12,6 +12,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.keyvalue.wsr import MOST_WEIGHT
 from keyveil.privacy.enumerate import law
 from tests.contract.cases import copies
 from tests.mechanisms.keyvalue.sets import PLANNER, make, support_shares, variances
@@ -47,7 +48,7 @@ def test_one_key_is_kvue(pairs: Any) -> None:
     assert [mine[symbol] for symbol in (2, 0, 1)] == [kvue[state] for state in (0, 1, 2)]  # absent, minus, plus
 
 
-@pytest.mark.parametrize("weights", [(1, 1, 1), (1, 7, 1000), (30, 2, 5)])
+@pytest.mark.parametrize("weights", [(1, 1, 1), (1, 7, 1000), (30, 2, 5), (MOST_WEIGHT, MOST_WEIGHT, 1049)])
 @pytest.mark.parametrize("max_pairs", [1, 2, 3])
 def test_weights_spend_epsilon_exactly(weights: tuple[int, ...], max_pairs: int) -> None:
     certificate = make("wsr", 3, max_pairs=max_pairs, weights=weights).certificate()
@@ -102,6 +103,8 @@ def test_cells_instead_of_signs() -> None:
         {"max_pairs": 1, "weights": "1,2,x"},
         {"max_pairs": 1, "weights": (1, 1, 0)},
         {"max_pairs": 1, "weights": (1, 1, 1001)},
+        {"max_pairs": 1, "weights": (MOST_WEIGHT + 1,) * 3},
+        {"max_pairs": 1, "weights": f"{1 << 62},{1 << 62},{1 << 62}"},
     ],
 )
 def test_options_are_refused(options: Any) -> None:

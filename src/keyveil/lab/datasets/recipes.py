@@ -7,6 +7,7 @@ Names that end in ``-beta`` are the variants with Beta values on which the set r
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -35,6 +36,8 @@ from keyveil.lab.datasets.crowds import (
 from keyveil.lab.datasets.dataset import Dataset
 
 Profile = Callable[[np.random.Generator], Floats]
+
+_BYTES_A_PAIR = 40  # at the peak, measured
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,29 @@ def load(name: str, *, n: int | None = None, seed: int = 0, **options: float) ->
         raise PopulationError("population/size", f"A population has at least 1 person, not {people}.")
     chosen = ",".join(f"{option}={value:g}" for option, value in options.items())
     source = f"synthetic:{name}:{people}" + (f":{chosen}" if chosen else "")
-    schema = Schema(keys=len(law.profile(seed)[0]))
+    frequencies, _ = law.profile(seed)
+    _refuse_crowds(name, people, people * float(frequencies.sum()))
+    schema = Schema(keys=len(frequencies))
     return Dataset(f"{name} ({chosen})" if chosen else name, law.draw(people, seed), schema, law.about, source)
+
+
+def _refuse_crowds(name: str, people: int, pairs: float) -> None:
+    """People whom this machine cannot hold are refused now, not after it has run out of memory."""
+    needed, there = pairs * _BYTES_A_PAIR, _memory()
+    if there is not None and needed > there:
+        raise PopulationError(
+            "population/size",
+            f"{people:,} people of {name} hold about {pairs:.2g} pairs, which take {needed / 1e9:,.0f} GB; "
+            f"this machine has {there / 1e9:,.0f} GB, so take fewer people.",
+        )
+
+
+def _memory() -> int | None:
+    """Bytes of memory, where the system says."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 # -- frequencies and means ------------------------------------------------------------------------------------------

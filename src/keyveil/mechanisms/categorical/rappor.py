@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.bits import BitVector
 from keyveil.core.channels import Product, Ratio, Table, binary
+from keyveil.core.codes_bits import noisy_bits
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, exp_floor, log_ceiling
 from keyveil.core.errors import MechanismError
@@ -125,8 +126,14 @@ class RAPPOR(Categorical):
         return {**super().sizes, "bits": self.bits, "hashes": self.hashes, "cohorts": self.cohorts}
 
     @property
+    def ones(self) -> Fraction:
+        """How many bits of a report are ones on average, where no hashes of a key meet."""
+        cold, hot = (self.factor.probability(bit, 1) for bit in (0, 1))
+        return self.hashes * hot + (self.bits - self.hashes) * cold
+
+    @cached_property
     def codec(self) -> BitVector:
-        return BitVector(self.bits)
+        return noisy_bits(self.bits, self.ones)
 
     @cached_property
     def bloom(self) -> Bloom:

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import SortedSubset
 from keyveil.core.channels import Ratio, Subset, subset
+from keyveil.core.codes_subset import DenseMembers, RealMembers, shortest_members
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.records import Records
@@ -57,9 +57,9 @@ class SS(FrequencyOracle):
     def sizes(self) -> dict[str, int]:
         return {**super().sizes, "size": self.omega}
 
-    @property
-    def codec(self) -> SortedSubset:
-        return SortedSubset(self.schema.d, self.omega)
+    @cached_property
+    def codec(self) -> RealMembers | DenseMembers:
+        return shortest_members(self.schema.d, self.omega, dummies=0)
 
     @cached_property
     def response(self) -> Response:

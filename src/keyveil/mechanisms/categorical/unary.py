@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.bits import BitVector
 from keyveil.core.channels import Product, Ratio, Table, binary, randomised_response
+from keyveil.core.codes_bits import noisy_bits
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, lie_threshold
 from keyveil.core.records import Records
@@ -47,9 +48,10 @@ class Unary(FrequencyOracle):
     def ratio(self) -> Ratio:
         return self.channel.ratio
 
-    @property
+    @cached_property
     def codec(self) -> BitVector:
-        return BitVector(self.schema.d)
+        own, other = (self.factor.probability(state, 1) for state in (HOT, COLD))
+        return noisy_bits(self.schema.d, own + (self.schema.d - 1) * other)
 
     @property
     def response(self) -> Response:

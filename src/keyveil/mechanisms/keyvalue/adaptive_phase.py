@@ -31,7 +31,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import Cap, round_many, round_to
 from keyveil.mechanisms.keyvalue.base import REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.keyvalue.sampled import REDUCED_PAIRS, Sampled, Split
-from keyveil.mechanisms.keyvalue.wsr import MOST_UNFAIR
+from keyveil.mechanisms.keyvalue.wsr import MOST_UNFAIR, MOST_WEIGHT, heaviest
 from keyveil.mechanisms.numeric.piecewise import check_steps, piecewise_window
 from keyveil.mechanisms.numeric.window import Window
 from keyveil.mechanisms.responses import Moments, Response, Solution, Spread
@@ -147,14 +147,18 @@ class ValuePhase(KeyValue):
             raise _refused(f"{self.name} takes variant=repaired|published, not {self.variant!r}.")
         if self.weights is None:
             object.__setattr__(self, "weights", (1,) * d)
-        if len(self.beta) != d or min(self.beta) < 1 or max(self.beta) > MOST_UNFAIR * min(self.beta):
-            raise _broadcast(f"{self.name} takes {d} whole weights that differ by a factor of at most {MOST_UNFAIR}.")
-        heaviest = int(np.sort(self.beta)[-self.max_pairs :].sum())
-        if self.reserve is None:
-            object.__setattr__(self, "reserve", heaviest)
-        if not heaviest <= self.total <= MOST_UNFAIR * heaviest:
+        weights = self.weights or ()
+        if len(weights) != d or min(weights) < 1 or max(weights) > min(MOST_WEIGHT, MOST_UNFAIR * min(weights)):
             raise _broadcast(
-                f"The announced total of weights, {self.reserve}, is not the {heaviest} that a set can reach."
+                f"{self.name} takes {d} whole weights up to {MOST_WEIGHT} "
+                f"that differ by a factor of at most {MOST_UNFAIR}."
+            )
+        least = heaviest(weights, self.max_pairs)
+        if self.reserve is None:
+            object.__setattr__(self, "reserve", least)
+        if not least <= self.total <= MOST_UNFAIR * least:
+            raise _broadcast(
+                f"The announced total of weights, {self.reserve}, is not the {least} that a set can reach."
             )
 
     # -- channel ------------------------------------------------------------------------------------------------
@@ -322,7 +326,10 @@ class ValuePhase(KeyValue):
             return estimates
         why = "Keys are sampled by what else a record holds: how often is known from the first phase alone."
         unknown = Column.unknown(self.schema, why)
-        mean = estimates.mean.flagged("truncated", np.ones(self.schema.d, dtype=bool))
+        assert estimates.product is not None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            printed = np.where(np.isnan(estimates.mean.values), np.nan, estimates.product / estimates.frequency.values)
+        mean = replace(estimates.mean, values=printed).flagged("truncated", np.ones(self.schema.d, dtype=bool))
         return replace(estimates, frequency=unknown, mean=mean, product=None, product_se=None, covariance=None)
 
 

@@ -8,6 +8,7 @@ halves no longer belong together, and they come without intervals. Derivation: d
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.bits import BitVector, Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codes_bits import noisy_bits
 from keyveil.core.coins import Coins
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
@@ -208,19 +210,41 @@ class RAPPORMeanEst(Baseline):
     def signs(self) -> MeanEst:
         return MeanEst(self.schema, self.epsilon / 2)
 
-    @property
+    @cached_property
     def ratio(self) -> Ratio:
-        """The product of both halves: an upper bound that is not attained."""
-        return self.oracle.ratio * self.signs.ratio
+        """The largest loss over how many keys two people hold; attained where the filter of ⊥ meets none of a key's.
+
+        Who differs most in one half cannot differ most in the other: the halves are looked at together.
+        """
+        d = range(self.schema.d + 1)
+        told, denied = [self._agreeing(held, True) for held in d], [self._agreeing(held, False) for held in d]
+        return max(told[k] / denied[other] * self._named(k, other) for k in d for other in d)
+
+    def _agreeing(self, held: int, right: bool) -> Fraction:
+        """The weight of a sign vector for a person whose signs of all held keys are right, or wrong; others are fair."""
+        channel, free, sure = self.signs.channel, self.schema.d - held, held if right else 0
+        more = sum(math.comb(free, lucky) for lucky in range(free + 1) if 2 * (sure + lucky) > self.schema.d)
+        return channel.low + (channel.high - channel.low) * Fraction(more, 2**free)
+
+    def _named(self, held: int, other: int) -> Fraction:
+        """How much likelier a filter can be for one of two people, who share as few keys as they must.
+
+        For one report, the symbols differ by at most the factor of the oracle. It favours the keys that only the first
+        person holds, and ⊥ if that helps, over all others.
+        """
+        d, most = self.schema.d, Fraction(self.oracle.ratio)
+        shared = max(0, held + other - d)
+        own = (held - shared) * most + shared
+        return max((own + (d - held) * absent) / (other + (d - other) * absent) for absent in (Fraction(1), most))
 
     @property
     def sizes(self) -> dict[str, int]:
         return {**self.oracle.sizes, "keys": self.schema.d}
 
-    @property
+    @cached_property
     def codec(self) -> BitVector:
         """The filter's bits, then a sign for every key."""
-        return BitVector(self.bits + self.schema.d)
+        return noisy_bits(self.bits + self.schema.d, self.oracle.ones + Fraction(self.schema.d, 2))
 
     def reduced(self) -> Self:
         oracle = self.oracle.reduced()

@@ -71,9 +71,10 @@ class Coefficients:
     def count(self) -> int:
         return int(self.starts[-1])
 
-    @property
+    @cached_property
     def total(self) -> int:
-        return int(self.masses[-1])
+        """How many draws there are: whole, however large the weights are, so that it can be refused."""
+        return sum(family.count(self.d) * weight for family, weight in zip(self.families, self.weights, strict=True))
 
     def drawn(self, words: NDArray[np.uint64]) -> Ints:
         """The coefficients that public words stand for."""

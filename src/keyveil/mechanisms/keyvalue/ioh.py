@@ -88,10 +88,15 @@ class IOH(KeyValue):
             cell += (PLUS - ABSENT if is_positive(value, coins) else MINUS - ABSENT) * int(self.steps[key])
         return self.inner.respond([(cell, 0)], word, coins)
 
-    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+    def cells_of(self, records: Records, coins: Coins) -> NDArray[np.int64]:
+        """Draws everybody's signs: the cell of every person."""
         moves = np.where(are_positive(records.values, coins), PLUS - ABSENT, MINUS - ABSENT) * self.steps[records.keys]
-        cells = self.steps.sum() * ABSENT + np.diff(np.concatenate(([0], np.cumsum(moves)))[records.offsets])
-        held = cells.astype(np.int32)
+        everything = np.concatenate(([0], np.cumsum(moves)))
+        cells: NDArray[np.int64] = self.steps.sum() * ABSENT + np.diff(everything[records.offsets])
+        return cells
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        held = self.cells_of(records, coins).astype(np.int32)
         one_cell = Records(np.arange(records.n + 1, dtype=np.int64), held, np.zeros_like(held), self.inner.schema.d)
         return self.inner.respond_many(one_cell, words, coins)
 

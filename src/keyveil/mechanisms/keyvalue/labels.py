@@ -31,6 +31,7 @@ from keyveil.mechanisms.keyvalue.one_key import OneKey
 from keyveil.mechanisms.responses import Floats, Response, support_counts
 
 MOST_BINS = 128
+REDUCED_BINS = 3
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,8 @@ class LabelRound(OneKey):
         raise MechanismError("mechanism/no-response", "Labels of different cells vary differently; read the evidence.")
 
     def reduced(self) -> Self:
-        if self.schema.d <= REDUCED_KEYS:
-            return self
-        return replace(self, schema=Schema(keys=REDUCED_KEYS), keys=())
+        small = replace(self, bins=min(self.bins, REDUCED_BINS))
+        return small if self.schema.d <= REDUCED_KEYS else replace(small, schema=Schema(keys=REDUCED_KEYS), keys=())
 
     # -- estimates ----------------------------------------------------------------------------------------------
 

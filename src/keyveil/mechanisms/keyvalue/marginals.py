@@ -132,17 +132,22 @@ class Marginals(KeyValue):
             cell = 3 * cell + digit
         return self.inner.respond([(cell, 0)], word, coins)
 
-    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        asked, cells = self.family[self._asked(words)], np.zeros(records.n, dtype=np.int64)
-        for keys in asked.T:
+    def cells_of(self, records: Records, members: Ints, coins: Coins) -> Ints:
+        """Draws everybody's signs: the cell of every person within the given member of the family."""
+        cells = np.zeros(records.n, dtype=np.int64)
+        for keys in self.family[members].T:
             held, values = values_of(records, keys)
             signs = np.where(are_positive(values, coins), PLUS, MINUS)
             cells = 3 * cells + np.where(held, signs, ABSENT)
-        true = cells.astype(np.int32)
+        return cells
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        true = self.cells_of(records, self.asked(words), coins).astype(np.int32)
         one_cell = Records(np.arange(records.n + 1, dtype=np.int64), true, np.zeros_like(true), self.inner.schema.d)
         return self.inner.respond_many(one_cell, words, coins)
 
-    def _asked(self, words: NDArray[np.uint64]) -> Ints:
+    def asked(self, words: NDArray[np.uint64]) -> Ints:
+        """The member of the family that every report is about."""
         return public_indices(words, len(self.family))
 
     # -- counts -------------------------------------------------------------------------------------------------
@@ -153,7 +158,7 @@ class Marginals(KeyValue):
         return (len(self.family), 1 + 3**self.size)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        members, cells = self._asked(words), 3**self.size
+        members, cells = self.asked(words), 3**self.size
         counts = np.zeros(self.tally_shape, dtype=np.int64)
         counts[:, 0] = np.bincount(members, minlength=len(counts))
         if self.oracle == "grr":

@@ -114,14 +114,18 @@ class Moments(KeyValue):
             signal = -signal if key in held else signal
         return self.channel.draw(is_positive(signal, coins), coins)
 
-    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        valued, keys = self.coefficients.keys(self.coefficients.drawn(words))
+    def signs_of(self, records: Records, ids: Ints, coins: Coins) -> NDArray[np.int64]:
+        """Draws everybody's sign of the given coefficient: 1 for plus."""
+        valued, keys = self.coefficients.keys(ids)
         _, values = values_of(records, np.maximum(valued, 0))
         signals = np.where(valued == NONE, GRID, values).astype(np.int32)
         for column in keys.T:
             held, _ = values_of(records, np.maximum(column, 0))
             signals = np.where(held & (column != NONE), -signals, signals)
-        return self.channel.draw_many(are_positive(signals, coins).astype(np.int64), coins)
+        return are_positive(signals, coins).astype(np.int64)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        return self.channel.draw_many(self.signs_of(records, self.coefficients.drawn(words), coins), coins)
 
     # -- counts -------------------------------------------------------------------------------------------------
 

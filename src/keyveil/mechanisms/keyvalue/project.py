@@ -182,14 +182,13 @@ class Project(KeyValue):
             centres[part] + length * total / (2 * people) / scales[part]
             for part, total in zip((slice(d), slice(d, 2 * d)), totals, strict=True)
         )
-        # A direction has variance one whoever tells it, so this is the error of a sample from a population.
+        # Across a person's vector a direction has variance one whoever tells it; along it, presence and value go together.
         var_f, var_u = (length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
-        if not population:
-            share = np.clip(frequency, 0, 1)
-            between = share * (1 - share) / max(tally.reports, 1)
-            mean = np.clip(product / np.maximum(share, 1 / people), -1, 1)
-            var_f, var_u = np.maximum(var_f - between, 0), np.maximum(var_u - between * mean**2, 0)
-        return Solution(frequency, product, Spread(var_f, var_u, np.zeros(d)))
+        share, known = np.clip(frequency, 0, 1), 0.0 if population else asked / max(tally.reports, 1)
+        mean = np.clip(product / np.maximum(share, 1 / people), -1, 1)
+        along = (excess(self.channel) - known) * share * (1 - share) / people
+        spread = Spread(np.maximum(var_f + along, 0), np.maximum(var_u + along * mean**2, 0), along * mean)
+        return Solution(frequency, product, spread)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.solve(tally, population).estimates(
@@ -208,6 +207,16 @@ def gain(channel: TwoLevel) -> float:
     return float(channel.hit - channel.miss) * channel.marked * _top_mean(channel.outputs, channel.marked)
 
 
+def excess(channel: TwoLevel) -> float:
+    """How much more the direction that is told varies along a vector than across it, by the square of the gain.
+
+    Close to one: seen from outside, a person's vector is as uncertain as if it were known but for the noise across.
+    """
+    top = channel.marked * _top_mean(channel.outputs, channel.marked, power=2)
+    square = float(channel.miss) * channel.outputs + float(channel.hit - channel.miss) * top
+    return (square - 1) / gain(channel) ** 2
+
+
 @lru_cache(maxsize=256)
 def best_marked(rows: int, epsilon: Fraction) -> int:
     """How many marked rows tell most."""
@@ -215,11 +224,11 @@ def best_marked(rows: int, epsilon: Fraction) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _top_mean(rows: int, marked: int) -> float:
-    """The mean of the ``marked`` largest of ``rows`` standard normal numbers."""
+def _top_mean(rows: int, marked: int, power: int = 1) -> float:
+    """The mean of the ``marked`` largest of ``rows`` standard normal numbers, or of a power of them."""
     points, density, binomials = _quadrature(rows)
     inside = binomials[:marked].sum(axis=0)  # fewer than ``marked`` of the others lie above
-    return float(rows / marked * (points * density * inside).sum())
+    return float(rows / marked * (points**power * density * inside).sum())
 
 
 @lru_cache(maxsize=16)

@@ -129,9 +129,13 @@ class SetResponse(KeyValue):
         return self.answer([labels.count * key + labels.draw(value, coins) for key, value in pairs], word, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        return self.answer_many(self.held(records, coins), words, coins)
+
+    def held(self, records: Records, coins: Coins) -> Held:
+        """Draws everybody's labels: the symbols that they hold."""
         labels = self.labels
         symbols = labels.count * records.keys.astype(np.int64) + labels.draw_many(records.values, coins)
-        return self.answer_many(Held(records.offsets, symbols), words, coins)
+        return Held(records.offsets, symbols)
 
     # -- counts -------------------------------------------------------------------------------------------------
 
@@ -208,8 +212,8 @@ class CappedSetResponse(SetResponse):
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         return super().respond(self.encoder.draw(pairs, coins), word, coins)
 
-    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        return super().respond_many(self.encoder.draw_many(records, coins), words, coins)
+    def held(self, records: Records, coins: Coins) -> Held:
+        return super().held(self.encoder.draw_many(records, coins), coins)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from keyveil.mechanisms.keyvalue.set_response import (
 )
 
 MOST_UNFAIR = 1000  # largest ratio of two weights
+MOST_WEIGHT = 1 << 20  # sums over all keys and all people of a block stay far below 2^63, where they would wrap
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class WSR(BinnedSetResponse):
             raise refused("wsr takes weights that are whole numbers, such as 1,2,5.") from None
         if len(weights) != self.schema.d or min(weights) < 1:
             raise refused(f"wsr takes one positive weight for each of the {self.schema.d} keys.")
-        if max(weights) > MOST_UNFAIR * min(weights):
-            raise refused(f"wsr takes weights that differ by a factor of at most {MOST_UNFAIR}.")
+        if max(weights) > min(MOST_WEIGHT, MOST_UNFAIR * min(weights)):
+            raise refused(f"wsr takes weights up to {MOST_WEIGHT} that differ by a factor of at most {MOST_UNFAIR}.")
         object.__setattr__(self, "weights", weights)
 
     # -- channel ------------------------------------------------------------------------------------------------
@@ -70,12 +71,12 @@ class WSR(BinnedSetResponse):
     @cached_property
     def reserve(self) -> int:
         """The most weight that a person can hold."""
-        return int(np.sort(self.beta)[-self.max_pairs :].sum())
+        return heaviest(self.beta.tolist(), self.max_pairs)
 
     @cached_property
     def total(self) -> int:
         high, low = levels(self.epsilon)
-        return low * self.labels.count * int(self.beta.sum()) + high * self.reserve
+        return low * self.labels.count * heaviest(self.beta.tolist(), self.schema.d) + high * self.reserve
 
     @property
     def ratio(self) -> Ratio:
@@ -100,13 +101,19 @@ class WSR(BinnedSetResponse):
         """The same weights in two layers: β on every symbol for everybody, and a layer that only holders fill."""
         (high, low), labels, n = levels(self.epsilon), self.labels.count, held.n
         common = coins.choose_many(self.beta.tolist(), n) * labels + coins.below_many(labels, n)
-        bounds = np.concatenate(([0], np.cumsum(self.beta[held.symbols // labels])))
-        starts, stops = bounds[held.offsets[:-1]], bounds[held.offsets[1:]]
-        marks = starts + coins.below_many(self.reserve, n)
-        told = (marks < stops) & coins.chance_many(high - low, high, n)
-        own = np.full(n, self.null, dtype=np.int64)
-        own[told] = held.symbols[np.searchsorted(bounds, marks[told], side="right") - 1]
+        sampled = self.sampled(held, coins)
+        own = np.where(coins.chance_many(high - low, high, n), sampled, self.null)
         return np.where(coins.chance_many(high * self.reserve, self.total, n), own, common)
+
+    def sampled(self, held: Held, coins: Coins) -> Integers:
+        """A place out of ``reserve`` for everybody: the held symbol that fills it with its weight, or null."""
+        bounds = np.concatenate(([0], np.cumsum(self.beta[held.symbols // self.labels.count])))
+        starts, stops = bounds[held.offsets[:-1]], bounds[held.offsets[1:]]
+        marks = starts + coins.below_many(self.reserve, held.n)
+        filled = marks < stops
+        symbols = np.full(held.n, self.null, dtype=np.int64)
+        symbols[filled] = held.symbols[np.searchsorted(bounds, marks[filled], side="right") - 1]
+        return symbols
 
     # -- counts -------------------------------------------------------------------------------------------------
 
@@ -142,3 +149,8 @@ class WSR(BinnedSetResponse):
             bins=self.few_bins,
             weights=self.weights and self.weights[:REDUCED_KEYS],
         )
+
+
+def heaviest(weights: Sequence[int], count: int) -> int:
+    """The sum of the ``count`` largest weights, exactly, however large they are."""
+    return sum(sorted(weights)[-count:])
