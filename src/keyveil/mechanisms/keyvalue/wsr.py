@@ -76,7 +76,7 @@ class WSR(BinnedSetResponse):
     @cached_property
     def total(self) -> int:
         high, low = levels(self.epsilon)
-        return low * self.labels.count * heaviest(self.beta.tolist(), self.schema.d) + high * self.reserve
+        return low * self.labels.count * int(sum(self.beta.tolist())) + high * self.reserve
 
     @property
     def ratio(self) -> Ratio:
