@@ -77,16 +77,26 @@ def test_simulate_with_rounds(data: Path, capsys: Output) -> None:
     assert all_there(text, *KEYS)
 
 
-def test_estimate_with_every_question(data: Path, tmp_path: Path, capsys: Output) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "questions", "answers"),
+    [
+        ("moments", ["--given", "[/b]|![red]x"], ["[/b] given not [red]x"]),
+        (
+            "kvue",
+            ["--subset", "[/b],[red]x", "--compare", "[/b],[/]", "--rank", "10"],
+            ["[/b] + [red]x", "[/b] - [/]", "1. "],
+        ),
+    ],
+)
+def test_estimate_with_every_question(
+    mechanism: str, questions: list[str], answers: list[str], data: Path, tmp_path: Path, capsys: Output
+) -> None:
     tally = str(tmp_path / "[red]counts[b].kvt")
-    ask = ["simulate", str(data), "--mechanism", "moments", "--epsilon", "1", "--seed", "1", "--tally", tally]
+    ask = ["simulate", str(data), "--mechanism", mechanism, "--epsilon", "1", "--seed", "1", "--tally", tally]
     assert "[red]counts[b].kvt" in shown(capsys, *ask)
     page, picture = str(tmp_path / "page.html"), str(tmp_path / "picture.png")
-    text = shown(
-        capsys, "estimate", tally, "--given", "[/b]|[red]x,![/]", "--subset", "[/b],[red]x", "--compare", "[/b],[/]",
-        "--rank", "3", "--report", page, "--plot", picture,
-    )  # fmt: skip
-    assert all_there(text, *KEYS, "[/b] given [red]x, not [/]", "[/b] + [red]x", "[/b] - [/]")
+    text = shown(capsys, "estimate", tally, *questions, "--report", page, "--plot", picture)
+    assert all_there(text, *KEYS, *answers)
 
 
 def test_compare(data: Path, tmp_path: Path, capsys: Output) -> None:

@@ -27,6 +27,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.responses import normal_quantile
 from keyveil.privacy.certify import enumerate_worst
 from keyveil.privacy.enumerate import law
 from tests.contract.cases import (
@@ -182,43 +183,46 @@ def errors_are_as_stated(mechanism: Mechanism, *, population: bool, n: int = 12_
         z = np.array(rows)
         assert np.isfinite(z).all(), f"{what}: an estimate without a standard error"
         bias, spread = z.mean(axis=0) * math.sqrt(len(z)), float((z**2).mean())
-        assert np.abs(bias).max() < stats.norm.isf(ALARM / z.shape[1]), f"{what} is biased: {bias}"
+        assert np.abs(bias).max() < stats.norm.isf(ALARM / (2 * z.shape[1])), f"{what} is biased: {bias}"
         assert abs(spread - 1) < 5.5 * math.sqrt(2 / z.size), f"{what}: the variance of z is {spread:.3f}, not 1"
     for what, inside in covered.items():
         assert 0.93 <= np.mean(inside) <= 0.97, f"{what}: 95 % intervals cover {np.mean(inside):.3f}"
 
 
-def joint_errors_are_as_stated(mechanism: Mechanism, *, population: bool, n: int = 1500, repeats: int = 500) -> None:
+def joint_errors_are_as_stated(mechanism: Mechanism, *, population: bool, n: int = 800, repeats: int = 400) -> None:
     """The errors of f, of U = f·m and of U - m·f at the true m have mean 0 and the variances that are stated.
 
-    The last, VarU + m²·Varf - 2m·Cov, is what means and their intervals rest on, and only it sees the covariance. Sums
-    of squared errors are held against sums of stated variances, not errors one by one: a variance that is estimated
-    from the same counts goes along with the error. For ``mechanisms`` of ``cases.extreme``; three two-sided checks of
-    5.5 standard errors and nine of biases have a false alarm with probability below 1e-6 together.
+    The last, Var U + m²·Var f - 2m·Cov, is what means and their intervals rest on, and only it sees the covariance; the
+    ends of an interval must be where it puts them. Squares are held against the mean of what is stated, not one by one:
+    a variance that is estimated from the same counts goes along with the error. Nine biases and three variances
+    together raise a false alarm with probability below 1e-6.
     """
     asked, (frequency, mean) = extreme_people(mechanism, n * repeats if population else n, 23), EXTREME
     everybody, truth = asked.records(mechanism.schema), asked.truth(mechanism.schema)
     if not population:
         frequency, mean = truth.frequency, truth.mean
-    errors: dict[str, list[Floats]] = {"f": [], "U": [], "U - m·f": []}
-    stated: dict[str, list[Floats]] = {what: [] for what in errors}
+    errors, stated, width = [], [], normal_quantile(0.95)
     for repeat in range(repeats):
         records = everybody.slice(n * repeat, n * (repeat + 1)) if population else everybody
         tally = mechanism.tally(mechanism.perturb_many(records, SeededCoins(20, repeat)))
-        estimates = mechanism.estimate(tally, population=population)
-        assert estimates.product is not None and estimates.product_se is not None and estimates.covariance is not None
-        of_f, of_u = estimates.frequency.values - frequency, estimates.product - frequency * mean
+        estimates = mechanism.estimate(tally, confidence=0.95, population=population)
+        f, u, cov = estimates.frequency.values, estimates.product, estimates.covariance
+        assert u is not None and estimates.product_se is not None and cov is not None
         var_f, var_u = estimates.frequency.se**2, estimates.product_se**2
-        for what, error in zip(errors, (of_f, of_u, of_u - mean * of_f), strict=True):
-            errors[what].append(error)
-        contrast = var_u + mean**2 * var_f - 2 * mean * estimates.covariance
-        for what, variance in zip(stated, (var_f, var_u, contrast), strict=True):
-            stated[what].append(variance)
-    for what in errors:
-        z = np.array(errors[what]) / np.sqrt(np.mean(stated[what], axis=0))
-        bias, spread = z.mean(axis=0) * math.sqrt(repeats), float((z**2).mean())
-        assert np.abs(bias).max() < stats.norm.isf(ALARM / z.size * repeats), f"{what} is biased: {bias}"
-        assert abs(spread - 1) < 5.5 * math.sqrt(2 / z.size), f"{what}: the variance of z is {spread:.3f}, not 1"
+        errors.append((f - frequency, u - frequency * mean, u - mean * f))
+        stated.append((var_f, var_u, var_u + mean**2 * var_f - 2 * mean * cov))
+        for end in (estimates.mean.low, estimates.mean.high):
+            square = width**2 * (var_u + end**2 * var_f - 2 * end * cov)
+            fits = np.isclose((u - end * f) ** 2, square, rtol=1e-6) | (estimates.mean.flag > 0)
+            assert fits.all(), "the interval of a mean rests on something else"
+    variances = np.mean(stated, axis=0)
+    assert (variances > 0).all(), "a covariance that is impossible"
+    scores = np.array(errors) / np.sqrt(variances)
+    for what, z in zip(("f", "U", "U - m·f"), np.moveaxis(scores, 1, 0), strict=True):
+        bias, squares = z.mean(axis=0) * math.sqrt(repeats), (z**2).mean(axis=1)  # keys of one tally hang together
+        assert np.abs(bias).max() < stats.norm.isf(ALARM / (2 * z.shape[1])), f"{what} is biased: {bias}"
+        off = 5.5 * squares.std() / (squares.mean() * math.sqrt(repeats))
+        assert abs(squares.mean() - 1) < off, f"{what}: the variance of z is {squares.mean():.3f}, not 1"
 
 
 def _parts(payload: Any) -> list[tuple[str, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ from keyveil.mechanisms.keyvalue.ssr import SSR
 from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.mechanisms.numeric.duchi import Duchi
 from keyveil.mechanisms.numeric.square_wave import SquareWave
-from keyveil.mechanisms.responses import Response, support_counts
+from keyveil.mechanisms.responses import Response, Spread, fieller, normal_quantile, support_counts
 from keyveil.privacy.certify import certify
 from tests.contract import checks
 
@@ -134,9 +134,30 @@ class WrongErrors(GRR):
             centre + factor * (column.high - centre),
             column.flag,
         )
-        from dataclasses import replace
-
         return replace(estimates, frequency=wrong)
+
+
+@dataclass(frozen=True)
+class WrongCovariance(KVUE):
+    """States the covariance of f and f·m as a multiple of what it is: with the other sign, or not at all."""
+
+    factor: int = 1
+
+    def estimate(self, *args: Any, **kwargs: Any) -> Any:
+        estimates: Any = super().estimate(*args, **kwargs)
+        return replace(estimates, covariance=self.factor * estimates.covariance)
+
+
+@dataclass(frozen=True)
+class WrongIntervals(KVUE):
+    """Knows the covariance, but makes the intervals of means with the other sign."""
+
+    def estimate(self, *args: Any, **kwargs: Any) -> Any:
+        estimates: Any = super().estimate(*args, **kwargs)
+        f, u = estimates.frequency, estimates.product
+        spread = Spread(f.se**2, estimates.product_se**2, -estimates.covariance)
+        z = normal_quantile(estimates.confidence)
+        return replace(estimates, mean=fieller(self.schema, f.values, u, spread, z))
 
 
 @dataclass(frozen=True)
@@ -215,6 +236,14 @@ def fixed_people(mechanism: Mechanism) -> None:
     checks.errors_are_as_stated(mechanism, population=False)
 
 
+def joint_of_fixed_people(mechanism: Mechanism) -> None:
+    checks.joint_errors_are_as_stated(mechanism, population=False)
+
+
+def joint_of_a_sample(mechanism: Mechanism) -> None:
+    checks.joint_errors_are_as_stated(mechanism, population=True)
+
+
 SCHEMA = Schema(keys=4)
 MUTANTS: list[tuple[Mechanism, Check]] = [
     (WrongProbability(SCHEMA, Fraction(1)), checks.privacy_by_enumeration),
@@ -230,6 +259,12 @@ MUTANTS: list[tuple[Mechanism, Check]] = [
     (WrongEstimator(SCHEMA, Fraction(1)), fixed_people),
     (WrongErrors(SCHEMA, Fraction(1), factor=Fraction(13, 10)), fixed_people),
     (WrongErrors(SCHEMA, Fraction(1), factor=Fraction(7, 10)), fixed_people),
+    *(
+        (WrongCovariance(Schema(keys=3), Fraction(4), factor=factor), check)
+        for factor in (-1, 0, 2)
+        for check in (joint_of_fixed_people, joint_of_a_sample)
+    ),
+    (WrongIntervals(Schema(keys=3), Fraction(4)), joint_of_fixed_people),
     (RoundedValues(SCHEMA, Fraction(1)), fixed_people),
     (TellingId(SCHEMA, Fraction(1)), checks.reports_are_what_devices_draw),
     (ClearBeyondEight(Schema(keys=100), Fraction(1)), checks.devices_do_at_full_size_what_bulk_does),

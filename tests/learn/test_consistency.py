@@ -111,7 +111,7 @@ def _mle_in_rationals(raw: list[Fraction], p: Fraction, q: Fraction, total: Frac
 
 
 @pytest.mark.parametrize("total", [Fraction(1), Fraction(5, 2)])
-def test_c3_mle_apx_has_exactly_the_right_sum(total: Fraction) -> None:
+def test_erratum_C3_mle_apx_has_exactly_the_right_sum(total: Fraction) -> None:  # noqa: N802
     raw = [Fraction(k, 40) for k in (-4, 2, 20, 32, 7, -1)]
     p, q = Fraction(1, 2), Fraction(27, 100)
     exact = _mle_in_rationals(raw, p, q, total)
@@ -120,7 +120,7 @@ def test_c3_mle_apx_has_exactly_the_right_sum(total: Fraction) -> None:
     assert floats == pytest.approx([float(f) for f in exact], abs=1e-12)
 
 
-def test_c3_the_printed_x_has_the_wrong_sum() -> None:
+def test_erratum_C3_the_printed_x_has_the_wrong_sum() -> None:  # noqa: N802
     raw, p, q = [Fraction(k, 10) for k in (1, 3, 5)], Fraction(3, 5), Fraction(1, 10)
     printed = (p - q) * (sum(raw) - 1) / ((p - q) * (1 - p - q) - len(raw) * q * (1 - q))
     answers = [(q * (1 - q) * printed + f * (p - q)) / ((p - q) * (1 - (1 - p - q) * printed)) for f in raw]
@@ -133,7 +133,7 @@ def test_mle_apx_is_nearly_norm_sub_when_noise_hardly_depends_on_the_frequency()
     assert mle_apx(raw, 0.5, 0.27) == pytest.approx(norm_sub(raw), abs=0.003)
 
 
-def test_c5_norm_does_nothing_for_grr_and_ss_but_something_for_hr() -> None:
+def test_erratum_C5_norm_does_nothing_for_grr_and_ss_but_something_for_hr() -> None:  # noqa: N802
     sums = {}
     for name, options in (("grr", {}), ("ss", {"size": 2}), ("hr", {})):
         mechanism = create(name, Schema(keys=4), 1, **options)
@@ -156,7 +156,7 @@ def _sums_of_single_reports(mechanism) -> list[float]:  # type: ignore[no-untype
     return sums
 
 
-def test_c6_norm_cut_keeps_the_longest_prefix_that_fits() -> None:
+def test_erratum_C6_norm_cut_keeps_the_longest_prefix_that_fits() -> None:  # noqa: N802
     """The printed threshold, the smallest θ with Σ_{f>θ} ≤ 1, would keep f ≥ θ: 0.6 and 0.5, which is too much."""
     assert norm_cut([0.3, 0.6, 0.5]) == pytest.approx([0, 0.6, 0])
     assert norm_cut([0.6, 0.4, 0.3]) == pytest.approx([0.6, 0.4, 0])
@@ -164,20 +164,20 @@ def test_c6_norm_cut_keeps_the_longest_prefix_that_fits() -> None:
     assert norm_cut([0.2, 0.1, -0.1]) == pytest.approx([0.2, 0.1, 0])
 
 
-def test_c8_base_cut_never_has_a_negative_threshold() -> None:
+def test_erratum_C8_base_cut_never_has_a_negative_threshold() -> None:  # noqa: N802
     assert [cut_threshold(d) for d in (1, 2, 3, 4)] == [0, 0, 0, 0]
     assert cut_threshold(5) == pytest.approx(0.2533, abs=1e-4)
     assert base_cut([-0.1, 0.2, 0.9], sigma=0.5) == pytest.approx([0, 0.2, 0.9])
 
 
-def test_d5_one_pass_over_the_positive_values_is_not_enough() -> None:
+def test_erratum_D5_one_pass_over_the_positive_values_is_not_enough() -> None:  # noqa: N802
     raw = np.array(EXAMPLE)
     once = np.where(raw >= 0, raw + (1 - raw[raw >= 0].sum()) / 3, 0)
     assert once.min() == pytest.approx(-0.0667, abs=1e-4)
     assert norm_sub(raw).min() == 0 and norm_sub(raw).sum() == pytest.approx(1)
 
 
-def test_d7_a_projection_takes_from_the_top_and_gives_to_the_tail() -> None:
+def test_erratum_D7_a_projection_takes_from_the_top_and_gives_to_the_tail() -> None:  # noqa: N802
     """Biases of a projection on a sum cannot all be positive: they sum to zero."""
     rng, truth = np.random.default_rng(7), np.array([0.4, 0.3, 0.2] + [0.1 / 37] * 37)
     draws = truth + rng.normal(0, 0.02, (2000, 40))

@@ -204,7 +204,7 @@ def test_a_square_wave_has_distributions_of_all_keys() -> None:
 # -- errata ----------------------------------------------------------------------------------------------------------
 
 
-def test_erratum_d8_a_known_component_instead_of_subtracting_on_expected_counts() -> None:
+def test_erratum_D8_a_known_component_instead_of_subtracting_on_expected_counts() -> None:  # noqa: N802
     schema = kv.Schema(keys=10)
     mechanism = make(schema, 5)
     at = np.linspace(-1, 1, mechanism.cells)
@@ -215,7 +215,7 @@ def test_erratum_d8_a_known_component_instead_of_subtracting_on_expected_counts(
         assert ours < 0.02 and published > 5 * ours
 
 
-def test_erratum_d8_a_known_component_instead_of_subtracting_on_a_million_people() -> None:
+def test_erratum_D8_a_known_component_instead_of_subtracting_on_a_million_people() -> None:  # noqa: N802
     """Measured 0.046 against 0.49; noise moves the first by a tenth."""
     people, schema = synthetic(1_000_000)
     mechanism = make(schema, 5)
@@ -239,7 +239,7 @@ def test_rare_keys_are_not_read_as_nothing_but_fakes() -> None:
     assert wasserstein(found[unknown], laws[unknown]) < 0.8 < wasserstein(plain[unknown], laws[unknown])
 
 
-def test_erratum_d10_the_truth_stands_still_under_an_em_step() -> None:
+def test_erratum_D10_the_truth_stands_still_under_an_em_step() -> None:  # noqa: N802
     """Every output is shared among inputs: divided by the sum over inputs, not over outputs as printed."""
     mechanism = kv.mechanism("square-wave", kv.Schema(keys=1), 1, cells=16)
     matrix = mechanism.window.matrix()  # type: ignore[attr-defined]
@@ -256,7 +256,7 @@ def test_erratum_d10_the_truth_stands_still_under_an_em_step() -> None:
     assert wasserstein(found[None], true[None]) < 0.01
 
 
-def test_erratum_d10_distances_do_not_cancel_and_know_the_width_of_cells() -> None:
+def test_erratum_D10_distances_do_not_cancel_and_know_the_width_of_cells() -> None:  # noqa: N802
     narrow, wide = np.array([[0.0, 0.5, 0.5, 0.0]]), np.array([[0.5, 0.0, 0.0, 0.5]])
     assert np.cumsum(narrow - wide, axis=1).sum() == pytest.approx(0)  # as printed: no distance at all
     assert wasserstein(narrow, wide) == pytest.approx(0.5)

@@ -115,7 +115,7 @@ def test_everybody_holds_one_key_of_a_categorical_mechanism(oue: tuple[Mechanism
 
 
 @pytest.mark.parametrize("name", ["wsr", "pckv-grr"])
-def test_d4_one_symbol_tells_the_mean_set_size(name: str) -> None:
+def test_erratum_D4_one_symbol_tells_the_mean_set_size(name: str) -> None:  # noqa: N802
     mechanism, raw, tally = _estimates(name, max_pairs=8)
     processed = estimates("norm-sub", raw, mechanism=mechanism)
     if name == "wsr":
@@ -124,7 +124,7 @@ def test_d4_one_symbol_tells_the_mean_set_size(name: str) -> None:
     assert processed.constraint.total == pytest.approx(FREQUENCIES.sum(), rel=0.15)
 
 
-def test_d4_the_sum_one_would_shrink_everything() -> None:
+def test_erratum_D4_the_sum_one_would_shrink_everything() -> None:  # noqa: N802
     mechanism, raw, _ = _estimates("wsr", 100_000, max_pairs=10)
     errors = {
         total: np.mean((estimates("norm-sub", raw, total, mechanism=mechanism).frequency.values - FREQUENCIES) ** 2)

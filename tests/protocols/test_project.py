@@ -29,6 +29,7 @@ from keyveil.protocols.base import most_spent
 from keyveil.protocols.beliefs import Beliefs, Risks, project_risks, projections, topsel_risks
 from keyveil.protocols.topsel_project import TopSelProject
 from tests.contract import checks
+from tests.contract.cases import EXTREME
 from tests.protocols.rounds import finish
 from tests.protocols.two_rounds import FIRST_MEASURED, measured
 
@@ -121,6 +122,16 @@ def test_errors_are_as_stated_even_around_a_wrong_centre(population: bool) -> No
     z = np.array(scores)
     assert np.abs(z.mean(axis=0) * math.sqrt(len(z))).max() < 5.5
     assert abs((z**2).mean() - 1) < 5.5 * math.sqrt(2 / z.size) + 0.02  # constants are those of Gaussian rows
+
+
+@pytest.mark.parametrize("population", [False, True])
+@pytest.mark.parametrize("epsilon", [4, 8])
+def test_frequencies_and_products_err_together_as_stated(epsilon: int, population: bool) -> None:
+    """With little noise, and vectors that nearly fill the radius, it shows that f and f·m lie along one vector."""
+    shares, means = EXTREME
+    centres = np.rint(GRID * np.concatenate((shares, shares * means))).astype(int)
+    mechanism = Project(Schema(keys=3), Fraction(epsilon), tuple(centres.tolist()), (256,) * 6, 400)
+    checks.joint_errors_are_as_stated(mechanism, population=population, n=500)
 
 
 def test_many_keys_are_asked_about_in_blocks() -> None:

@@ -15,10 +15,10 @@ from keyveil.cli.options import Json, MaxPairs
 from keyveil.cli.terminal import Terminal, harmless
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import EpsilonError, KeyveilError
-from keyveil.lab.compare import QUANTITIES, Comparison, key_value_names
+from keyveil.lab.compare import QUANTITIES, Comparison
 from keyveil.lab.compare import compare as run_comparison
+from keyveil.lab.contenders import Contender, several, usual
 from keyveil.lab.page import SUITE, page
-from keyveil.mechanisms.registry import find
 
 _DATA = "Files or synthetic:NAME[:PEOPLE]; synthetic:suite stands for the sets of the documentation."
 
@@ -27,7 +27,8 @@ def compare(
     data: Annotated[list[str], typer.Argument(metavar="DATA", help=_DATA)],
     epsilon: Annotated[str, typer.Option("--epsilon", help="One or several, with commas: 0.5,1,2.")],
     mechanisms: Annotated[
-        str | None, typer.Option("--mechanisms", help="Names with commas; otherwise all that take key-value sets.")
+        str | None,
+        typer.Option("--mechanisms", help="Names with commas, also privkv:split=paper; otherwise all that take sets."),
     ] = None,
     max_pairs: MaxPairs = None,
     repeats: Annotated[int, typer.Option(min=1, help="Runs over the same people; errors are averaged.")] = 1,
@@ -47,11 +48,11 @@ def compare(
     json: Json = False,
 ) -> int:
     """Compare mechanisms on the same people at the same exact epsilon."""
-    asked, chosen = _several(epsilon), _several(mechanisms or "") or list(key_value_names())
+    asked, chosen = _several(epsilon), several(mechanisms or "") or list(usual())
     if not asked:
         raise EpsilonError("epsilon/invalid", "--epsilon takes one or several numbers, as in 0.5,1,2.")
-    for name in chosen:
-        find(name)
+    for text in chosen:
+        Contender.parse(text)  # mistakes are refused before any data are read
     for one in asked:
         parse_epsilon(one)
     sources = [source for one in data for source in (SUITE if one == "synthetic:suite" else (one,))]
@@ -112,9 +113,8 @@ def _table(comparison: Comparison) -> Table:
     people, keys = comparison.dataset.population.n, comparison.dataset.schema.d
     runs = "1 run" if comparison.repeats == 1 else f"{comparison.repeats} runs"
     title = f"{comparison.dataset.name}: mean squared errors over keys ({people:,} people, {keys:,} keys, {runs})"
-    table = Table(
-        title=title, title_justify="left", pad_edge=False, caption="* the best of its column", caption_justify="left"
-    )
+    caption = "* the best of its column" + ("" if comparison.repeats == 1 else ", ≈ within two standard errors of it")
+    table = Table(title=title, title_justify="left", pad_edge=False, caption=caption, caption_justify="left")
     table.add_column("mechanism", no_wrap=True)
     columns = [(quantity, epsilon) for quantity in QUANTITIES for epsilon in comparison.epsilons]
     for quantity, epsilon in columns:
@@ -124,9 +124,8 @@ def _table(comparison: Comparison) -> Table:
         cells = []
         for quantity, epsilon in columns:
             error, best = comparison.error(name, epsilon, quantity), comparison.best(epsilon, quantity) == name
-            cells.append(
-                Text("–" if error is None else f"{error:.2e}{'*' if best else ' '}", style="bold" if best else "")
-            )
+            mark = "*" if best else "≈" if name in comparison.ties(epsilon, quantity) else " "
+            cells.append(Text("–" if error is None else f"{error:.2e}{mark}", style="bold" if best else ""))
         table.add_row(name, *cells)
     table.add_section()
     table.add_row("everyone's average", *(f"{comparison.average[quantity]:.2e} " for quantity, _ in columns))

@@ -145,7 +145,9 @@ def _caption(estimates: Estimates) -> str:
 
 
 def _shortened(key: str) -> str:
-    return key if len(key) <= _LABEL else key[: _LABEL - 1] + "…"
+    """A name beside a plot: no font draws control characters."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in key[:_LABEL])
+    return shown if len(key) <= _LABEL else shown[: _LABEL - 1] + "…"
 
 
 # -- the table ------------------------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def _read_loop(
             taken, silent = 0, 0
             for key in range(0, length, 3 if shift < 0 else 1):
                 if shift < 0:
-                    pattern = 0
+                    pattern = np.int64(0)
                     for place in range(min(3, length - key)):
                         bit = (rows[i, (key + place) >> 6] >> np.uint64((key + place) & 63)) & one
                         pattern |= np.int64(bit) << place

@@ -53,7 +53,8 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
         points = [(epsilon, error, wins) for epsilon, error, wins in known if error]
         if not points:
             continue
-        colour = _COLOURS[number % len(_COLOURS)]
+        bases = list(dict.fromkeys(label.partition(":")[0] for label in names))
+        colour = _COLOURS[bases.index(name.partition(":")[0]) % len(_COLOURS)]
         leading = any(wins for *_, wins in points)
         ax.plot(
             [epsilon for epsilon, *_ in points],
@@ -64,6 +65,7 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
             markeredgecolor="white",
             markeredgewidth=0.6,
             linewidth=2.2 if leading else 1.2,
+            linestyle="--" if ":" in name else "-",  # another form of the mechanism with the same colour
             alpha=1 if leading else 0.75,
             zorder=4 if leading else 3,
             label=name,

@@ -6,11 +6,13 @@ Two yardsticks stand beside them: the truth itself (nobody is protected, nothing
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,16 +22,20 @@ from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.truth import Truth
+from keyveil.lab.contenders import Contender, key_value_names, usual
 from keyveil.lab.datasets import Dataset
-from keyveil.lab.metrics import Metrics
+from keyveil.lab.metrics import Metrics, metrics
 from keyveil.lab.simulate import collect, over_cap, spent, summary, with_public
 from keyveil.mechanisms.base import BLOCK, Mechanism
-from keyveil.mechanisms.keyvalue.base import KeyValue
-from keyveil.mechanisms.registry import create, find, names
+from keyveil.mechanisms.registry import create, find
+
+__all__ = ["QUANTITIES", "Comparison", "Entry", "compare", "key_value_names", "matched"]
 
 QUANTITIES = ("frequency", "mean")
+ALL_QUANTITIES = (*QUANTITIES, *(f"{quantity}_top" for quantity in QUANTITIES))
+TIE = 2  # standard errors of a difference below which two errors are not told apart
 
-_MOST_EXTRA = 2 * 4096  # up to three times what is asked for
+_MOST_EXTRA = 31 * 4096  # up to 32 times what is asked for: one pair out of many padded ones hides much
 _CLOSE = Decimal("0.999")  # a mechanism that spends this share is at its epsilon
 
 Progress = Callable[[str, int], None]
@@ -37,7 +43,11 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Entry:
-    """One mechanism at one epsilon; ``requested`` is larger where the mechanism spends less than it is asked for."""
+    """One mechanism at one epsilon; ``requested`` is larger where the mechanism spends less than it is asked for.
+
+    ``mechanism`` has its options behind a colon where it was given some. ``spread`` are the standard errors of the mean
+    squared errors over the runs; nothing is known about them after a single run.
+    """
 
     mechanism: str
     epsilon: Fraction
@@ -46,6 +56,7 @@ class Entry:
     options: dict[str, Any]
     bits_per_report: float
     metrics: Metrics
+    spread: Metrics
     truncated: bool  # some people hold more than the cap
     seconds: float
 
@@ -65,6 +76,7 @@ class Comparison:
     epsilons: tuple[Fraction, ...]
     repeats: int
     seed: int
+    chosen: tuple[str, ...]
     entries: tuple[Entry, ...]
     refused: dict[str, str]  # mechanisms that do not apply, and why
     average: dict[str, float]  # squared errors of the average of everyone
@@ -74,21 +86,48 @@ class Comparison:
         return tuple(dict.fromkeys(entry.mechanism for entry in self.entries))
 
     def error(self, mechanism: str, epsilon: Fraction, quantity: str) -> float | None:
-        found = (one for one in self.entries if one.mechanism == mechanism and one.epsilon == epsilon)
-        return next((one.error(quantity) for one in found), None)
+        found = self._entries.get((mechanism, epsilon))
+        return None if found is None else found.error(quantity)
 
-    def best(self, epsilon: Fraction, quantity: str) -> str | None:
+    def spread(self, mechanism: str, epsilon: Fraction, quantity: str) -> float | None:
+        """The standard error of ``error`` over the runs."""
+        found = self._entries.get((mechanism, epsilon))
+        return None if found is None else found.spread[f"mse_{quantity}"]
+
+    def best(self, epsilon: Fraction, quantity: str, among: Sequence[str] | None = None) -> str | None:
         """The mechanism with the smallest error."""
-        errors = {name: self.error(name, epsilon, quantity) for name in self.mechanisms}
+        errors = {name: self.error(name, epsilon, quantity) for name in among or self.mechanisms}
         known = {name: error for name, error in errors.items() if error is not None}
         return min(known, key=known.__getitem__) if known else None
 
+    def ties(self, epsilon: Fraction, quantity: str, among: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Whom the runs do not tell from the best: their errors differ by less than two standard errors."""
+        best = self.best(epsilon, quantity, among)
+        if best is None:
+            return ()
+        others = (name for name in among or self.mechanisms if name != best)
+        return tuple(name for name in others if self._close(name, best, epsilon, quantity))
+
+    def _close(self, name: str, best: str, epsilon: Fraction, quantity: str) -> bool:
+        error, least = (self.error(one, epsilon, quantity) for one in (name, best))
+        spread, steady = (self.spread(one, epsilon, quantity) for one in (name, best))
+        if error is None or least is None or spread is None or steady is None:
+            return False
+        return error - least < TIE * math.hypot(spread, steady)
+
+    @cached_property
+    def _entries(self) -> dict[tuple[str, Fraction], Entry]:
+        return {(one.mechanism, one.epsilon): one for one in self.entries}
+
     def document(self) -> dict[str, Any]:
         """The object that ``keyveil compare --json`` prints; all but ``seconds`` is the same for a seed."""
-        best = {
-            quantity: {decimal_text(epsilon): self.best(epsilon, quantity) for epsilon in self.epsilons}
-            for quantity in QUANTITIES
-        }
+
+        def told(ask: Callable[[Fraction, str], Any]) -> dict[str, dict[str, Any]]:
+            return {
+                quantity: {decimal_text(epsilon): ask(epsilon, quantity) for epsilon in self.epsilons}
+                for quantity in QUANTITIES
+            }
+
         return {
             "data": self.dataset.name,
             "users": self.dataset.population.n,
@@ -96,7 +135,8 @@ class Comparison:
             "epsilons": [float(epsilon) for epsilon in self.epsilons],
             "repeats": self.repeats,
             "seed": self.seed,
-            "best": best,
+            "best": told(self.best),
+            "ties": told(self.ties),
             "mechanisms": [entry.document() for entry in self.entries],
             "baselines": {
                 "truth": dict.fromkeys((f"mse_{quantity}" for quantity in QUANTITIES), 0.0),
@@ -104,11 +144,6 @@ class Comparison:
             },
             "not_applicable": self.refused,
         }
-
-
-def key_value_names() -> tuple[str, ...]:
-    """The mechanisms that are compared unless told: all that take sets of pairs."""
-    return tuple(name for name in names() if issubclass(find(name), KeyValue))
 
 
 def compare(
@@ -124,30 +159,38 @@ def compare(
 ) -> Comparison:
     """Run every mechanism at every epsilon; one that cannot take the data is named with its reason.
 
-    ``shortcut`` draws tallies from their law where there is one. ``progress`` gets a label and the runs just done.
+    Mechanisms may have options, as in ``privkv:split=paper``. ``shortcut`` draws tallies from their law where there is
+    one. ``progress`` gets a label and the runs just done.
     """
     asked = tuple(dict.fromkeys(parse_epsilon(epsilon) for epsilon in epsilons))
-    chosen = tuple(dict.fromkeys(mechanisms)) if mechanisms else key_value_names()
     if not asked or repeats < 1:
         raise MechanismError("compare/size", "A comparison needs at least one epsilon and one run.")
-    for name in chosen:
-        find(name)  # a misspelt name is a mistake, not a mechanism that does not apply
+    chosen = {one.label: one for one in map(Contender.parse, mechanisms or usual())}
     people = dataset.population.keyed(dataset.schema)
     records, truth = people.records(dataset.schema), people.truth(dataset.schema)
     blocks = [records.slice(start, min(start + BLOCK, records.n)) for start in range(0, records.n, BLOCK)]
     entries: list[Entry] = []
     refused: dict[str, str] = {}
-    for name in chosen:
+    for one in chosen.values():
         for epsilon in asked:
-            label = f"{name}, ε = {decimal_text(epsilon)}"
+            label = f"{one.label}, ε = {decimal_text(epsilon)}"
             try:
-                options = _options(name, max_pairs, records, dataset)
-                entries.append(_entry(name, epsilon, options, dataset, blocks, truth, repeats, seed, shortcut))
+                options = _options(one, max_pairs, records, dataset)
+                entries.append(_entry(one, epsilon, options, dataset, blocks, truth, repeats, seed, shortcut))
             except KeyveilError as reason:
-                refused[name if len(asked) == 1 else label] = reason.sentence
+                refused[one.label if len(asked) == 1 else label] = reason.sentence
             if progress:
                 progress(f"{dataset.name}: {label}", repeats)
-    return Comparison(dataset, asked, repeats, seed, tuple(entries), _merged(refused, chosen, asked), _average(truth))
+    return Comparison(
+        dataset,
+        asked,
+        repeats,
+        seed,
+        tuple(chosen),
+        tuple(entries),
+        _merged(refused, tuple(chosen), asked),
+        _average(truth),
+    )
 
 
 def matched(name: str, schema: Schema, epsilon: Fraction, options: dict[str, Any]) -> Mechanism:
@@ -173,14 +216,14 @@ def matched(name: str, schema: Schema, epsilon: Fraction, options: dict[str, Any
     return mechanism
 
 
-def _options(name: str, max_pairs: int | None, records: Records, dataset: Dataset) -> dict[str, Any]:
-    capped = "max_pairs" in {field.name for field in fields(find(name))}
-    given = {"max_pairs": max_pairs} if capped and max_pairs is not None else {}
-    return with_public(name, records.sizes, dataset.schema.d, given)[0]
+def _options(one: Contender, max_pairs: int | None, records: Records, dataset: Dataset) -> dict[str, Any]:
+    capped = "max_pairs" in {field.name for field in fields(find(one.name))}
+    given: dict[str, Any] = {"max_pairs": max_pairs} if capped and max_pairs is not None else {}
+    return with_public(one.name, records.sizes, dataset.schema.d, {**given, **dict(one.options)})[0]
 
 
 def _entry(
-    name: str,
+    one: Contender,
     epsilon: Fraction,
     options: dict[str, Any],
     dataset: Dataset,
@@ -191,14 +234,34 @@ def _entry(
     shortcut: bool,
 ) -> Entry:
     begin = time.perf_counter()
-    mechanism = matched(name, dataset.schema, epsilon, options)
+    mechanism = matched(one.name, dataset.schema, epsilon, options)
     tallies = (collect(mechanism, blocks, seed, run, shortcut=shortcut) for run in range(repeats))
-    metrics = summary([mechanism.estimate(tally) for tally in tallies], truth)
+    runs = [mechanism.estimate(tally) for tally in tallies]
+    errors, spread = summary(runs, truth), _spread([metrics(run, truth) for run in runs])
     truncated = bool(over_cap(mechanism, dataset.population.keyed(dataset.schema)).any())
     seconds = time.perf_counter() - begin
-    bits = mechanism.bits_per_report
-    shown = mechanism.options
-    return Entry(name, epsilon, mechanism.epsilon, spent(mechanism), shown, bits, metrics, truncated, seconds)
+    return Entry(
+        mechanism=one.label,
+        epsilon=epsilon,
+        requested=mechanism.epsilon,
+        exact_epsilon=spent(mechanism),
+        options=mechanism.options,
+        bits_per_report=mechanism.bits_per_report,
+        metrics=errors,
+        spread=spread,
+        truncated=truncated,
+        seconds=seconds,
+    )
+
+
+def _spread(runs: Sequence[Metrics]) -> Metrics:
+    """The standard errors of mean squared errors that are averaged over runs; None where a single run tells none."""
+
+    def standard_error(name: str) -> float | None:
+        known = [error for run in runs if (error := run[name]) is not None]
+        return float(np.std(known, ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+
+    return {f"mse_{quantity}": standard_error(f"mse_{quantity}") for quantity in ALL_QUANTITIES}
 
 
 def _merged(refused: dict[str, str], chosen: Sequence[str], asked: Sequence[Fraction]) -> dict[str, str]:

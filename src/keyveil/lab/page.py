@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
 from keyveil.core.epsilon import decimal_text
-from keyveil.lab.compare import Comparison
+from keyveil.lab.compare import QUANTITIES, Comparison
+from keyveil.lab.contenders import forms, usual
 
 SUITE = (
     "synthetic:gauss:50000",
@@ -33,6 +35,10 @@ _TITLES = {
     "frequency_top": "Frequencies of the 20 most frequent keys",
     "mean_top": "Means of the 20 most frequent keys",
 }
+_FORMS_NOTE = """\
+Above, mechanisms take part as they are unless told; here also with the options behind the colon. `split=paper` has the
+split of the budget that was published, the other form the split that the exact loss allows. All spend the same exact ε.
+The better form of each is bold; ≈ where the runs do not tell them apart."""
 _MEAN_NOTE = """\
 Where most keys are too rare for anybody to learn their means, estimates that hardly move from 0 have the least error
 over all keys, and *everyone's average* may beat them all: see the most frequent keys below."""
@@ -40,11 +46,20 @@ over all keys, and *everyone's average* may beat them all: see the most frequent
 
 def page(comparisons: Sequence[Comparison]) -> str:
     """The whole page."""
-    names = list(dict.fromkeys(name for one in comparisons for name in one.mechanisms))
+    took_part = {name for one in comparisons for name in one.mechanisms}
+    chosen = dict.fromkeys(label for one in comparisons for label in one.chosen)
+    labels = [label for label in chosen if label in took_part]
+    others = forms(labels)
+    names = [label for label in labels if not any(label in some for some in others.values())]
     parts = [_opening(comparisons), _data(comparisons)]
     for quantity, title in _TITLES.items():
-        parts += [f"## {title}", _errors(comparisons, names, quantity), _wins(comparisons, quantity)]
+        parts += [f"## {title}", _errors(comparisons, [names], quantity, labels), _wins(comparisons, names, quantity)]
         parts += [_MEAN_NOTE] if quantity == "mean" else []
+    if others:
+        groups = [[name, *some] for name, some in others.items()]
+        parts += ["## Other forms of the same mechanisms", _FORMS_NOTE]
+        for quantity in QUANTITIES:
+            parts += [f"### {_TITLES[quantity]}", _errors(comparisons, groups, quantity)]
     parts += ["## Privacy", _privacy(comparisons), "## Not in the tables", _refused(comparisons)]
     return "\n\n".join(parts) + "\n"
 
@@ -56,21 +71,32 @@ def _opening(comparisons: Sequence[Comparison]) -> str:
     sources = [one.dataset.source for one in comparisons]
     suite = ["synthetic:suite"] if set(SUITE) <= set(sources) else []
     data = " ".join(suite + [source for source in sources if not (suite and source in SUITE)])
+    chosen = "" if first.chosen == usual() else f" \\\n    --mechanisms {','.join(first.chosen)}"
     return f"""# Mechanisms compared
 
 Mean squared errors over all keys that somebody holds, averaged over {runs} with the same people (seed {first.seed}).
-Estimates are the unbiased ones, unclipped; means are cut to [−1, 1] and count as 0 where there is none. All mechanisms
-have the same exact ε, proved from the integers that they draw with. The best of each row is **bold**, whoever it is; a
-dash says that the mechanism does not estimate this or does not take the data. The numbers of people are modest, so that
-the page can be made in minutes; errors of unbiased estimates fall like one over the number of people until only the
-bias of the cap is left.
+{_spread_note(first.repeats)}
+
+Frequencies are unbiased and not clipped. Means are ratios that use that every share is positive
+([theory](theory.md), Fieller means), cut to [−1, 1]; they count as 0 where there is none. All mechanisms have the same
+exact ε, proved from the integers that they draw with. The best of each row is **bold**, whoever it is; ≈ is beside all
+whose errors are less than two standard errors of the difference from the best, and then nobody has won. A dash says
+that the mechanism does not estimate this or does not take the data. The numbers of people are modest, so that the page
+can be made in minutes; errors of unbiased estimates fall like one over the number of people until only the bias of the
+cap is left.
 
 The page is written by this command:
 
 ```console
 $ keyveil compare {data} \\
-    --epsilon {epsilons} --repeats {first.repeats} --seed {first.seed} --page docs/comparison.md
+    --epsilon {epsilons} --repeats {first.repeats} --seed {first.seed}{chosen} --page docs/comparison.md
 ```"""
+
+
+def _spread_note(repeats: int) -> str:
+    if repeats == 1:
+        return "One run does not show how much these errors vary, so close ones are not told apart."
+    return "In brackets is the standard error over the runs, in units of the last digit: 1.4(2)e-3 is 0.0014 ± 0.0002."
 
 
 def _data(comparisons: Sequence[Comparison]) -> str:
@@ -82,7 +108,7 @@ def _data(comparisons: Sequence[Comparison]) -> str:
         people, sizes = one.dataset.population, one.dataset.population.sizes
         caps = {entry.options["max_pairs"] for entry in one.entries if "max_pairs" in entry.options}
         cells = (
-            one.dataset.name,
+            _text(one.dataset.name),
             f"{people.n:,}",
             f"{one.dataset.schema.d:,}",
             f"{sizes.mean():.2f}",
@@ -90,26 +116,47 @@ def _data(comparisons: Sequence[Comparison]) -> str:
             ", ".join(str(cap) for cap in sorted(caps)) or "–",
             _number(one.average["frequency"]),
             _number(one.average["mean"]),
-            one.dataset.about,
+            _text(one.dataset.about),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", _DATA_NOTE])
 
 
-def _errors(comparisons: Sequence[Comparison], names: Sequence[str], quantity: str) -> str:
+def _errors(
+    comparisons: Sequence[Comparison], groups: Sequence[Sequence[str]], quantity: str, everybody: Sequence[str] = ()
+) -> str:
+    """Errors by data set and epsilon, the best of every group of columns marked; † if somebody else is better."""
+    names = [name for group in groups for name in group]
     lines = [f"| data | ε | {' | '.join(names)} |", f"|---|---|{'---:|' * len(names)}"]
+    beaten = False
     for one in comparisons:
         for epsilon in one.epsilons:
-            best = one.best(epsilon, quantity)
-            cells = (_cell(one.error(name, epsilon, quantity), name == best) for name in names)
-            lines.append(f"| {one.dataset.name} | {decimal_text(epsilon)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            cells = []
+            for group in groups:
+                best, ties = one.best(epsilon, quantity, group), one.ties(epsilon, quantity, group)
+                above = everybody and one.best(epsilon, quantity, everybody) not in group
+                above = above and best is not None and best not in one.ties(epsilon, quantity, everybody)
+                beaten |= bool(above)
+                for name in group:
+                    mark = " ≈" if name in ties or (ties and name == best) else ""
+                    mark += " †" if above and name == best else ""
+                    cells.append(_cell(one, name, epsilon, quantity, name == best) + mark)
+            lines.append(f"| {_text(one.dataset.name)} | {decimal_text(epsilon)} | {' | '.join(cells)} |")
+    note = ["", "† Another form of a mechanism, in the tables at the end, does better."] if beaten else []
+    return "\n".join([*lines, *note])
 
 
-def _wins(comparisons: Sequence[Comparison], quantity: str) -> str:
-    winners = (one.best(epsilon, quantity) for one in comparisons for epsilon in one.epsilons)
-    counted = Counter(name for name in winners if name)
-    return "Rows won: " + ", ".join(f"{name} {rows}" for name, rows in counted.most_common()) + "."
+def _wins(comparisons: Sequence[Comparison], names: Sequence[str], quantity: str) -> str:
+    won: Counter[str] = Counter()
+    tied: Counter[str] = Counter()
+    for one in comparisons:
+        for epsilon in one.epsilons:
+            best, ties = one.best(epsilon, quantity, names), one.ties(epsilon, quantity, names)
+            if best is not None:
+                (tied if ties else won).update((best, *ties))
+    clear = ", ".join(f"{name} {rows}" for name, rows in won.most_common()) or "none"
+    shared = ", ".join(f"{name} {rows}" for name, rows in tied.most_common())
+    return f"Rows won: {clear}." + (f" Among those that share the first place: {shared}." if shared else "")
 
 
 def _privacy(comparisons: Sequence[Comparison]) -> str:
@@ -126,17 +173,29 @@ def _privacy(comparisons: Sequence[Comparison]) -> str:
 
 
 def _refused(comparisons: Sequence[Comparison]) -> str:
-    lines = [f"- {one.dataset.name}, {name}: {reason}" for one in comparisons for name, reason in one.refused.items()]
+    lines = [
+        f"- {_text(one.dataset.name)}, {name}: {_text(reason)}"
+        for one in comparisons
+        for name, reason in one.refused.items()
+    ]
     return "\n".join(lines) or "Every mechanism took every data set."
 
 
-def _cell(error: float | None, best: bool) -> str:
+def _cell(one: Comparison, name: str, epsilon: Fraction, quantity: str, best: bool) -> str:
+    error = one.error(name, epsilon, quantity)
     if error is None:
         return "–"
-    return f"**{_number(error)}**" if best else _number(error)
+    number = _number(error, one.spread(name, epsilon, quantity))
+    return f"**{number}**" if best else number
 
 
-def _number(value: float) -> str:
-    """Two digits, as in 3.4e-5."""
+def _number(value: float, spread: float | None = None) -> str:
+    """Two digits, as in 3.4e-5, with the standard error in units of the last one, as in 3.4(2)e-5."""
     digits, _, exponent = f"{value:.1e}".partition("e")
-    return f"{digits}e{int(exponent)}" if value else "0"
+    unsure = "" if spread is None else f"({spread / 10.0 ** (int(exponent) - 1):.0f})"
+    return f"{digits}{unsure}e{int(exponent)}" if value else "0"
+
+
+def _text(words: str) -> str:
+    """Words of somebody else, so that Markdown takes them for words."""
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(words.split()))

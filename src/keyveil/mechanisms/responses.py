@@ -315,7 +315,7 @@ def normal_quantile(confidence: float) -> float:
 
 
 def given_positive(frequency: Floats, product: Floats, spread: Spread) -> tuple[Floats, Floats]:
-    """What to expect of f and U, knowing that f > 0: this says much below one standard error and nothing above three."""
+    """What to expect of f and U, knowing that f > 0: this says much below one standard error, nothing above three."""
     from scipy.special import log_ndtr  # brings in much that a device never needs
 
     with np.errstate(divide="ignore", invalid="ignore"):

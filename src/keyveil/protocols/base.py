@@ -111,7 +111,6 @@ class Finished:
     def estimates(self, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.round.mechanism.estimate(self.tally, confidence, population)
 
-
     def heard(self) -> Finished:
         """This round, if the next one can rest on it."""
         if not self.tally.reports:

@@ -13,7 +13,6 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.keyvalue.f2m import F2M
 from tests.mechanisms.keyvalue.exact import (
     RECORDS,
-    expected_counts,
     expected_estimates,
     large_tally,
     logistic,
@@ -59,12 +58,34 @@ def test_erratum_B3_a_default_of_one_forfeits_the_slack() -> None:  # noqa: N802
 
 
 def test_erratum_B1_signs_are_corrected_with_the_budget_of_the_value() -> None:  # noqa: N802
-    """Expected signs are (2P(ε₂) - 1)·v; dividing by the factor of ε itself would halve every mean."""
-    mechanism = two_keys("f2m", split="paper")
-    counts = expected_counts(mechanism, [(0, 2**16)])[:, 0]
-    signed = float(sum(counts[1::2] - counts[::2]) / sum(counts))
-    assert signed / (2 * logistic(0.5) - 1) == pytest.approx(1, abs=1e-8)
-    assert signed / (2 * logistic(1) - 1) == pytest.approx(0.53, abs=0.01)
+    """Signs shrink by 2P(ε₂) - 1; dividing by the factor of ε itself, as printed, would nearly halve every mean."""
+    mechanism = one_key(split="paper")
+    tally = large_tally(mechanism, 0.4, 0.9)
+    estimates, counts = mechanism.estimate(tally), tally.counts[:, 0]
+    assert estimates.mean.values[0] == pytest.approx(0.9, abs=1e-4)
+    assert estimates.product is not None and estimates.product[0] == pytest.approx(0.36, abs=1e-5)
+    printed = float((counts[1::2] - counts[::2]).sum() / counts.sum()) / (2 * logistic(1) - 1)
+    assert printed / 0.4 == pytest.approx(0.9 * 0.53, abs=0.01)
+
+
+def test_erratum_B6_the_bound_of_a_mean_takes_the_noise_off_the_frequency() -> None:  # noqa: N802
+    """Counts off by √(n·ln(2/δ)/2) are r = √(n·ln(2/δ)/2)·(E+1)/(E-1) for estimates: |m̂ - m| ≤ 2r(f + 1)/(f(nf - r)).
+
+    The printed denominator has E - 1 for E + 1, as if f̂ were off by less than r. Counts that are just so far off, with
+    r = 0.8·n and f = m = 1, give a mean beyond it.
+    """
+    mechanism, n = one_key(split="paper"), 10**6
+    told = float(mechanism.channel.probability(2, 2) + mechanism.channel.probability(2, 3))
+    gain = 2 * told - 1
+    off = 0.8 * n * gain
+    present, plus = round(n * told - off), round(n * told + off)
+    estimates = mechanism.estimate(tally_of(mechanism, [0, n - present, n - plus, present + plus - n]))
+    assert estimates.product is not None
+    error = estimates.product[0] / estimates.frequency.values[0] - 1
+    radius = off / gain
+    right, printed = (4 * radius / (n - taken) for taken in (radius, off))
+    assert printed < error <= right
+    assert error == pytest.approx(3 * radius / (n - radius), rel=1e-4)  # what the derivation has before it rounds up
 
 
 def test_erratum_B4_p_is_the_probability_of_the_truth() -> None:  # noqa: N802

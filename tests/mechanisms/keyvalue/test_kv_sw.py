@@ -47,7 +47,7 @@ def test_more_cells_come_closer_to_the_continuous_wave() -> None:
 
 @pytest.mark.parametrize("split", ["tight", "paper"])
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "3"])
-def test_d1_epsilon_is_the_larger_of_two_terms(split: str, epsilon: str) -> None:
+def test_erratum_D1_epsilon_is_the_larger_of_two_terms(split: str, epsilon: str) -> None:  # noqa: N802
     """ε = max{ε₂, ε₁ + ln(A(D + 2h)/M)}, exactly; the first printed term, 2b ≤ 1, never is the largest."""
     mechanism = make("kv-sw", 2, 1, epsilon, cells=3, split=split)
     channel = mechanism.window.channel
@@ -59,14 +59,14 @@ def test_d1_epsilon_is_the_larger_of_two_terms(split: str, epsilon: str) -> None
     assert 2 * bandwidth(mechanism.epsilon) <= 1 < channel.hit * channel.outputs
 
 
-def test_d2_the_condition_is_on_the_exponential() -> None:
+def test_erratum_D2_the_condition_is_on_the_exponential() -> None:  # noqa: N802
     """Solving for a term equal to ε instead of e^ε would leave less than nothing for the key."""
     literal = math.log(1.0 * 0.5 / math.expm1(0.5))
     assert literal == pytest.approx(-0.26, abs=0.005)
     assert key_epsilon(make("kv-sw", 2, 1, split="paper")) > 0.7
 
 
-def test_d3_the_frequency_needs_every_bracket() -> None:
+def test_erratum_D3_the_frequency_needs_every_bracket() -> None:  # noqa: N802
     """f = ℓ(n_k/n - c)/(a - c) on expected counts; printed n_k/(n - c), without brackets, is far off."""
     mechanism, share, n = make("kv-sw", 2, 2), 0.3, 10**9
     fake = float(mechanism.fake)
@@ -90,7 +90,7 @@ class PointMass(KVSW):
         return (*real, self.schema.d * self.window.outputs + cell) if spoken else real
 
 
-def test_d9_a_dummy_with_an_exact_value_leaks_everything() -> None:
+def test_erratum_D9_a_dummy_with_an_exact_value_leaks_everything() -> None:  # noqa: N802
     mutant = PointMass(Schema(keys=1), Fraction(1), max_pairs=1, cells=3)
     assert enumerate_worst(mutant).ratio == math.inf
     assert spent(make("kv-sw", 1, 1, cells=3)) <= 1

@@ -67,7 +67,7 @@ def test_expectations_are_unbiased_exactly(value: int) -> None:
         assert plus[key] - minus[key] == one.signed * v
 
 
-def test_d6_sampling_adds_to_the_variance() -> None:
+def test_erratum_D6_sampling_adds_to_the_variance() -> None:  # noqa: N802
     """The printed variance takes the number of people who sample a key as fixed; it misses f(ℓ - 1)/n, exactly."""
     mechanism, f, pairs = make("pckv-ue", 20, 5), Fraction(1, 4), 5
     (seen, fake, _), phi = mechanism.rates, f / pairs
@@ -80,7 +80,7 @@ def test_d6_sampling_adds_to_the_variance() -> None:
     assert spread.frequency[0] == pytest.approx(float(stated))
 
 
-def test_d11_larger_sets_are_underestimated() -> None:
+def test_erratum_D11_larger_sets_are_underestimated() -> None:  # noqa: N802
     """A pair of a set of size 3 is sampled with probability 1/3 instead of 1/2."""
     mechanism = make("pckv-ue", 3, 2)
     minus, plus = expected_counts(mechanism, [(key, sampling.PLUS) for key in range(3)])

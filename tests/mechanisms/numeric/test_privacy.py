@@ -53,17 +53,17 @@ class PublishedTies(MeanEst):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("keys", [2, 4])
-def test_f1_published_ties_spend_more_than_asked_for_even_d(epsilon: str, keys: int) -> None:
+def test_erratum_F1_published_ties_spend_more_than_asked_for_even_d(epsilon: str, keys: int) -> None:  # noqa: N802
     published = PublishedTies(Schema(keys=keys), Fraction(epsilon))
     worst = enumerate_worst(published)
     assert worst.ratio == 1 + Fraction(published.channel.high, published.channel.low)  # ln(1 + e^ε), exactly
     assert not keeps(worst.ratio, published.epsilon)
 
 
-def test_f1_at_epsilon_one_is_1_313() -> None:
+def test_erratum_F1_at_epsilon_one_is_1_313() -> None:  # noqa: N802
     worst = enumerate_worst(PublishedTies(Schema(keys=4), Fraction(1)))
     assert float(log_ceiling(worst.ratio)) == pytest.approx(1.313, abs=5e-4)
 
 
-def test_f1_does_not_concern_odd_d() -> None:
+def test_erratum_F1_does_not_concern_odd_d() -> None:  # noqa: N802
     assert keeps(enumerate_worst(PublishedTies(Schema(keys=3), Fraction(1))).ratio, Fraction(1))

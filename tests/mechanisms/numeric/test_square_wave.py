@@ -68,7 +68,7 @@ def test_the_window_iteration_is_the_matrix_iteration() -> None:
         assert np.allclose(mechanism.distribution(tally, method=method), written_out, atol=1e-9)  # type: ignore[arg-type]
 
 
-def test_f2_smoothing_to_convergence_blurs() -> None:
+def test_erratum_F2_smoothing_to_convergence_blurs() -> None:  # noqa: N802
     """At few cells EMS settles far from the truth, however many people there are; EM does not."""
     mechanism, truth = square_wave(16), two_peaks(16)
     tally = noiseless(mechanism, truth)
@@ -77,7 +77,7 @@ def test_f2_smoothing_to_convergence_blurs() -> None:
     assert distance(mechanism.distribution(tally), truth) < 0.0025
 
 
-def test_f2_stopped_smoothing_at_the_usual_number_of_cells_does_not() -> None:
+def test_erratum_F2_stopped_smoothing_at_the_usual_number_of_cells_does_not() -> None:  # noqa: N802
     mechanism, truth = square_wave(1024), two_peaks(1024)
     tally = noiseless(mechanism, truth)
     assert distance(mechanism.distribution(tally, method="ems"), truth) < 0.005

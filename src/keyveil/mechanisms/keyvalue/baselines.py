@@ -221,7 +221,7 @@ class RAPPORMeanEst(Baseline):
         return max(told[k] / denied[other] * self._named(k, other) for k in d for other in d)
 
     def _agreeing(self, held: int, right: bool) -> Fraction:
-        """The weight of a sign vector for a person whose signs of all held keys are right, or wrong; others are fair."""
+        """The weight of a sign vector for whoever has all of its signs at held keys, or none; other signs are fair."""
         channel, free, sure = self.signs.channel, self.schema.d - held, held if right else 0
         more = sum(math.comb(free, lucky) for lucky in range(free + 1) if 2 * (sure + lucky) > self.schema.d)
         return channel.low + (channel.high - channel.low) * Fraction(more, 2**free)

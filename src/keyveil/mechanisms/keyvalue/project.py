@@ -182,7 +182,7 @@ class Project(KeyValue):
             centres[part] + length * total / (2 * people) / scales[part]
             for part, total in zip((slice(d), slice(d, 2 * d)), totals, strict=True)
         )
-        # Across a person's vector a direction has variance one whoever tells it; along it, presence and value go together.
+        # Across a person's vector a direction has variance one, whoever tells it; along it f and f·m err together.
         var_f, var_u = (length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
         share, known = np.clip(frequency, 0, 1), 0.0 if population else asked / max(tally.reports, 1)
         mean = np.clip(product / np.maximum(share, 1 / people), -1, 1)
@@ -210,7 +210,7 @@ def gain(channel: TwoLevel) -> float:
 def excess(channel: TwoLevel) -> float:
     """How much more the direction that is told varies along a vector than across it, by the square of the gain.
 
-    Close to one: seen from outside, a person's vector is as uncertain as if it were known but for the noise across.
+    Close to one, and then the errors of fixed people do not depend on who they are.
     """
     top = channel.marked * _top_mean(channel.outputs, channel.marked, power=2)
     square = float(channel.miss) * channel.outputs + float(channel.hit - channel.miss) * top
