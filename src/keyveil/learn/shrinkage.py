@@ -4,6 +4,9 @@ The estimates (f, f·m) of a key are nearly normal around the truth with known v
 keys are estimated from them by EM on a grid, without assuming a shape; posterior means then have a smaller error over
 the whole vector of keys. They are biased for a single key, so they are flagged ``shrunk``, and unbiased values are the
 better choice for the most frequent keys, for sums and for rankings (docs/theory.md).
+
+Few keys cannot teach a law. So each law is also told of some keys that could be anywhere, and a key is judged by the
+law of the others. A key alone is judged by what is possible, and no more.
 """
 
 from __future__ import annotations
@@ -20,15 +23,17 @@ from keyveil.mechanisms.responses import normal_quantile
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 STEP = 0.35  # of the frequency grid, in standard errors
 REACH = 5.0  # standard errors around an estimate in which the truth is looked for
 MEANS = np.linspace(-1.0, 1.0, 41)
 ROUNDS = 40
 STRONG = 8.0  # standard errors above zero from which a frequency is as good as known
-SMALL = 500  # keys below which a prior is smoothed
-WIDTHS = (1, 2, 4, 8, 16, 32, 64)  # of the kernel that may do so further, in steps of the grid
-FOLDS = 5  # groups of keys, each foretold by the others
+SMALL = 500  # keys below which a law is smoothed, and learnt without the key that it judges
+WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)  # of the kernel that may do so further, in steps of the grid
+FOLDS = 10  # groups of keys, each judged by the others
+VAGUE_KEYS = 4.0  # that could be anywhere, told to every law: z² of them make intervals of a share honest (Wilson)
 
 
 def bayes(estimates: Estimates) -> Estimates:
@@ -63,8 +68,21 @@ class Beliefs:
         return sd
 
 
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """What a key may be like, for every group of keys learnt from the others; the last one is learnt from all."""
+
+    shares: Floats  # [groups + 1, size], rows sum to one
+    group: Ints  # [d]
+
+    def at(self, places: Ints) -> Floats:
+        """The prior weights of every key at its own places [d, window]."""
+        found: Floats = self.shares[self.group[:, None], places]
+        return found
+
+
 def _frequencies(values: Floats, errors: Floats) -> Beliefs:
-    """The posterior of every frequency under the prior that explains all of them best."""
+    """The posterior of every frequency under the law that explains all of them best."""
     known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
     if not known.any():
         raise MechanismError("learn/no-estimates", "No key has an estimate to learn a prior from.")
@@ -77,8 +95,7 @@ def _frequencies(values: Floats, errors: Floats) -> Beliefs:
     points = np.minimum(places * step, 1.0)
     likelihood = _normal(values[:, None] - points, errors[:, None])
     likelihood[~known] = 1.0  # a key without an estimate is believed to be like the others
-    prior = _learnt(likelihood, places, size, known)
-    weights = likelihood * prior[places]
+    weights = likelihood * _learnt(likelihood, places, np.full(size, 1 / size), known).at(places)
     return Beliefs(points, weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -97,20 +114,31 @@ def _means(estimates: Estimates, beliefs: Beliefs) -> tuple[Floats, Floats]:
     likelihood[~known] = 1.0
     likelihood /= np.maximum(likelihood.max(axis=1, keepdims=True), 1e-300)
     places = np.broadcast_to(np.arange(len(MEANS)), likelihood.shape)
-    prior = _learnt(likelihood, places, len(MEANS), known)
-    weights = likelihood * prior
+    laws = _learnt(likelihood, places, _signs(), known)
+    weights = likelihood * laws.at(places)
     weights /= weights.sum(axis=1, keepdims=True)
     centre = weights @ MEANS
     sd = np.sqrt(np.maximum(weights @ MEANS**2 - centre**2, 0))
     strong = known & (f > STRONG * np.sqrt(var_f))
-    centre[strong], sd[strong] = _fine(estimates.mean.values[strong], estimates.mean.se[strong], prior)
+    for group, shares in enumerate(laws.shares):
+        mine = strong & (laws.group == group)
+        centre[mine], sd[mine] = _fine(estimates.mean.values[mine], estimates.mean.se[mine], shares)
     return centre, sd
 
 
-def _fine(values: Floats, errors: Floats, prior: Floats) -> tuple[Floats, Floats]:
+def _signs() -> Floats:
+    """The vague law of means: Jeffreys' for the share of high signs, of which a mean consists."""
+    half = (MEANS[1] - MEANS[0]) / 2
+    edges = np.clip(np.append(MEANS - half, 1 + half), -1, 1)
+    shares: Floats = np.diff(np.arcsin(edges)) / np.pi
+    return shares
+
+
+def _fine(values: Floats, errors: Floats, shares: Floats) -> tuple[Floats, Floats]:
     """The posterior of means that are known better than the coarse grid can show."""
-    around = np.clip(values[:, None] + errors[:, None] * np.linspace(-REACH, REACH, 101), -1, 1)
-    weights = _normal(values[:, None] - around, errors[:, None]) * np.interp(around, MEANS, prior)
+    low, high = (np.clip(values + side * REACH * errors, -1, 1)[:, None] for side in (-1, 1))
+    around = low + (high - low) * np.linspace(0, 1, 101)
+    weights = _normal(values[:, None] - around, errors[:, None]) * np.interp(around, MEANS, shares)
     total = weights.sum(axis=1)
     lost = total <= 0  # far outside [-1, 1]: nothing but the nearest possible mean is left
     weights[lost], total[lost] = 1.0, weights.shape[1]
@@ -119,53 +147,60 @@ def _fine(values: Floats, errors: Floats, prior: Floats) -> tuple[Floats, Floats
     return centre, np.sqrt(np.maximum(square - centre**2, 0))
 
 
-def _learnt(likelihood: Floats, places: Ints, size: int, known: NDArray[np.bool_]) -> Floats:
-    """The prior on a grid that makes all estimates together likeliest, drawn out as far as foretells keys best."""
-    rows, at = likelihood[known], places[known]
-    prior = _smoothed(_fitted(rows, at, size), _best_width(rows, at, size))
-    # A place where no key was believed to be stays possible: the next collection may hold one there.
-    return 0.999 * prior + 0.001 / size
+def _learnt(likelihood: Floats, places: Ints, vague: Floats, known: Flags) -> Laws:
+    """The laws on a grid that make the estimates of keys likeliest.
 
-
-def _fitted(rows: Floats, at: Ints, size: int) -> Floats:
-    """EM from a flat start, smoothed for few keys."""
-    prior = np.full(size, 1 / size)
-    for _ in range(ROUNDS):
-        weights = rows * prior[at]
-        weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
-        prior = np.bincount(at.ravel(), weights=weights.ravel(), minlength=size) / len(rows)
-        if len(rows) < SMALL:
-            padded = np.pad(prior, 1, mode="edge")
-            prior = (padded[:-2] + 2 * prior + padded[2:]) / 4
-            prior /= prior.sum()
-    return prior
-
-
-def _best_width(rows: Floats, at: Ints, size: int) -> int:
-    """How far to draw out a prior of few keys: far apart, each would make a peak of its own and attract the next one.
-
-    Chosen by what the prior of some keys says about the others.
+    With few keys, a law that was learnt from a key would trust it twice, so each is judged by the law of the others,
+    averaged over kernels by how well they foretell the keys that they were not told.
     """
-    if not FOLDS <= len(rows) < SMALL:
-        return 0
-    widths = [0, *(width for width in WIDTHS if 4 * width < size)]
-    scores, fold = np.zeros(len(widths)), np.arange(len(rows)) % FOLDS
-    for left_out in range(FOLDS):
-        told, asked = fold != left_out, fold == left_out
-        prior = _fitted(rows[told], at[told], size)
+    rows, at, size = likelihood[known], places[known], len(vague)
+    if len(rows) >= SMALL:
+        return Laws(_fitted(rows, at, vague)[None], np.zeros(len(known), dtype=np.int64))
+    fold, widths = _dealt(rows, at), [width for width in WIDTHS if 4 * width < size]
+    groups = int(fold.max()) + 1
+    laws, scores = np.empty((groups + 1, len(widths), size)), np.zeros(len(widths))
+    for group in range(groups + 1):
+        told, asked = fold != group, fold == group
+        law = _fitted(rows[told], at[told], vague)
         for number, width in enumerate(widths):
-            foretold = 0.999 * _smoothed(prior, width) + 0.001 / size
-            scores[number] += np.log(np.maximum((rows[asked] * foretold[at[asked]]).sum(axis=1), 1e-300)).sum()
-    return widths[int(scores.argmax())]
+            laws[group, number] = _smoothed(law, width)
+            foretold = (rows[asked] * laws[group, number][at[asked]]).sum(axis=1)
+            scores[number] += np.log(np.maximum(foretold, 1e-300)).sum()
+    trust = np.exp(scores - scores.max())
+    of_key = np.full(len(known), groups)
+    of_key[known] = fold
+    return Laws(np.tensordot(trust / trust.sum(), laws, axes=(0, 1)), of_key)
 
 
-def _smoothed(prior: Floats, width: int) -> Floats:
-    """A prior drawn out by a normal kernel, mirrored at both ends."""
+def _fitted(rows: Floats, at: Ints, vague: Floats) -> Floats:
+    """EM from the vague law, smoothed for few keys."""
+    law = vague
+    for _ in range(ROUNDS if len(rows) else 0):
+        weights = rows * law[at]
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+        told = np.bincount(at.ravel(), weights=weights.ravel(), minlength=len(vague))
+        law = (told + VAGUE_KEYS * vague) / (len(rows) + VAGUE_KEYS)
+        if len(rows) < SMALL:
+            padded = np.pad(law, 1, mode="edge")
+            law = (padded[:-2] + 2 * law + padded[2:]) / 4
+    return law
+
+
+def _dealt(rows: Floats, at: Ints) -> Ints:
+    """Groups that are each as diverse as all keys: dealt in the order of estimates, not as keys happen to lie."""
+    centre = (rows * at).sum(axis=1) / np.maximum(rows.sum(axis=1), 1e-300)
+    rank = np.empty(len(rows), dtype=np.int64)
+    rank[np.argsort(centre, kind="stable")] = np.arange(len(rows))
+    return rank % FOLDS
+
+
+def _smoothed(law: Floats, width: int) -> Floats:
+    """A law drawn out by a normal kernel, mirrored at both ends."""
     if not width:
-        return prior
-    reach = min(4 * width, len(prior) - 1)
+        return law
+    reach = min(4 * width, len(law) - 1)
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
-    drawn: Floats = np.convolve(np.pad(prior, reach, mode="symmetric"), weights, "valid")
+    drawn: Floats = np.convolve(np.pad(law, reach, mode="symmetric"), weights, "valid")
     drawn /= drawn.sum()
     return drawn
 
