@@ -25,7 +25,8 @@ from keyveil.mechanisms.keyvalue.set_response import Odds, Signs, refused
 
 SPREAD, PADDED_SPREAD = 0.10, 0.05  # how much holders of different sizes may differ in their support
 OF_FREQUENCY, OF_PRODUCT = Fraction(2, 5), Fraction(3, 5)  # weights of the logarithms of variances in the score
-HASHED = range(3, 33)  # numbers of buckets for which hashing is tried: beyond, the score gains less than 0.6 %
+HASHED = range(3, 25)  # numbers of buckets for which hashing is tried,
+SEARCHED = range(3, 33)  # and where the number is to be chosen as well: beyond, the score gains less than 0.6 %
 
 Floats = NDArray[np.float64]
 Scheme = Partition | SignHash  # how symbols come into buckets
@@ -183,8 +184,9 @@ def best_cover(
     limit = PADDED_SPREAD if padding else SPREAD
     fewest, most = max(1, int(0.5 * typical)), max(1, round(1.5 * typical))
     best: tuple[tuple[bool, float], Cover] | None = None
-    for t in _bucket_grid(typical, gain, symbols) if buckets is None else [buckets]:
-        for scheme in given.schemes(t, symbols):
+    numbers, hashed = (_bucket_grid(typical, gain, symbols), SEARCHED) if buckets is None else ([buckets], HASHED)
+    for t in numbers:
+        for scheme in given.schemes(t, symbols, hashed):
             for h in range(fewest, most + 1) if marked is None else [marked]:
                 if h >= t:
                     break
@@ -203,12 +205,12 @@ class Given(NamedTuple):
     hashing: str | None = None
     kappa: Fraction | None = None
 
-    def schemes(self, buckets: int, symbols: int) -> list[Scheme]:
+    def schemes(self, buckets: int, symbols: int, hashed: range = HASHED) -> list[Scheme]:
         """What may be tried with so many buckets."""
         schemes: list[Scheme] = []
         if self.hashing != "hash":
             schemes.append(Partition(buckets, -(-symbols // buckets)))
-        if self.hashing != "partition" and (buckets in HASHED or (self.hashing == "hash" and buckets >= HASHED.stop)):
+        if self.hashing != "partition" and (buckets in hashed or (self.hashing == "hash" and buckets >= hashed.stop)):
             schemes.append(SignHash.of(buckets, best_kappa(buckets) if self.kappa is None else self.kappa))
         return schemes
 
