@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from keyveil.core.codes import LabelledKeys
 from keyveil.core.codes_bits import RareBits
 from keyveil.core.codes_subset import PATTERNS, TRIPLES
-from keyveil.kernels.backend import Kernel, native
+from keyveil.kernels.backend import native, twinless
 
 Words = NDArray[np.uint64]
 
@@ -32,7 +32,8 @@ def read_rare_bits(payloads: Sequence[bytes], codec: RareBits) -> Words:
     return codec.stack([codec.decode(data) for data in payloads])  # this says what is wrong, too
 
 
-def _read_loop(
+@twinless
+def _read(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     rows: Words,
@@ -117,6 +118,3 @@ def _read_loop(
         if (taken >= length) != (plain == 1):
             return i
     return -1
-
-
-_read = Kernel(_read_loop, _read_loop)  # without a compiler the codec itself is faster, and used instead

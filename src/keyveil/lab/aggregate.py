@@ -111,10 +111,10 @@ def _weighted_symbols(mechanism: WSR, records: Records, coins: Coins, rng: np.ra
     """A place that a held symbol may fill says it, or nothing, or any symbol by its public weight."""
     (high, low), labels = levels(mechanism.epsilon), mechanism.labels.count
     hot = np.bincount(mechanism.sampled(mechanism.held(records, coins), coins), minlength=mechanism.null + 1)
-    own, silent, public = (high - low) * mechanism.reserve, low * mechanism.reserve, low * labels * mechanism.beta.sum()
+    own, silent, public = (high - low) * mechanism.reserve, low * mechanism.reserve, low * labels * mechanism.weight
     shares = np.array([own, silent, public], dtype=np.float64) / mechanism.total
     told, nothing, blind = np.moveaxis(rng.multinomial(hot, shares), -1, 0)
-    weights = np.repeat(mechanism.beta, labels) / (labels * mechanism.beta.sum())
+    weights = np.repeat(mechanism.beta, labels) / (labels * mechanism.weight)
     counts: Counts = told.astype(np.int64)
     counts[mechanism.null] += nothing.sum()
     counts[: mechanism.null] += rng.multinomial(blind.sum(), weights)

@@ -74,9 +74,14 @@ class WSR(BinnedSetResponse):
         return heaviest(self.beta.tolist(), self.max_pairs)
 
     @cached_property
+    def weight(self) -> int:
+        """The weight of all keys."""
+        return heaviest(self.beta.tolist(), self.schema.d)
+
+    @cached_property
     def total(self) -> int:
         high, low = levels(self.epsilon)
-        return low * self.labels.count * int(sum(self.beta.tolist())) + high * self.reserve
+        return low * self.labels.count * self.weight + high * self.reserve
 
     @property
     def ratio(self) -> Ratio:
