@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from keyveil.core.errors import KeyveilError as KeyveilError
     from keyveil.core.estimates import Estimates as Estimates
     from keyveil.core.estimates import Interval as Interval
-    from keyveil.core.population import Population as Population
     from keyveil.core.schema import Schema as Schema
     from keyveil.core.tally import Tally as Tally
+    from keyveil.frames.population import Population as Population
     from keyveil.lab.simulate import simulate as simulate
     from keyveil.learn import postprocess as postprocess
     from keyveil.mechanisms.registry import create as mechanism
@@ -33,7 +33,7 @@ _WHERE = {
     "Estimates": "core.estimates:Estimates",
     "Interval": "core.estimates:Interval",
     "KeyveilError": "core.errors:KeyveilError",
-    "Population": "core.population:Population",
+    "Population": "frames.population:Population",
     "Schema": "core.schema:Schema",
     "Tally": "core.tally:Tally",
     "audit": "privacy.audit:audit",

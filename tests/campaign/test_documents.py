@@ -15,7 +15,7 @@ from keyveil.core.canonical import canonical
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.lab import datasets
 from keyveil.lab.rounds import run
-from keyveil.protocols import registry as protocols
+from keyveil.mechanisms.registry import protocol_names
 
 SNACKS: dict[str, Any] = {
     "keyveil": 1,
@@ -137,7 +137,7 @@ def test_a_long_list_of_keys_lies_beside_the_document() -> None:
 OPTIONS: dict[str, dict[str, Any]] = {"split": {"max_pairs": 3}, "adaptive": {"max_pairs": 3}}
 
 
-@pytest.mark.parametrize("name", protocols.names())
+@pytest.mark.parametrize("name", protocol_names())
 def test_every_round_of_every_protocol_has_a_document_that_reads_back(name: str) -> None:
     people = datasets.independent(2000, [0.7, 0.5, 0.4, 0.3, 0.2, 0.1], [0.5, -0.5, 0.2, -0.2, 0.0, 0.8], seed=1)
     options = OPTIONS.get(name, {})

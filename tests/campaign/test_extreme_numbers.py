@@ -26,11 +26,12 @@ from keyveil.core.schema import Schema
 from keyveil.mechanisms import options as mechanism_options
 from keyveil.mechanisms import registry as mechanisms
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue import adaptive_phase, wsr
-from keyveil.mechanisms.keyvalue.base import KeyValue
+from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.keyvalue import wsr
+from keyveil.mechanisms.registry import ROUNDS, create_round
+from keyveil.mechanisms.rounds import adaptive
 from keyveil.privacy.certify import certify
 from keyveil.protocols.base import EVERYONE, Round
-from keyveil.protocols.registry import _ROUNDS, round_mechanism
 from tests.campaign.test_documents import changed
 
 KEYS = 4
@@ -79,7 +80,7 @@ WRAPPED = 3 << 61  # four times it are 2^64 and 2^63: if sums wrap, a reserve wi
 
 
 def honest(name: str) -> Mechanism:
-    return round_mechanism(name, SCHEMA, 2, **OPTIONS.get(name, {}))
+    return create_round(name, SCHEMA, 2, **OPTIONS.get(name, {}))
 
 
 def extremes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
@@ -109,7 +110,7 @@ def answered(mechanism: Mechanism, options: dict[str, Any]) -> bool:
     """Whether a device takes such a round; if so, everybody is answered, and epsilon is kept."""
     document = RoundDocument.of(CAMPAIGN, Round(1, mechanism, EVERYONE)).document()
     try:
-        made = round_mechanism(mechanism.name, SCHEMA, mechanism.epsilon, **options)  # a collector lies consistently
+        made = create_round(mechanism.name, SCHEMA, mechanism.epsilon, **options)  # a collector lies consistently
         size = RoundDocument.of(CAMPAIGN, Round(1, made, EVERYONE)).report_bytes
         told = json.loads(json.dumps({**document, "options": options, "report_bytes": size}))
         read = RoundDocument.from_document(told, CAMPAIGN)
@@ -134,7 +135,7 @@ def certified(small: Mechanism) -> bool:
     return too_many or certify(small).certified
 
 
-@pytest.mark.parametrize("name", [*mechanisms.names(), *_ROUNDS])
+@pytest.mark.parametrize("name", [*mechanisms.names(), *ROUNDS])
 def test_extreme_numbers_are_refused_or_answered_by_everybody(name: str) -> None:
     mechanism = honest(name)
     assert answered(mechanism, mechanism.options)
@@ -149,12 +150,12 @@ def test_sums_of_weights_that_wrap_would_be_found(name: str, monkeypatch: pytest
     def wrapping(weights: Sequence[int], count: int) -> int:
         return int(np.sort(np.array(weights, dtype=np.int64))[-count:].sum()) % (1 << 64)
 
-    for module in (wsr, adaptive_phase):
+    for module in (wsr, adaptive):
         monkeypatch.setattr(module, "MOST_WEIGHT", 1 << 63)
         monkeypatch.setattr(module, "heaviest", wrapping)
     for module in (canonical, mechanism_options):
         monkeypatch.setattr(module, "SAFE", 1 << 70)
-    mechanism = round_mechanism(name, SCHEMA, 2, max_pairs=4, weights=[1, 2, 3, 4])
+    mechanism = create_round(name, SCHEMA, 2, max_pairs=4, weights=[1, 2, 3, 4])
     hostile = {**mechanism.options, "weights": [WRAPPED] * KEYS}
     if "reserve" in hostile:
         hostile["reserve"] = 4 * WRAPPED % (1 << 64)
@@ -167,7 +168,7 @@ def test_a_weight_beyond_its_bound_is_refused_by_name(name: str, code: str) -> N
     largest = [wsr.MOST_WEIGHT] * KEYS
     assert answered(honest(name), {**honest(name).options, "weights": largest, **reserve(name, largest)})
     with pytest.raises(KeyveilError, match=f"weights up to {wsr.MOST_WEIGHT}") as refused:
-        round_mechanism(name, SCHEMA, 2, max_pairs=2, weights=[weight + 1 for weight in largest])
+        create_round(name, SCHEMA, 2, max_pairs=2, weights=[weight + 1 for weight in largest])
     assert refused.value.code == code
 
 
@@ -181,5 +182,5 @@ def test_a_document_holds_no_number_that_readers_disagree_about(number: int) -> 
         canonical.canonical({"options": [number]})
     assert refused.value.code == "document/number"
     with pytest.raises(KeyveilError) as refused:
-        round_mechanism("ssr", SCHEMA, 1, max_pairs=str(number))
+        create_round("ssr", SCHEMA, 1, max_pairs=str(number))
     assert refused.value.code == "mechanism/option"

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from keyveil.campaign.wire import Batch, from_json, from_packed, unpad
-from keyveil.core.bits import Codec
+from keyveil.core.codecs.symbols import Codec
 from keyveil.core.errors import ReportError
 from tests.campaign.test_wire import CODECS, HASH
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.campaign.wire import Batch, from_json, from_packed, pad, unpad
-from keyveil.core.bits import BitVector, Symbol
-from keyveil.core.codes import LabelledKeys, SignedKeys
-from keyveil.core.codes_bits import RareBits
-from keyveil.core.codes_subset import DenseMembers, RealMembers
+from keyveil.core.codecs.labelled_keys import LabelledKeys, SignedKeys
+from keyveil.core.codecs.members import DenseMembers, RealMembers
+from keyveil.core.codecs.rare_bits import RareBits
+from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.errors import ReportError
 
 HASH = "ab" * 32

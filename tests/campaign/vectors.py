@@ -17,11 +17,11 @@ from typing import Any
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch, from_json, from_packed, pad, unpad
-from keyveil.core.bits import BitVector, Symbol
 from keyveil.core.canonical import canonical
-from keyveil.core.codes import LabelledKeys, SignedKeys
-from keyveil.core.codes_bits import RareBits
-from keyveil.core.codes_subset import DenseMembers, RealMembers
+from keyveil.core.codecs.labelled_keys import LabelledKeys, SignedKeys
+from keyveil.core.codecs.members import DenseMembers, RealMembers
+from keyveil.core.codecs.rare_bits import RareBits
+from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.errors import KeyveilError
 from keyveil.core.public import public_index, public_word
 from keyveil.protocols.base import Part, Round, parting_word

@@ -16,7 +16,7 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import PACKED, Batch, pad
 from keyveil.cli.app import run
 from keyveil.cli.local_collector import running_collector
-from keyveil.collector.desk import Desk
+from keyveil.collector.service import Service
 from keyveil.core.coins import Coins
 from keyveil.core.tally import Tally
 from keyveil.device import HttpTransport
@@ -61,9 +61,9 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
     where = ["--database", str(path)]
     assert run(["campaign", "create", *OPTIONS, *where]) == 0
     assert run(["campaign", "open", "snack-survey", *where]) == 0
-    desk = Desk(f"sqlite:///{path}")
-    desk.submit("snack-survey", batch(desk.view("snack-survey"), 2000)).result(60)
-    desk.close()
+    service = Service(f"sqlite:///{path}")
+    service.submit("snack-survey", batch(service.view("snack-survey"), 2000)).result(60)
+    service.close()
     assert run(["campaign", "close", "snack-survey", *where]) == 0
     return str(path)
 
@@ -219,9 +219,9 @@ def test_an_earlier_round_can_be_exported_and_counted(tmp_path: Path, capsys: Ou
     pilot = ["--mechanism", "pilot", "--set", "share=0.5", "--min-reports", "50"]
     assert run(["campaign", "create", *plain, *pilot, *where]) == 0
     assert run(["campaign", "open", "pilot", *where]) == 0
-    desk = Desk(f"sqlite:///{tmp_path / 'c.db'}")
-    answer = desk.submit("pilot", batch(desk.view("pilot"), 400)).result(60)
-    desk.close()
+    service = Service(f"sqlite:///{tmp_path / 'c.db'}")
+    answer = service.submit("pilot", batch(service.view("pilot"), 400)).result(60)
+    service.close()
     assert run(["campaign", "close", "pilot", *where]) == 0
     capsys.readouterr()
     file = tmp_path / "first.parquet"

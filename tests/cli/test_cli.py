@@ -13,7 +13,7 @@ from keyveil.cli import main
 from keyveil.cli.app import run
 from keyveil.collector.settings import Settings
 from keyveil.core.schema import Schema
-from keyveil.mechanisms.registry import names
+from keyveil.mechanisms.registry import mechanism_names
 from tests.contract.cases import NOT_TIGHT
 
 Output = pytest.CaptureFixture[str]
@@ -25,7 +25,7 @@ def certified(output: Output, *arguments: str) -> dict[str, object]:
     return document
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", mechanism_names())
 def test_everything_in_the_registry_is_certified(name: str, capsys: Output) -> None:
     document = certified(capsys, "--mechanism", name, "--epsilon", "0.5", "--keys", "6")
     assert set(document) == {
@@ -44,10 +44,10 @@ def test_small_domains_are_enumerated_as_they_are(capsys: Output) -> None:
 def test_all_at_once_as_a_table_and_as_json(capsys: Output) -> None:
     assert run(["certify", "--mechanism", "all", "--epsilon", "1", "--keys", "4"]) == 0
     table = capsys.readouterr().out
-    assert all(name in table for name in names())
+    assert all(name in table for name in mechanism_names())
     documents = certified(capsys, "--mechanism", "all", "--epsilon", "1", "--keys", "4")["certificates"]
     assert isinstance(documents, list)
-    assert [document["mechanism"] for document in documents] == list(names())
+    assert [document["mechanism"] for document in documents] == list(mechanism_names())
 
 
 def test_what_a_mechanism_must_know_is_assumed_and_said(capsys: Output) -> None:

@@ -19,9 +19,9 @@ from keyveil.campaign.wire import Batch, pad
 from keyveil.cli.app import run
 from keyveil.cli.demo import _table as demo_table
 from keyveil.cli.terminal import Terminal, harmless
-from keyveil.collector.desk import Desk
+from keyveil.collector.service import Service
 from keyveil.core.coins import Coins
-from keyveil.core.population import Population
+from keyveil.frames.population import Population
 from keyveil.lab.simulate import simulate
 
 Output = pytest.CaptureFixture[str]
@@ -150,9 +150,9 @@ def test_campaigns(tmp_path: Path, capsys: Output) -> None:
     shown(capsys, "campaign", "check", file)
     shown(capsys, "campaign", "create", file, "--database", database)
     shown(capsys, "campaign", "open", "survey", "--database", database)
-    desk = Desk(f"sqlite:///{database}")
-    desk.submit("survey", _batch(desk.view("survey"))).result(60)
-    desk.close()
+    service = Service(f"sqlite:///{database}")
+    service.submit("survey", _batch(service.view("survey"))).result(60)
+    service.close()
     shown(capsys, "campaign", "list", "--database", database)
     shown(capsys, "campaign", "status", "survey", "--database", database)
     table = str(tmp_path / "[b].csv")

@@ -8,7 +8,7 @@ from typing import Any
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch, pad
-from keyveil.collector.desk import Desk
+from keyveil.collector.service import Service
 from keyveil.core.coins import Coins
 from keyveil.protocols.base import EVERYONE, parting_word
 
@@ -30,18 +30,18 @@ def snacks(**fields: Any) -> dict[str, Any]:
     return {**SNACKS, **fields}
 
 
-def started(desk: Desk, **fields: Any) -> RoundDocument:
+def started(service: Service, **fields: Any) -> RoundDocument:
     """A campaign that takes reports, and the round that is open."""
     document = snacks(**fields)
-    desk.create(document)
-    desk.act(document["name"], "open")
-    return asked(desk, document["name"])
+    service.create(document)
+    service.act(document["name"], "open")
+    return asked(service, document["name"])
 
 
-def asked(desk: Desk, name: str = "snacks") -> RoundDocument:
+def asked(service: Service, name: str = "snacks") -> RoundDocument:
     """The round that is open, as a device reads it."""
-    view = desk.view(name)
-    campaign = Campaign.from_document(view["campaign"], desk.dictionary)
+    view = service.view(name)
+    campaign = Campaign.from_document(view["campaign"], service.dictionary)
     return RoundDocument.from_document(view["round"]["document"], campaign)
 
 

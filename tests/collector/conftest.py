@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from keyveil.collector.desk import Desk
+from keyveil.collector.service import Service
 from tests.postgres import PostgreSQL
 
 
@@ -45,20 +45,20 @@ def clock() -> SetClock:
 
 
 @pytest.fixture
-def open_desk(url: str, clock: SetClock) -> Iterator[Callable[..., Desk]]:
+def open_service(url: str, clock: SetClock) -> Iterator[Callable[..., Service]]:
     """Opens collectors on the same database; all are closed in the end."""
-    opened: list[Desk] = []
+    opened: list[Service] = []
 
-    def open_one(**options: Any) -> Desk:
-        opened.append(Desk(url, clock, **options))
+    def open_one(**options: Any) -> Service:
+        opened.append(Service(url, clock, **options))
         return opened[-1]
 
     yield open_one
-    for desk in opened:
-        if desk.writer.alive:
-            desk.close()
+    for service in opened:
+        if service.writer.alive:
+            service.close()
 
 
 @pytest.fixture
-def desk(open_desk: Callable[..., Desk]) -> Desk:
-    return open_desk()
+def service(open_service: Callable[..., Service]) -> Service:
+    return open_service()

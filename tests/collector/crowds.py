@@ -17,7 +17,7 @@ import numpy as np
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.transport import Answer
+from keyveil.campaign.transport import HttpAnswer
 from keyveil.campaign.wire import PACKED, Batch, pad
 from keyveil.core.coins import Coins
 from keyveil.core.errors import TransportError
@@ -72,7 +72,7 @@ class Cluster:
     def transports(self) -> list[HttpTransport]:
         return [HttpTransport(f"http://127.0.0.1:{port}", timeout=20) for port in self._ports]
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None) -> HttpAnswer:
         """What an admin asks the first collector, patiently."""
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         data = b"" if body is None else json.dumps(body).encode()
@@ -134,11 +134,11 @@ def direct(document: RoundDocument, mechanism: Mechanism, batches: Sequence[Batc
     return count(document, [report for batch in batches for report in batch])
 
 
-def patiently(request: Any, tries: int = 200) -> Answer:
+def patiently(request: Any, tries: int = 200) -> HttpAnswer:
     """What a device does: the same again, until there is an answer that is no plea for patience."""
     for _ in range(tries):
         try:
-            answer: Answer = request()
+            answer: HttpAnswer = request()
         except TransportError:
             time.sleep(0.1)
             continue

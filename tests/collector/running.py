@@ -1,4 +1,4 @@
-"""A real collector for tests: a desk on SQLite behind its app, and a way to ask it something."""
+"""A real collector for tests: a service on SQLite behind its app, and a way to ask it something."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.transport import Answer, Transport
+from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.campaign.wire import JSON
 from keyveil.collector.app import make_app
-from keyveil.collector.desk import Desk, Limits
 from keyveil.collector.inprocess import AppTransport
+from keyveil.collector.service import Service, ServiceLimits
 from keyveil.collector.settings import Settings
 from tests.collector.campaigns import batch_of, started
 
 
 @dataclass(frozen=True)
-class Service:
+class Collector:
     """A collector, a way to it, and the tokens of those who may ask it something."""
 
-    desk: Desk
+    service: Service
     transport: Transport
     admin: str
     analyst: str
 
-    def ask(self, method: str, path: str, body: Any = None, token: str | None = None, **headers: str) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None, token: str | None = None, **headers: str) -> HttpAnswer:
         """A request; a body that is not bytes goes as JSON, and headers are written with underscores."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
@@ -42,7 +42,7 @@ class Service:
     @property
     def stored(self) -> int:
         """Reports in the database, whatever anybody says."""
-        path = self.desk.database.engine.url.database
+        path = self.service.database.engine.url.database
         assert path is not None
         with sqlite3.connect(path) as connection:
             count: int = connection.execute("SELECT count(*) FROM report").fetchone()[0]
@@ -50,26 +50,26 @@ class Service:
 
     def filled(self, reports: int = 20, **fields: Any) -> RoundDocument:
         """A campaign with folded reports."""
-        asked = started(self.desk, **fields)
-        self.desk.submit(fields.get("name", "snacks"), batch_of(asked, reports)).result(30)
-        self.desk.settle()
+        asked = started(self.service, **fields)
+        self.service.submit(fields.get("name", "snacks"), batch_of(asked, reports)).result(30)
+        self.service.settle()
         return asked
 
 
 @contextmanager
-def running(folder: Path, limits: Limits | None = None, **settings: Any) -> Iterator[Service]:
-    """A collector in this process. Time passes only when a test says so (``desk.settle``)."""
+def running(folder: Path, limits: ServiceLimits | None = None, **settings: Any) -> Iterator[Collector]:
+    """A collector in this process. Time passes only when a test says so (``service.settle``)."""
     url = f"sqlite:///{folder / 'keyveil.db'}"
-    desk = Desk(url, limits=limits)
+    service = Service(url, limits=limits)
     try:
-        app = make_app(desk, Settings(database_url=url, tick_seconds=0, **settings))
+        app = make_app(service, Settings(database_url=url, tick_seconds=0, **settings))
         with AppTransport(app) as transport:
-            yield Service(desk, transport, desk.roles.grant("admin"), desk.roles.grant("analyst"))
+            yield Collector(service, transport, service.roles.grant("admin"), service.roles.grant("analyst"))
     finally:
-        desk.close()
+        service.close()
 
 
-def problem(answer: Answer) -> str:
+def problem(answer: HttpAnswer) -> str:
     """The code of a refusal, once its form has been checked."""
     document = json.loads(answer.body)
     assert answer.headers["content-type"] == "application/problem+json"

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from keyveil.cli.app import run
 from keyveil.collector import logs, serving
 from keyveil.collector.app import make_app
-from keyveil.collector.desk import Desk
+from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
 
 
@@ -34,7 +34,7 @@ class Spoilt:
             if self._fault == "log":
                 logs.logger().warning("A request.", software=agent)
             if self._fault == "database":
-                self._state.desk.refused("snacks", agent)
+                self._state.service.refused("snacks", agent)
             if self._fault == "metrics":
                 self._state.metrics.refused(None, agent)
             if self._fault == "broken" and scope["path"].endswith("/status"):
@@ -43,8 +43,8 @@ class Spoilt:
 
 
 def main(fault: str, arguments: list[str]) -> int:
-    def spoilt(desk: Desk, settings: Settings) -> Any:
-        app = make_app(desk, settings)
+    def spoilt(service: Service, settings: Settings) -> Any:
+        app = make_app(service, settings)
         app.user_middleware.append(Middleware(Spoilt, fault=fault, state=app.state))
         return app
 

@@ -12,10 +12,10 @@ import pytest
 from fastapi import FastAPI
 
 from keyveil.collector.app import make_app
-from keyveil.collector.desk import Desk
+from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
 from tests.collector.campaigns import asked, batch_of, snacks, started
-from tests.collector.running import Service, problem, running
+from tests.collector.running import Collector, problem, running
 
 EVERYBODY = {"anonymous", "device", "analyst", "admin"}
 ANALYSTS = {"analyst", "admin"}
@@ -45,12 +45,12 @@ MATRIX: dict[tuple[str, str], tuple[set[str], Any]] = {  # who may, and a body t
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def collector(tmp_path: Path) -> Iterator[Collector]:
     with running(tmp_path) as one:
-        one.desk.put_dictionary(LIST)
-        document = started(one.desk, enrolment="token", min_reports=1)
-        one.desk.submit("snacks", batch_of(document, 1), one.desk.enrol("snacks", 1)[0]).result(30)
-        one.desk.settle()
+        one.service.put_dictionary(LIST)
+        document = started(one.service, enrolment="token", min_reports=1)
+        one.service.submit("snacks", batch_of(document, 1), one.service.enrol("snacks", 1)[0]).result(30)
+        one.service.settle()
         yield one
 
 
@@ -65,22 +65,22 @@ def routes(app: FastAPI) -> set[tuple[str, str]]:
 
 
 def test_the_matrix_names_every_route(tmp_path: Path) -> None:
-    desk = Desk(f"sqlite:///{tmp_path / 'keyveil.db'}")
+    service = Service(f"sqlite:///{tmp_path / 'keyveil.db'}")
     try:
-        assert routes(make_app(desk, Settings(tick_seconds=0))) == set(MATRIX)
+        assert routes(make_app(service, Settings(tick_seconds=0))) == set(MATRIX)
     finally:
-        desk.close()
+        service.close()
 
 
 @pytest.mark.parametrize("who", sorted(EVERYBODY))
 @pytest.mark.parametrize(("method", "path"), MATRIX)
-def test_only_those_who_may(service: Service, method: str, path: str, who: str) -> None:
+def test_only_those_who_may(collector: Collector, method: str, path: str, who: str) -> None:
     allowed, body = MATRIX[method, path]
-    tokens = {"device": service.desk.enrol("snacks", 1)[0], "analyst": service.analyst, "admin": service.admin}
-    data = batch_of(asked(service.desk), 1).to_json() if body is ... else body
-    before = service.desk.campaigns()
+    tokens = {"device": collector.service.enrol("snacks", 1)[0], "analyst": collector.analyst, "admin": collector.admin}
+    data = batch_of(asked(collector.service), 1).to_json() if body is ... else body
+    before = collector.service.campaigns()
 
-    answer = service.ask(method, _filled(path), data, tokens.get(who))
+    answer = collector.ask(method, _filled(path), data, tokens.get(who))
 
     if who in allowed:
         assert answer.status in (200, 201), answer.body
@@ -89,7 +89,7 @@ def test_only_those_who_may(service: Service, method: str, path: str, who: str) 
         assert answer.status == (403 if known_here else 401)
         assert problem(answer).partition("/")[0] in ("access", "enrolment")
         assert ("www-authenticate" in answer.headers) == (answer.status == 401)
-        assert service.desk.campaigns() == before
+        assert collector.service.campaigns() == before
 
 
 def _filled(path: str) -> str:
@@ -100,29 +100,29 @@ WRONG = ("", "Bearer", "Bearer ", "Basic {token}", "{token}", "Bearer {token}x",
 
 
 @pytest.mark.parametrize("header", [*WRONG, "Bearer " + "x" * 9999])
-def test_a_token_counts_only_as_it_was_given(service: Service, header: str) -> None:
-    answer = service.ask("GET", "/v1/campaigns", Authorization=header.format(token=service.analyst))
+def test_a_token_counts_only_as_it_was_given(collector: Collector, header: str) -> None:
+    answer = collector.ask("GET", "/v1/campaigns", Authorization=header.format(token=collector.analyst))
     assert answer.status == 401 and problem(answer) in ("access/needed", "access/unknown")
 
 
-def test_a_token_in_the_address_counts_for_nothing(service: Service) -> None:
+def test_a_token_in_the_address_counts_for_nothing(collector: Collector) -> None:
     for name in ("token", "access_token", "authorization"):
-        assert service.ask("GET", f"/v1/campaigns?{name}={service.admin}").status == 401
+        assert collector.ask("GET", f"/v1/campaigns?{name}={collector.admin}").status == 401
 
 
 def test_tokens_may_lie_in_files_of_the_operator(tmp_path: Path) -> None:
     keys = {"admin": "an-admin-token-in-a-file", "analyst": "an-analyst-token-in-a-file"}
     for role, token in keys.items():
         (tmp_path / role).write_text(token + "\n")
-    with running(tmp_path, admin_token_file=tmp_path / "admin", analyst_token_file=tmp_path / "analyst") as service:
+    with running(tmp_path, admin_token_file=tmp_path / "admin", analyst_token_file=tmp_path / "analyst") as collector:
         for token in keys.values():
-            assert service.ask("GET", "/v1/campaigns", token=token).status == 200
-        created = [service.ask("POST", "/v1/campaigns", snacks(), token).status for token in keys.values()]
+            assert collector.ask("GET", "/v1/campaigns", token=token).status == 200
+        created = [collector.ask("POST", "/v1/campaigns", snacks(), token).status for token in keys.values()]
         assert created == [201, 403]
         database = (tmp_path / "keyveil.db").read_bytes() + (tmp_path / "keyveil.db-wal").read_bytes()
-        assert not any(token.encode() in database for token in (*keys.values(), service.admin, service.analyst))
+        assert not any(token.encode() in database for token in (*keys.values(), collector.admin, collector.analyst))
 
 
-def test_refusals_do_not_repeat_the_token(service: Service) -> None:
-    answer = service.ask("GET", "/v1/campaigns", token="a-token-that-somebody-mistyped")
+def test_refusals_do_not_repeat_the_token(collector: Collector) -> None:
+    answer = collector.ask("GET", "/v1/campaigns", token="a-token-that-somebody-mistyped")
     assert b"mistyped" not in answer.body and json.loads(answer.body)["code"] == "access/unknown"

@@ -15,7 +15,7 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from keyveil.collector.app import make_app
-from keyveil.collector.desk import Desk
+from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
 from tests.collector.campaigns import batch_of, started
 
@@ -25,27 +25,27 @@ UNDECIDED: list[Any] = [positive_data_acceptance, negative_data_rejection]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(f"sqlite:///{tmp_path / 'keyveil.db'}")
-    document = started(desk)
-    desk.submit("snacks", batch_of(document, 20)).result(30)
-    desk.settle()
-    yield desk
-    desk.close()
+def service(tmp_path: Path) -> Iterator[Service]:
+    service = Service(f"sqlite:///{tmp_path / 'keyveil.db'}")
+    document = started(service)
+    service.submit("snacks", batch_of(document, 20)).result(30)
+    service.settle()
+    yield service
+    service.close()
 
 
 @pytest.fixture
-def operations(desk: Desk) -> list[Any]:
-    api: Any = schemathesis.openapi.from_asgi("/openapi.json", make_app(desk, Settings(tick_seconds=0)))
+def operations(service: Service) -> list[Any]:
+    api: Any = schemathesis.openapi.from_asgi("/openapi.json", make_app(service, Settings(tick_seconds=0)))
     return [found.ok() for found in api.get_all_operations()]
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 @pytest.mark.parametrize("role", ["stranger", "admin"])
 def test_no_request_makes_the_collector_fail(
-    desk: Desk, operations: list[Any], role: str, mode: GenerationMode
+    service: Service, operations: list[Any], role: str, mode: GenerationMode
 ) -> None:
-    headers = {"Authorization": f"Bearer {desk.roles.grant('admin')}"} if role == "admin" else {}
+    headers = {"Authorization": f"Bearer {service.roles.grant('admin')}"} if role == "admin" else {}
     for operation in operations:
         named = role == "admin" and "{name}" in operation.path  # reach what lies behind the name, too
         try:
@@ -54,7 +54,7 @@ def test_no_request_makes_the_collector_fail(
         except Unsatisfiable:
             assert mode is GenerationMode.NEGATIVE  # where nothing can be sent, nothing can be wrong
     assert len(operations) == 16
-    assert desk.view("snacks")["hash"] and desk.status("snacks")["reports"] >= 20
+    assert service.view("snacks")["hash"] and service.status("snacks")["reports"] >= 20
 
 
 def fuzz(cases: SearchStrategy[schemathesis.Case], headers: dict[str, str]) -> None:

@@ -19,8 +19,8 @@ from sqlalchemy import text
 from keyveil.campaign.wire import Batch
 from keyveil.collector import database
 from keyveil.collector.database import Database
-from keyveil.collector.desk import Desk
 from keyveil.collector.folding import count
+from keyveil.collector.service import Service
 from keyveil.collector.tables import metadata
 from keyveil.core.errors import KeyveilError, StorageError
 from tests.collector.campaigns import batch_of, merged, started
@@ -59,20 +59,20 @@ def test_an_address_that_is_no_database_is_refused_in_one_sentence(address: str)
 
 def test_a_locked_file_refuses_and_nothing_is_half_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_PATIENCE", 0.2)
-    desk = Desk(f"sqlite:///{tmp_path / 'keyveil.db'}")
-    document = started(desk)
+    service = Service(f"sqlite:///{tmp_path / 'keyveil.db'}")
+    document = started(service)
     batch = batch_of(document, 50)
     intruder = sqlite3.connect(tmp_path / "keyveil.db", isolation_level=None)
     intruder.execute("BEGIN IMMEDIATE")
 
     with pytest.raises(StorageError) as refused:
-        desk.submit("snacks", batch).result()
+        service.submit("snacks", batch).result()
     assert refused.value.code == "storage/unavailable"
     intruder.execute("ROLLBACK")
     intruder.close()
 
-    assert desk.submit("snacks", batch).result().accepted == 50  # the same reports, once the lock is gone
-    desk.close()
+    assert service.submit("snacks", batch).result().accepted == 50  # the same reports, once the lock is gone
+    service.close()
 
 
 @pytest.fixture
@@ -89,15 +89,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_refuses_and_every_acknowledged_report_is_kept(small_disk: Path) -> None:
     address = f"sqlite:///{small_disk / 'keyveil.db'}"
-    desk = Desk(address)
+    service = Service(address)
     asked = {"name": "pckv-ue", "epsilon": "1", "max_pairs": 2}
-    document = started(desk, schema={"keys": 400, "low": 0, "high": 1}, protocol=asked)
+    document = started(service, schema={"keys": 400, "low": 0, "high": 1}, protocol=asked)
     kept, refusals = [], 0
     payloads = batch_of(document, 5).payloads * 100
     for _ in range(100):
         one = Batch(1, document.hash, tuple(os.urandom(16) for _ in payloads), payloads)
         try:
-            assert desk.submit("snacks", one).result().accepted == len(one)
+            assert service.submit("snacks", one).result().accepted == len(one)
             kept.append(one)
         except StorageError as refused:
             assert refused.code == "storage/unavailable"
@@ -106,9 +106,9 @@ def test_a_full_disk_refuses_and_every_acknowledged_report_is_kept(small_disk: P
                 break
     assert refusals == 3, "a hundred batches did not fill the disk"
     assert kept
-    settle(desk)
-    desk.close()
-    again = Desk(address)  # opens although the disk is still full
+    settle(service)
+    service.close()
+    again = Service(address)  # opens although the disk is still full
     with again.database.read() as connection:
         stored = connection.execute(text("SELECT id FROM report")).scalars().all()
     again.close()
@@ -116,10 +116,10 @@ def test_a_full_disk_refuses_and_every_acknowledged_report_is_kept(small_disk: P
     assert sorted(map(bytes, stored)) == sorted(merged(*kept).ids)
 
 
-def settle(desk: Desk) -> None:
+def settle(service: Service) -> None:
     """Fold if there is room for it."""
     try:
-        desk.settle()
+        service.settle()
     except KeyveilError as refused:
         assert refused.code == "storage/unavailable"
 
@@ -127,23 +127,23 @@ def settle(desk: Desk) -> None:
 def test_a_database_that_restarts_loses_nothing_acknowledged() -> None:
     server = PostgreSQL()
     try:
-        desk = Desk(server.database())
-        document = started(desk)
+        service = Service(server.database())
+        document = started(service)
         kept = [batch_of(document, 20) for _ in range(3)]
-        assert desk.submit("snacks", kept[0]).result().accepted == 20
+        assert service.submit("snacks", kept[0]).result().accepted == 20
         server.stop("immediate")
         with pytest.raises(StorageError) as refused:
-            desk.submit("snacks", kept[1]).result()
+            service.submit("snacks", kept[1]).result()
         assert refused.value.code == "storage/unavailable"
         with pytest.raises(StorageError):
-            desk.ready()
+            service.ready()
         server.start()
-        assert retried(lambda: desk.submit("snacks", kept[1]).result()).accepted == 20
-        assert desk.submit("snacks", kept[2]).result().accepted == 20
-        desk.settle()
+        assert retried(lambda: service.submit("snacks", kept[1]).result()).accepted == 20
+        assert service.submit("snacks", kept[2]).result().accepted == 20
+        service.settle()
 
-        assert desk.tally("snacks")[1] == count(document, list(merged(*kept)))
-        desk.close()
+        assert service.tally("snacks")[1] == count(document, list(merged(*kept)))
+        service.close()
     finally:
         server.remove()
 
@@ -159,16 +159,16 @@ def retried(call: Callable[[], Any]) -> Any:
 
 
 def test_a_backup_taken_under_load_restores_to_a_collector(tmp_path: Path) -> None:
-    desk = Desk(f"sqlite:///{tmp_path / 'keyveil.db'}")
-    document = started(desk)
+    service = Service(f"sqlite:///{tmp_path / 'keyveil.db'}")
+    document = started(service)
     before = batch_of(document, 30)
-    desk.submit("snacks", before).result()
+    service.submit("snacks", before).result()
     with sqlite3.connect(tmp_path / "keyveil.db") as source, sqlite3.connect(tmp_path / "copy.db") as copy:
-        desk.submit("snacks", batch_of(document, 30)).result()
+        service.submit("snacks", batch_of(document, 30)).result()
         source.backup(copy)
-    desk.close()
+    service.close()
 
-    restored = Desk(f"sqlite:///{tmp_path / 'copy.db'}")
+    restored = Service(f"sqlite:///{tmp_path / 'copy.db'}")
     assert restored.submit("snacks", before).result().duplicates == 30
     restored.settle()
     assert restored.estimates("snacks").n == 60
@@ -177,16 +177,16 @@ def test_a_backup_taken_under_load_restores_to_a_collector(tmp_path: Path) -> No
 
 def test_a_dump_of_postgresql_restores_to_a_collector(postgres: PostgreSQL, tmp_path: Path) -> None:
     first, second = postgres.database(), postgres.database()
-    desk = Desk(first)
-    document = started(desk)
+    service = Service(first)
+    document = started(service)
     batch = batch_of(document, 30)
-    desk.submit("snacks", batch).result()
-    desk.settle()
+    service.submit("snacks", batch).result()
+    service.settle()
     dump = subprocess.run([found("pg_dump"), first], check=True, capture_output=True).stdout
-    desk.close()
+    service.close()
     subprocess.run([found("psql"), "-q", "-v", "ON_ERROR_STOP=1", second], input=dump, check=True, capture_output=True)
 
-    restored = Desk(second)
+    restored = Service(second)
     assert restored.tally("snacks")[1] == count(document, list(batch))
     assert restored.submit("snacks", batch).result().duplicates == 30
     assert restored.submit("snacks", batch_of(document, 5)).result().accepted == 5
@@ -194,23 +194,23 @@ def test_a_dump_of_postgresql_restores_to_a_collector(postgres: PostgreSQL, tmp_
 
 
 def test_who_took_part_is_gone_from_the_files_when_a_round_has_closed(tmp_path: Path) -> None:
-    desk = Desk(f"sqlite:///{tmp_path / 'keyveil.db'}")
-    document = started(desk, enrolment="token", retention_days=0)
-    secret = desk._stored("snacks").rounds[0].secret
+    service = Service(f"sqlite:///{tmp_path / 'keyveil.db'}")
+    document = started(service, enrolment="token", retention_days=0)
+    secret = service._stored("snacks").rounds[0].secret
     assert secret is not None
     batches = [batch_of(document, 1) for _ in range(12)]
     marks = []
-    for token, batch in zip(desk.enrol("snacks", 12), batches, strict=True):
-        desk.submit("snacks", batch, token).result()
+    for token, batch in zip(service.enrol("snacks", 12), batches, strict=True):
+        service.submit("snacks", batch, token).result()
         marks.append(hmac.digest(secret, hashlib.sha256(token.encode()).digest(), "sha256"))
     assert all(mark in files(tmp_path) for mark in [secret, *marks])  # the search can find them
-    desk.act("snacks", "stop")
-    desk.settle()
+    service.act("snacks", "stop")
+    service.settle()
 
     found = files(tmp_path)
     assert secret not in found
     assert not any(mark in found for mark in marks)
-    desk.close()
+    service.close()
 
 
 def files(folder: Path) -> bytes:

@@ -21,11 +21,11 @@ from keyveil.collector.negotiation import preferred
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.registry import from_document
 from tests.collector.campaigns import asked, batch_of, snacks, started
-from tests.collector.running import Service, problem, running
+from tests.collector.running import Collector, problem, running
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def collector(tmp_path: Path) -> Iterator[Collector]:
     with running(tmp_path) as one:
         yield one
 
@@ -33,84 +33,88 @@ def service(tmp_path: Path) -> Iterator[Service]:
 # -- a campaign from draft to estimates -----------------------------------------------------------------------------
 
 
-def test_a_campaign_is_created_opened_answered_and_read(service: Service) -> None:
-    created = service.ask("POST", "/v1/campaigns", snacks(), service.admin)
+def test_a_campaign_is_created_opened_answered_and_read(collector: Collector) -> None:
+    created = collector.ask("POST", "/v1/campaigns", snacks(), collector.admin)
     assert created.status == 201 and created.headers["location"] == "/v1/campaigns/snacks"
     assert json.loads(created.body)["state"] == "draft"
 
-    opened = service.ask("PATCH", "/v1/campaigns/snacks", {"action": "open"}, service.admin)
+    opened = collector.ask("PATCH", "/v1/campaigns/snacks", {"action": "open"}, collector.admin)
     view = json.loads(opened.body)
     assert opened.status == 200 and view["round"]["state"] == "open"
 
-    batch = batch_of(asked(service.desk), 12)
-    sent = service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
+    batch = batch_of(asked(collector.service), 12)
+    sent = collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
     assert (sent.status, json.loads(sent.body)) == (200, {"accepted": 12, "duplicates": 0, "refused": []})
-    service.desk.settle()
+    collector.service.settle()
 
-    status = json.loads(service.ask("GET", "/v1/campaigns/snacks/status", token=service.analyst).body)
+    status = json.loads(collector.ask("GET", "/v1/campaigns/snacks/status", token=collector.analyst).body)
     assert status["reports"] == 12 and status["rounds"][0]["folded"] == 12
 
-    answer = service.ask("GET", "/v1/campaigns/snacks/estimates?confidence=0.9", token=service.analyst)
+    answer = collector.ask("GET", "/v1/campaigns/snacks/estimates?confidence=0.9", token=collector.analyst)
     estimates = json.loads(answer.body)
     assert (estimates["mechanism"], estimates["epsilon"], estimates["reports"]) == ("ssr", "1", 12)
     assert estimates["confidence"] == 0.9 and estimates["round"] is None
     assert [row["key"] for row in estimates["estimates"]] == ["burger", "fries", "pepsi"]
     assert estimates["estimates"][0]["true_mean"] is None
 
-    listed = json.loads(service.ask("GET", "/v1/campaigns", token=service.analyst).body)
+    listed = json.loads(collector.ask("GET", "/v1/campaigns", token=collector.analyst).body)
     assert [one["name"] for one in listed["campaigns"]] == ["snacks"]
 
 
-def test_both_forms_of_an_upload_carry_the_same_and_may_be_repeated(service: Service) -> None:
-    batch = batch_of(started(service.desk), 3)
+def test_both_forms_of_an_upload_carry_the_same_and_may_be_repeated(collector: Collector) -> None:
+    batch = batch_of(started(collector.service), 3)
 
-    packed = service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_packed(), Content_Type=PACKED)
-    again = service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json(), Content_Type=f"{JSON}; charset=utf-8")
+    packed = collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_packed(), Content_Type=PACKED)
+    again = collector.ask(
+        "POST", "/v1/campaigns/snacks/reports", batch.to_json(), Content_Type=f"{JSON}; charset=utf-8"
+    )
 
     assert json.loads(packed.body) == {"accepted": 3, "duplicates": 0, "refused": []}
     assert json.loads(again.body) == {"accepted": 0, "duplicates": 3, "refused": []}
-    assert service.stored == 3
+    assert collector.stored == 3
 
 
-def test_a_campaign_is_cacheable_and_known_copies_are_not_sent_again(service: Service) -> None:
-    started(service.desk)
-    first = service.ask("GET", "/v1/campaigns/snacks")
+def test_a_campaign_is_cacheable_and_known_copies_are_not_sent_again(collector: Collector) -> None:
+    started(collector.service)
+    first = collector.ask("GET", "/v1/campaigns/snacks")
     tag = first.headers["etag"]
 
     assert first.headers["cache-control"].startswith("public, max-age=")
     for known in (tag, f'"other", W/{tag}', "*"):
-        again = service.ask("GET", "/v1/campaigns/snacks", If_None_Match=known)
+        again = collector.ask("GET", "/v1/campaigns/snacks", If_None_Match=known)
         assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
 
-    service.desk.act("snacks", "close")
-    changed = service.ask("GET", "/v1/campaigns/snacks", If_None_Match=tag)
+    collector.service.act("snacks", "close")
+    changed = collector.ask("GET", "/v1/campaigns/snacks", If_None_Match=tag)
     assert changed.status == 200 and changed.headers["etag"] != tag
 
 
-def test_long_lists_of_keys_lie_beside_the_document(service: Service) -> None:
+def test_long_lists_of_keys_lie_beside_the_document(collector: Collector) -> None:
     data = dictionary_of([f"key-{number}" for number in range(1000)])
     name = hashlib.sha256(data).hexdigest()
     schema = {"keys": {"sha256": name, "count": 1000}, "low": 0, "high": 1}
 
-    assert problem(service.ask("POST", "/v1/campaigns", snacks(schema=schema), service.admin)) == "dictionary/unknown"
-    wrong = service.ask("PUT", f"/v1/dictionaries/{'0' * 64}", data, service.admin)
+    assert (
+        problem(collector.ask("POST", "/v1/campaigns", snacks(schema=schema), collector.admin)) == "dictionary/unknown"
+    )
+    wrong = collector.ask("PUT", f"/v1/dictionaries/{'0' * 64}", data, collector.admin)
     assert problem(wrong) == "campaign/dictionary"
-    assert service.ask("PUT", f"/v1/dictionaries/{name}", data, service.admin).status == 200
-    assert service.ask("POST", "/v1/campaigns", snacks(schema=schema), service.admin).status == 201
+    assert collector.ask("PUT", f"/v1/dictionaries/{name}", data, collector.admin).status == 200
+    assert collector.ask("POST", "/v1/campaigns", snacks(schema=schema), collector.admin).status == 201
 
-    found = service.ask("GET", f"/v1/dictionaries/{name}")
+    found = collector.ask("GET", f"/v1/dictionaries/{name}")
     assert found.body == data and "immutable" in found.headers["cache-control"]
-    assert problem(service.ask("GET", "/v1/dictionaries/nonsense")) == "dictionary/unknown"
+    assert problem(collector.ask("GET", "/v1/dictionaries/nonsense")) == "dictionary/unknown"
 
 
-def test_enrolled_devices_report_once(service: Service) -> None:
-    document = started(service.desk, enrolment="token")
-    made_tokens = service.ask("POST", "/v1/campaigns/snacks/enrolments", {"count": 2}, service.admin)
+def test_enrolled_devices_report_once(collector: Collector) -> None:
+    document = started(collector.service, enrolment="token")
+    made_tokens = collector.ask("POST", "/v1/campaigns/snacks/enrolments", {"count": 2}, collector.admin)
     tokens = json.loads(made_tokens.body)["tokens"]
     first, second = batch_of(document, 1), batch_of(document, 1)
 
     def send(batch: Batch, token: str | None) -> Any:
-        return service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json(), token)
+        return collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json(), token)
 
     assert made_tokens.status == 201 and len(set(tokens)) == 2
     nobody = send(first, None)
@@ -128,11 +132,11 @@ def test_enrolled_devices_report_once(service: Service) -> None:
 # -- forms of answers -----------------------------------------------------------------------------------------------
 
 
-def test_estimates_come_in_the_form_that_is_asked_for(service: Service) -> None:
-    service.filled()
+def test_estimates_come_in_the_form_that_is_asked_for(collector: Collector) -> None:
+    collector.filled()
 
     def ask(accept: str) -> Any:
-        return service.ask("GET", "/v1/campaigns/snacks/estimates", token=service.analyst, Accept=accept)
+        return collector.ask("GET", "/v1/campaigns/snacks/estimates", token=collector.analyst, Accept=accept)
 
     rows = json.loads(ask("application/json").body)["estimates"]
     table = list(csv.DictReader(io.StringIO(ask("text/csv").body.decode())))
@@ -162,11 +166,11 @@ def test_the_weights_of_an_accept_header_count(accept: list[str], chosen: str | 
     assert preferred(accept, ("a/x", "a/y", "b/z")) == chosen
 
 
-def test_questions_are_answered_by_the_round_they_name(service: Service) -> None:
-    service.filled()
+def test_questions_are_answered_by_the_round_they_name(collector: Collector) -> None:
+    collector.filled()
 
     def ask(question: Any) -> Any:
-        return service.ask("POST", "/v1/campaigns/snacks/queries", question, service.analyst)
+        return collector.ask("POST", "/v1/campaigns/snacks/queries", question, collector.analyst)
 
     ranked = json.loads(ask({"kind": "top", "count": 2, "round": 1}).body)["answers"]
     total = json.loads(ask({"kind": "subset", "keys": ["burger", "fries"]}).body)["answers"]
@@ -178,38 +182,40 @@ def test_questions_are_answered_by_the_round_they_name(service: Service) -> None
     assert ask({"kind": "conditional", "key": "fries", "given": {"pepsi": True}}).status == 422  # ssr cannot say
 
 
-def test_a_tally_and_its_mechanism_can_be_taken_home(service: Service) -> None:
-    service.filled(15)
+def test_a_tally_and_its_mechanism_can_be_taken_home(collector: Collector) -> None:
+    collector.filled(15)
     path = "/v1/campaigns/snacks/tally"
 
-    tally = Tally.from_bytes(service.ask("GET", path, token=service.analyst).body)
-    mechanism = from_document(json.loads(service.ask("GET", f"{path}?form=document", token=service.analyst).body))
+    tally = Tally.from_bytes(collector.ask("GET", path, token=collector.analyst).body)
+    mechanism = from_document(json.loads(collector.ask("GET", f"{path}?form=document", token=collector.analyst).body))
 
     assert tally.reports == 15 and mechanism.fingerprint == tally.fingerprint
-    assert problem(service.ask("GET", f"{path}?form=poem", token=service.analyst)) == "request/invalid"
+    assert problem(collector.ask("GET", f"{path}?form=poem", token=collector.analyst)) == "request/invalid"
 
 
-def test_reports_are_exported_as_parquet(service: Service) -> None:
-    batch = batch_of(started(service.desk), 5)
-    service.desk.submit("snacks", batch).result(30)
+def test_reports_are_exported_as_parquet(collector: Collector) -> None:
+    batch = batch_of(started(collector.service), 5)
+    collector.service.submit("snacks", batch).result(30)
 
-    found = service.ask("GET", "/v1/campaigns/snacks/reports?round=1", token=service.admin)
+    found = collector.ask("GET", "/v1/campaigns/snacks/reports?round=1", token=collector.admin)
 
     table = pyarrow.parquet.read_table(io.BytesIO(found.body))
     assert dict(zip(table["id"].to_pylist(), table["payload"].to_pylist(), strict=True)) == dict(batch)
     assert table["round"].to_pylist() == [1] * 5
-    assert problem(service.ask("GET", "/v1/campaigns/snacks/reports?round=2", token=service.admin)) == "round/unknown"
+    assert (
+        problem(collector.ask("GET", "/v1/campaigns/snacks/reports?round=2", token=collector.admin)) == "round/unknown"
+    )
 
 
-def test_an_export_without_reports_is_an_empty_table(service: Service) -> None:
-    started(service.desk)
-    found = service.ask("GET", "/v1/campaigns/snacks/reports", token=service.admin)
+def test_an_export_without_reports_is_an_empty_table(collector: Collector) -> None:
+    started(collector.service)
+    found = collector.ask("GET", "/v1/campaigns/snacks/reports", token=collector.admin)
     table = pyarrow.parquet.read_table(io.BytesIO(found.body))
     assert table.num_rows == 0 and table.column_names == ["round", "id", "payload"]
 
 
-def test_nothing_is_shown_below_the_least_number_of_reports(service: Service) -> None:
-    service.filled(9)
+def test_nothing_is_shown_below_the_least_number_of_reports(collector: Collector) -> None:
+    collector.filled(9)
     for method, path, body in [
         ("GET", "estimates", None),
         ("GET", "estimates?round=1", None),
@@ -217,41 +223,41 @@ def test_nothing_is_shown_below_the_least_number_of_reports(service: Service) ->
         ("GET", "tally?form=document", None),
         ("POST", "queries", {"kind": "top", "count": 1}),
     ]:
-        answer = service.ask(method, f"/v1/campaigns/snacks/{path}", body, service.analyst)
+        answer = collector.ask(method, f"/v1/campaigns/snacks/{path}", body, collector.analyst)
         assert (answer.status, problem(answer)) == (409, "campaign/too-few")
 
 
 # -- around everything ----------------------------------------------------------------------------------------------
 
 
-def test_answers_set_no_cookies_and_only_public_ones_may_be_kept(service: Service) -> None:
-    service.filled()
+def test_answers_set_no_cookies_and_only_public_ones_may_be_kept(collector: Collector) -> None:
+    collector.filled()
     for path in ("status", "estimates", "tally"):
         assert (
-            service.ask("GET", f"/v1/campaigns/snacks/{path}", token=service.analyst).headers["cache-control"]
+            collector.ask("GET", f"/v1/campaigns/snacks/{path}", token=collector.analyst).headers["cache-control"]
             == "no-store"
         )
     for path in ("/v1/campaigns/snacks", "/v1/campaigns", "/nowhere", "/healthz", "/metrics"):
-        headers = service.ask("GET", path, Origin="https://elsewhere.example").headers
+        headers = collector.ask("GET", path, Origin="https://elsewhere.example").headers
         assert headers["x-content-type-options"] == "nosniff"
         assert not {"set-cookie", "access-control-allow-origin", "server"} & set(headers)
 
 
-def test_health_and_readiness(service: Service) -> None:
-    assert service.ask("GET", "/healthz").status == 200 and service.ask("GET", "/readyz").status == 200
-    service.desk.writer.close()
-    assert service.ask("GET", "/healthz").status == 200
-    not_ready = service.ask("GET", "/readyz")
+def test_health_and_readiness(collector: Collector) -> None:
+    assert collector.ask("GET", "/healthz").status == 200 and collector.ask("GET", "/readyz").status == 200
+    collector.service.writer.close()
+    assert collector.ask("GET", "/healthz").status == 200
+    not_ready = collector.ask("GET", "/readyz")
     assert (not_ready.status, problem(not_ready)) == (503, "storage/unavailable")
 
 
-def test_metrics_count_reports_and_requests_without_naming_paths(service: Service) -> None:
-    batch = batch_of(started(service.desk), 3)
+def test_metrics_count_reports_and_requests_without_naming_paths(collector: Collector) -> None:
+    batch = batch_of(started(collector.service), 3)
     for _ in range(2):
-        service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
-    service.ask("BREW", "/v1/campaigns/snacks")
+        collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
+    collector.ask("BREW", "/v1/campaigns/snacks")
 
-    text = service.ask("GET", "/metrics").body.decode()
+    text = collector.ask("GET", "/metrics").body.decode()
 
     assert 'keyveil_reports_total{campaign="snacks",outcome="accepted"} 3.0' in text
     assert 'keyveil_reports_total{campaign="snacks",outcome="duplicate"} 3.0' in text
@@ -261,23 +267,23 @@ def test_metrics_count_reports_and_requests_without_naming_paths(service: Servic
     assert "_created" not in text  # the moment of a first report
 
 
-def test_the_description_names_every_route_and_both_forms_of_an_upload(service: Service) -> None:
-    described = json.loads(service.ask("GET", "/openapi.json").body)
+def test_the_description_names_every_route_and_both_forms_of_an_upload(collector: Collector) -> None:
+    described = json.loads(collector.ask("GET", "/openapi.json").body)
     upload = described["paths"]["/v1/campaigns/{name}/reports"]["post"]
     assert set(upload["requestBody"]["content"]) == {JSON, PACKED}
     assert "HTTPValidationError" not in json.dumps(described)
 
 
-def test_many_devices_may_send_at_once(service: Service) -> None:
-    document = started(service.desk)
+def test_many_devices_may_send_at_once(collector: Collector) -> None:
+    document = started(collector.service)
     batches = [batch_of(document, 3) for _ in range(24)]
 
     def send(batch: Batch) -> int:
-        accepted: int = json.loads(service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json()).body)[
+        accepted: int = json.loads(collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json()).body)[
             "accepted"
         ]
         return accepted
 
     with ThreadPoolExecutor(8) as devices:
         assert list(devices.map(send, batches + batches)).count(3) == 24
-    assert service.stored == 72
+    assert collector.stored == 72

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from keyveil.campaign.wire import JSON, PACKED, Batch
-from keyveil.collector.desk import Limits
 from keyveil.collector.problems import status_of
+from keyveil.collector.service import ServiceLimits
 from tests.collector.campaigns import batch_of, snacks, started
-from tests.collector.running import Service, problem, running
+from tests.collector.running import Collector, problem, running
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def collector(tmp_path: Path) -> Iterator[Collector]:
     with running(tmp_path) as one:
         yield one
 
@@ -54,98 +54,98 @@ WRONG_UPLOADS: dict[str, tuple[Callable[[Batch], bytes], str, int, str]] = {
 @pytest.mark.parametrize("what", WRONG_UPLOADS)
 def test_a_wrong_upload_is_refused_counted_and_not_stored(tmp_path: Path, what: str) -> None:
     spoil, media_type, status, code = WRONG_UPLOADS[what]
-    with running(tmp_path, body_bytes=4096) as service:
-        batch = batch_of(started(service.desk), 3)
+    with running(tmp_path, body_bytes=4096) as collector:
+        batch = batch_of(started(collector.service), 3)
 
-        answer = service.ask("POST", "/v1/campaigns/snacks/reports", spoil(batch), Content_Type=media_type)
+        answer = collector.ask("POST", "/v1/campaigns/snacks/reports", spoil(batch), Content_Type=media_type)
 
         assert (answer.status, problem(answer)) == (status, code)
-        assert service.stored == 0
-        assert service.desk.status("snacks")["refused"] == {code: 1}
-        metrics = service.ask("GET", "/metrics").body.decode()
+        assert collector.stored == 0
+        assert collector.service.status("snacks")["refused"] == {code: 1}
+        metrics = collector.ask("GET", "/metrics").body.decode()
         assert f'keyveil_refusals_total{{campaign="snacks",code="{code}"}} 1.0' in metrics
 
 
 @pytest.mark.parametrize("spoil", [foreign, another_size])
-def test_reports_that_no_honest_device_could_send_are_refused_one_by_one(service: Service, spoil: Any) -> None:
-    batch = batch_of(started(service.desk), 2)
+def test_reports_that_no_honest_device_could_send_are_refused_one_by_one(collector: Collector, spoil: Any) -> None:
+    batch = batch_of(started(collector.service), 2)
 
-    answer = service.ask("POST", "/v1/campaigns/snacks/reports", spoil(batch))
+    answer = collector.ask("POST", "/v1/campaigns/snacks/reports", spoil(batch))
 
     document = json.loads(answer.body)
     assert (answer.status, document["accepted"]) == (200, 0)
     codes = {one["code"] for one in document["refused"]}
     assert [one["id"] for one in document["refused"]] == [number.hex() for number in batch.ids]
     assert len(codes) == 1 and next(iter(codes)).startswith("report/")
-    assert service.stored == 0 and sum(service.desk.status("snacks")["refused"].values()) == 2
+    assert collector.stored == 0 and sum(collector.service.status("snacks")["refused"].values()) == 2
 
 
-def test_an_id_that_comes_back_with_other_bytes_is_refused(service: Service) -> None:
-    document = started(service.desk)
+def test_an_id_that_comes_back_with_other_bytes_is_refused(collector: Collector) -> None:
+    document = started(collector.service)
     batch, other = batch_of(document, 40), batch_of(document, 40)
-    service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
+    collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
     changed = replace(batch, payloads=other.payloads)
 
-    answer = json.loads(service.ask("POST", "/v1/campaigns/snacks/reports", changed.to_json()).body)
+    answer = json.loads(collector.ask("POST", "/v1/campaigns/snacks/reports", changed.to_json()).body)
 
     pairs = zip(batch.ids, batch.payloads, other.payloads, strict=True)
     differ = [number.hex() for number, mine, theirs in pairs if mine != theirs]
     assert differ and answer["accepted"] == 0 and answer["duplicates"] == 40 - len(differ)
     assert answer["refused"] == [{"id": number, "code": "report/conflict"} for number in differ]
-    assert service.desk.status("snacks")["refused"] == {"report/conflict": len(differ)}
-    assert service.stored == 40
+    assert collector.service.status("snacks")["refused"] == {"report/conflict": len(differ)}
+    assert collector.stored == 40
 
 
-def test_a_closed_round_takes_nothing_and_counts_what_comes_late(service: Service) -> None:
-    batch = batch_of(started(service.desk), 2)
-    service.desk.act("snacks", "close")
+def test_a_closed_round_takes_nothing_and_counts_what_comes_late(collector: Collector) -> None:
+    batch = batch_of(started(collector.service), 2)
+    collector.service.act("snacks", "close")
 
-    answer = service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
+    answer = collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
 
     assert (answer.status, problem(answer)) == (409, "round/closed")
-    assert service.desk.status("snacks")["refused"] == {"round/closed": 1} and service.stored == 0
+    assert collector.service.status("snacks")["refused"] == {"round/closed": 1} and collector.stored == 0
 
 
-def test_an_unknown_campaign_is_not_found_and_leaves_no_trace_in_the_metrics(service: Service) -> None:
-    batch = batch_of(started(service.desk), 1)
+def test_an_unknown_campaign_is_not_found_and_leaves_no_trace_in_the_metrics(collector: Collector) -> None:
+    batch = batch_of(started(collector.service), 1)
     for name in ("nothing-here", "Nothing%20Here", "a" * 200, "%00", "%f0%9f%8d%9f"):
         for body in (batch.to_json(), b"{"):
-            answer = service.ask("POST", f"/v1/campaigns/{name}/reports", body)
+            answer = collector.ask("POST", f"/v1/campaigns/{name}/reports", body)
             assert answer.status in (400, 404) and problem(answer) in ("campaign/unknown", "report/malformed")
-        assert problem(service.ask("GET", f"/v1/campaigns/{name}")) == "campaign/unknown"
-    metrics = service.ask("GET", "/metrics").body.decode()
+        assert problem(collector.ask("GET", f"/v1/campaigns/{name}")) == "campaign/unknown"
+    metrics = collector.ask("GET", "/metrics").body.decode()
     assert "othing" not in metrics and "aaaa" not in metrics
 
 
 def test_a_full_queue_says_when_to_come_back(tmp_path: Path) -> None:
-    with running(tmp_path, limits=Limits(waiting_reports=4)) as service:
-        document = started(service.desk)
+    with running(tmp_path, limits=ServiceLimits(waiting_reports=4)) as collector:
+        document = started(collector.service)
         batch, more = batch_of(document, 4), batch_of(document, 4)
         with sqlite3.connect(tmp_path / "keyveil.db", isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")  # the disk is busy, so the first upload waits
-            waiting = service.desk.submit("snacks", batch)
-            answer = service.ask("POST", "/v1/campaigns/snacks/reports", more.to_json())
+            waiting = collector.service.submit("snacks", batch)
+            answer = collector.ask("POST", "/v1/campaigns/snacks/reports", more.to_json())
             other.execute("ROLLBACK")
 
         assert (answer.status, problem(answer)) == (429, "queue/full")
         assert int(answer.headers["retry-after"]) >= 1
-        assert waiting.result(30).accepted == 4 and service.stored == 4
-        assert json.loads(service.ask("POST", "/v1/campaigns/snacks/reports", more.to_json()).body)["accepted"] == 4
+        assert waiting.result(30).accepted == 4 and collector.stored == 4
+        assert json.loads(collector.ask("POST", "/v1/campaigns/snacks/reports", more.to_json()).body)["accepted"] == 4
 
 
-def test_a_locked_database_is_unavailable_and_nothing_is_half_stored(service: Service) -> None:
-    batch = batch_of(started(service.desk), 3)
-    path = service.desk.database.engine.url.database
+def test_a_locked_database_is_unavailable_and_nothing_is_half_stored(collector: Collector) -> None:
+    batch = batch_of(started(collector.service), 3)
+    path = collector.service.database.engine.url.database
     assert path is not None
     with sqlite3.connect(path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
-        answer = service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
+        answer = collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
         other.execute("ROLLBACK")
 
     assert (answer.status, problem(answer)) == (503, "storage/unavailable")
-    assert int(answer.headers["retry-after"]) >= 1 and service.stored == 0
-    again = service.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
-    assert json.loads(again.body)["accepted"] == 3 and service.stored == 3
+    assert int(answer.headers["retry-after"]) >= 1 and collector.stored == 0
+    again = collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
+    assert json.loads(again.body)["accepted"] == 3 and collector.stored == 3
 
 
 @pytest.mark.parametrize(
@@ -180,24 +180,24 @@ def test_a_locked_database_is_unavailable_and_nothing_is_half_stored(service: Se
     ],
 )
 def test_whatever_is_wrong_is_a_problem_document(
-    service: Service, method: str, path: str, body: Any, status: int, code: str
+    collector: Collector, method: str, path: str, body: Any, status: int, code: str
 ) -> None:
-    service.filled()
-    answer = service.ask(method, path, body, service.admin)
+    collector.filled()
+    answer = collector.ask(method, path, body, collector.admin)
     assert (problem(answer), answer.status) == (code, status)
 
 
-def test_an_address_names_all_methods_that_it_takes(service: Service) -> None:
-    assert service.ask("PUT", "/v1/campaigns/snacks/reports").headers["allow"] == "GET, POST"
-    assert service.ask("DELETE", "/v1/campaigns/snacks").headers["allow"] == "GET, PATCH"
+def test_an_address_names_all_methods_that_it_takes(collector: Collector) -> None:
+    assert collector.ask("PUT", "/v1/campaigns/snacks/reports").headers["allow"] == "GET, POST"
+    assert collector.ask("DELETE", "/v1/campaigns/snacks").headers["allow"] == "GET, PATCH"
 
 
-def test_our_own_mistakes_show_nothing_of_the_inside(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_mistakes_show_nothing_of_the_inside(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> Any:
         raise RuntimeError(f"secret inside of {name}")
 
-    monkeypatch.setattr(service.desk, "view", broken)
-    answer = service.ask("GET", "/v1/campaigns/snacks")
+    monkeypatch.setattr(collector.service, "view", broken)
+    answer = collector.ask("GET", "/v1/campaigns/snacks")
 
     assert (answer.status, problem(answer)) == (500, "server/error")
     assert b"secret" not in answer.body and b"Runtime" not in answer.body
@@ -217,16 +217,16 @@ def test_the_longest_prefix_of_a_code_decides(code: str, status: int) -> None:
     assert status_of(code) == status
 
 
-def test_a_body_is_cut_off_while_it_streams_in(service: Service) -> None:
+def test_a_body_is_cut_off_while_it_streams_in(collector: Collector) -> None:
     """The declared length may lie or be missing; what counts is what arrives."""
-    started(service.desk)
-    answer = service.ask("POST", "/v1/campaigns/snacks/reports", b" " * (9 << 20), Content_Length="10")
+    started(collector.service)
+    answer = collector.ask("POST", "/v1/campaigns/snacks/reports", b" " * (9 << 20), Content_Length="10")
     assert (answer.status, problem(answer)) == (413, "request/too-large")
 
 
 @pytest.mark.parametrize("depth", [100, 900, 960, 990, 50_000])
-def test_nested_nonsense_is_only_nonsense(service: Service, depth: int) -> None:
+def test_nested_nonsense_is_only_nonsense(collector: Collector, depth: int) -> None:
     deep = b'{"a":' + b"[" * depth + b"]" * depth + b"}"
-    started(service.desk)
+    started(collector.service)
     for path in ("/v1/campaigns", "/v1/campaigns/snacks/queries", "/v1/campaigns/snacks/reports"):
-        assert service.ask("POST", path, deep, service.admin).status in (400, 422)
+        assert collector.ask("POST", path, deep, collector.admin).status in (400, 422)

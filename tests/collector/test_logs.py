@@ -19,8 +19,8 @@ from fastapi import FastAPI
 from keyveil import collector
 from keyveil.collector import logs
 from keyveil.collector.app import make_app
-from keyveil.collector.desk import Desk
 from keyveil.collector.inprocess import AppTransport
+from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
 from tests.collector.running import running
 
@@ -100,7 +100,7 @@ def test_ordinary_requests_are_not_logged_and_mistakes_of_ours_are(
         def broken(name: str) -> Any:
             raise RuntimeError(f"canary {name}")
 
-        monkeypatch.setattr(service.desk, "view", broken)
+        monkeypatch.setattr(service.service, "view", broken)
         service.ask("GET", "/v1/campaigns/canary?canary", User_Agent="canary")
 
     (line,) = lines(page)
@@ -109,7 +109,7 @@ def test_ordinary_requests_are_not_logged_and_mistakes_of_ours_are(
 
 
 def test_time_goes_on_after_a_failure(tmp_path: Path, page: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(f"sqlite:///{tmp_path / 'keyveil.db'}")
+    service = Service(f"sqlite:///{tmp_path / 'keyveil.db'}")
     calls, twice = [], threading.Event()
 
     def tick() -> bool:
@@ -119,10 +119,10 @@ def test_time_goes_on_after_a_failure(tmp_path: Path, page: io.StringIO, monkeyp
         twice.set()
         return False
 
-    monkeypatch.setattr(desk, "tick", tick)
-    with AppTransport(make_app(desk, Settings(tick_seconds=0.01))):
+    monkeypatch.setattr(service, "tick", tick)
+    with AppTransport(make_app(service, Settings(tick_seconds=0.01))):
         assert twice.wait(10)
-    desk.close()
+    service.close()
     assert lines(page)[0]["event"] == "Rounds could not be moved on." and "canary" not in page.getvalue()
 
 

@@ -28,9 +28,9 @@ from sqlalchemy import select
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
 from keyveil.collector import folding, rounds, tables, writer
-from keyveil.collector.desk import Desk
 from keyveil.collector.folding import count, read_tally
-from keyveil.collector.writer import Answer
+from keyveil.collector.service import Service
+from keyveil.collector.writer import Outcome
 from keyveil.core.errors import KeyveilError, StorageError
 from tests.collector.campaigns import asked, batch_of, snacks
 from tests.collector.conftest import SetClock
@@ -42,10 +42,10 @@ ROUND = ["waiting", "open", "closed", "folded"]
 class Faults:
     """Makes the next write fail, before or after its commit."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, service: Service) -> None:
         self.next: str | None = None
-        self._write = desk.database.write
-        desk.database.write = self.write  # type: ignore[method-assign]
+        self._write = service.database.write
+        service.database.write = self.write  # type: ignore[method-assign]
 
     @contextmanager
     def write(self) -> Iterator[Any]:
@@ -65,38 +65,38 @@ class Collector(RuleBasedStateMachine):
     def start(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.url = f"sqlite:///{Path(self.folder.name) / 'keyveil.db'}"
-        self.desks: list[Desk] = []
+        self.desks: list[Service] = []
         self.reopen()
         self.told: dict[bytes, bytes] = {}  # acknowledged, so certainly stored
         self.tried: dict[bytes, tuple[str, bytes]] = {}  # sent at some time: round and payload
         self.rounds: dict[str, RoundDocument] = {}
         self.furthest = [0, 0, 0]
         protocol = {"name": "privkvm", "epsilon": "2", "rounds": 2}
-        self.desk.create(snacks(protocol=protocol, rounds=[{"enough": 4}], min_reports=1))
+        self.service.create(snacks(protocol=protocol, rounds=[{"enough": 4}], min_reports=1))
 
     def reopen(self) -> None:
-        self.desk = Desk(self.url, SetClock())
-        self.desks.append(self.desk)
-        self.faults = Faults(self.desk)
+        self.service = Service(self.url, SetClock())
+        self.desks.append(self.service)
+        self.faults = Faults(self.service)
 
     def teardown(self) -> None:
-        if hasattr(self, "desk"):
-            for desk in self.desks:
-                if desk.writer.alive:
-                    desk.close()
+        if hasattr(self, "service"):
+            for service in self.desks:
+                if service.writer.alive:
+                    service.close()
             self.folder.cleanup()
 
     # -- what happens -------------------------------------------------------------------------------------------
 
     @rule(action=st.sampled_from(["open", "open", "close", "stop"]))
     def administer(self, action: str) -> None:
-        self.attempt(lambda: self.desk.act("snacks", action))
+        self.attempt(lambda: self.service.act("snacks", action))
 
     @rule(people=st.integers(1, 3), fault=st.sampled_from([None, None, "before", "after"]))
     def report(self, people: int, fault: str | None) -> None:
-        view = self.attempt(lambda: self.desk.view("snacks"))
+        view = self.attempt(lambda: self.service.view("snacks"))
         if view and view["round"]:
-            document = asked(self.desk)
+            document = asked(self.service)
             self.rounds[document.hash] = document
             self.faults.next = fault
             self.send(batch_of(document, people))
@@ -117,16 +117,16 @@ class Collector(RuleBasedStateMachine):
         document = self.rounds[name]
         other = bytes([payload[0] ^ 1]) + payload[1:]
         answer = self.attempt(
-            lambda: self.desk.submit("snacks", Batch(document.number, name, (number,), (other,))).result()
+            lambda: self.service.submit("snacks", Batch(document.number, name, (number,), (other,))).result()
         )
         assert answer is None or answer.accepted == 0 or number not in self.told
         if answer is not None and answer.accepted:
             self.tried[number], self.told[number] = (name, other), other
-        assert self.attempt(lambda: self.desk.submit("snacks", Batch(1, "f" * 64, (number,), (payload,)))) is None
+        assert self.attempt(lambda: self.service.submit("snacks", Batch(1, "f" * 64, (number,), (payload,)))) is None
 
     @rule()
     def time_passes(self) -> None:
-        self.attempt(self.desk.tick)
+        self.attempt(self.service.tick)
 
     @rule(kind=st.sampled_from(["before", "after"]))
     def misfortune(self, kind: str) -> None:
@@ -142,7 +142,7 @@ class Collector(RuleBasedStateMachine):
     def send(self, batch: Batch) -> None:
         for number, payload in batch:
             self.tried.setdefault(number, (batch.document, payload))
-        answer = self.attempt(lambda: self.desk.submit("snacks", batch).result())
+        answer = self.attempt(lambda: self.service.submit("snacks", batch).result())
         if answer is not None:
             refused = {number for number, _ in answer.refused}
             assert answer.accepted + answer.duplicates + len(refused) == len(batch)
@@ -156,9 +156,9 @@ class Collector(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost_counted_twice_or_moved_back(self) -> None:
-        if not hasattr(self, "desk"):
+        if not hasattr(self, "service"):
             return
-        with self.desk.database.read() as connection:
+        with self.service.database.read() as connection:
             stored = {bytes(row.id): bytes(row.payload) for row in connection.execute(select(tables.report))}
             state = connection.execute(select(tables.campaign.c.state)).scalar_one()
             rounds = connection.execute(select(tables.round).order_by(tables.round.c.number)).all()
@@ -197,7 +197,7 @@ def promises_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     settle = writer._settle
 
     def generous(done: Any, result: Any) -> None:
-        settle(done, lambda: Answer(1, 0) if "refused" in (result.__code__.co_varnames) else result())
+        settle(done, lambda: Outcome(1, 0) if "refused" in (result.__code__.co_varnames) else result())
 
     monkeypatch.setattr(writer, "_settle", generous)
 

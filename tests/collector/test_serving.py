@@ -17,14 +17,14 @@ import pytest
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.transport import Answer
+from keyveil.campaign.transport import HttpAnswer
 from keyveil.campaign.wire import JSON, PACKED, Batch
 from keyveil.device.transport import HttpTransport
 from tests.collector.campaigns import batch_of, snacks
 from tests.collector.processes import HONEST, ROOT, Served, served
 
 
-def ask(server: Served, method: str, path: str, body: bytes = b"", role: str = "", form: str = JSON) -> Answer:
+def ask(server: Served, method: str, path: str, body: bytes = b"", role: str = "", form: str = JSON) -> HttpAnswer:
     headers = {"Authorization": f"Bearer {server.tokens[role]}"} if role else {}
     transport = HttpTransport(f"http://127.0.0.1:{server.port}")
     try:
@@ -82,7 +82,7 @@ def test_a_collector_from_its_first_start_to_its_second(tmp_path: Path) -> None:
 def test_what_is_under_way_is_answered_and_stored_before_it_ends(tmp_path: Path, how: signal.Signals) -> None:
     with served(tmp_path) as server:
         batch = opened(server, 5)
-        answers: list[Answer] = []
+        answers: list[HttpAnswer] = []
         with sqlite3.connect(tmp_path / "keyveil.db", isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")  # so that the upload has to wait
             uploading = threading.Thread(

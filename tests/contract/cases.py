@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.population import Population
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Schema
+from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.categorical.base import Categorical
-from keyveil.mechanisms.keyvalue.base import KeyValue
-from keyveil.mechanisms.keyvalue.sampled import Sampled
-from keyveil.mechanisms.numeric.base import Numeric
-from keyveil.mechanisms.registry import create, find, names
+from keyveil.mechanisms.families.categorical import Categorical
+from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.families.numeric import Numeric
+from keyveil.mechanisms.families.sampled import Sampled
+from keyveil.mechanisms.registry import create, find_mechanism, mechanism_names
 
 Floats = NDArray[np.float64]
 
-NAMES = names()
+NAMES = mechanism_names()
 CAP = {"max_pairs": 8}  # of eight keys: nobody is cut, so estimates are unbiased
 TWO = {"max_pairs": 2}  # as many as ``two_halves`` gives: sampling one of many pairs would drown means in noise
 OPTIONS: dict[str, dict[str, Any]] = {  # what a mechanism cannot do without
@@ -115,7 +115,7 @@ def extreme_people(mechanism: Mechanism, n: int, seed: int) -> Population:
 
 def estimates_products(name: str, options: dict[str, Any]) -> bool:
     """Whether a variant has unbiased estimates of f and f·m: not frequencies alone, nor means of everybody."""
-    return issubclass(find(name), KeyValue) and name not in BASELINES and "bins" not in options
+    return issubclass(find_mechanism(name), KeyValue) and name not in BASELINES and "bins" not in options
 
 
 def people(mechanism: Mechanism, n: int, seed: int) -> Population:

@@ -23,8 +23,8 @@ from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.encoders import value_of
+from keyveil.mechanisms.families.one_key import ABSENT
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.mechanisms.keyvalue.one_key import ABSENT
 from keyveil.mechanisms.keyvalue.ssr import SSR
 from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.mechanisms.numeric.duchi import Duchi

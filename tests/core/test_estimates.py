@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from keyveil.core.errors import KeyveilError, MechanismError, MissingExtra, SchemaError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Interval, worst
 from keyveil.core.schema import Schema
-from keyveil.core.truth import Truth
+from keyveil.frames.truth import Truth
 
 mpl.use("Agg")
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import keyveil as kv
 from keyveil.core.pairs import key_in, value_in
-from keyveil.core.population import Population
 from keyveil.core.schema import GRID, Schema
+from keyveil.frames.population import Population
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.compare import key_value_names
 
@@ -156,7 +156,7 @@ def test_everybody_reports_whatever_a_record_holds(name: str) -> None:
 
 
 def _needed(name: str) -> dict[str, Any]:
-    from keyveil.mechanisms.registry import find
+    from keyveil.mechanisms.registry import find_mechanism
 
-    known = find(name).__dataclass_fields__
+    known = find_mechanism(name).__dataclass_fields__
     return {"max_pairs": 2} if "max_pairs" in known else {"padding": 2} if "padding" in known else {}

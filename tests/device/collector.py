@@ -12,7 +12,7 @@ import msgspec
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.transport import NO_HEADERS, Answer
+from keyveil.campaign.transport import NO_HEADERS, HttpAnswer
 from keyveil.campaign.wire import JSON, Batch, from_json, from_packed
 from keyveil.core.errors import TransportError
 from keyveil.protocols.base import Round
@@ -32,7 +32,7 @@ SNACKS: dict[str, Any] = {
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
-Behaviour = Callable[[Batch], Answer]
+Behaviour = Callable[[Batch], HttpAnswer]
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -47,26 +47,26 @@ def view_of(campaign: Campaign, asked: RoundDocument | None) -> dict[str, Any]:
     return {"campaign": campaign.document(), "hash": campaign.hash, "state": "open", "round": shown}
 
 
-def json_answer(content: Any, status: int = 200, **headers: str) -> Answer:
+def json_answer(content: Any, status: int = 200, **headers: str) -> HttpAnswer:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, {"content-type": JSON, **named}, msgspec.json.encode(content))
+    return HttpAnswer(status, {"content-type": JSON, **named}, msgspec.json.encode(content))
 
 
-def problem(status: int, code: str, **headers: str) -> Answer:
+def problem(status: int, code: str, **headers: str) -> HttpAnswer:
     content = {"type": f"/problems/{code}", "title": code, "status": status, "detail": "No.", "code": code}
     return json_answer(content, status, **{"content_type": "application/problem+json", **headers})
 
 
-def accept(batch: Batch) -> Answer:
+def accept(batch: Batch) -> HttpAnswer:
     return json_answer({"accepted": len(batch), "duplicates": 0, "refused": []})
 
 
-def refuse(batch: Batch) -> Answer:
+def refuse(batch: Batch) -> HttpAnswer:
     refused = [{"id": public.hex(), "code": "report/malformed"} for public in batch.ids]
     return json_answer({"accepted": 0, "duplicates": 0, "refused": refused})
 
 
-def lose_answer(batch: Batch) -> Answer:
+def lose_answer(batch: Batch) -> HttpAnswer:
     """The report arrives, the answer does not."""
     raise TransportError("transport/unreachable", "The connection broke.")
 
@@ -91,16 +91,16 @@ class Collector:
         self.views[campaign.name] = view_of(campaign, RoundDocument.of(campaign, first))
         return campaign
 
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> HttpAnswer:
         *_, where, last = path.split("/")
         if method == "GET":
             self.gets += 1
             if where == "dictionaries":
-                return Answer(200, {}, self.dictionaries[last])
+                return HttpAnswer(200, {}, self.dictionaries[last])
             view = self.views.get(last)
             if view is None:
                 return problem(404, "campaign/unknown")
-            return Answer(200, {}, view) if isinstance(view, bytes) else json_answer(view)
+            return HttpAnswer(200, {}, view) if isinstance(view, bytes) else json_answer(view)
         self.bodies.append(body)
         self.headers.append(dict(headers))
         batch = from_json(body) if headers["Content-Type"] == JSON else from_packed(body)

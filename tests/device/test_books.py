@@ -12,7 +12,7 @@ import pytest
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.errors import DeviceError
-from keyveil.device import Caps, Limits
+from keyveil.device import Caps, DeviceLimits
 from tests.device.collector import Collector, Watch, document, lose_answer, view_of
 from tests.device.owner import RECORD, agreed, code_of, device, week
 
@@ -93,7 +93,10 @@ def test_a_long_list_of_keys_is_fetched_once_and_remembered() -> None:
     assert one.report("snack-survey", {"app-7": 1}).state == "sent"
     collector.dictionaries.clear()
     assert one.report("snack-survey", {"app-7": 1}).state == "sent"
-    assert code_of(lambda: agreed(Collector(collector.views, {name: data}), limits=Limits(keys=200))) == "device/limits"
+    assert (
+        code_of(lambda: agreed(Collector(collector.views, {name: data}), limits=DeviceLimits(keys=200)))
+        == "device/limits"
+    )
 
 
 def test_dates_are_held_to() -> None:

@@ -18,7 +18,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.errors import EntropyError
 from keyveil.device import Patience
 from keyveil.mechanisms import registry as mechanisms
-from keyveil.mechanisms.keyvalue.base import KeyValue
+from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.protocols.base import Round
 from tests.device.collector import NOON, Collector, Watch, document, lose_answer
 from tests.device.owner import GENEROUS, RECORD, agreed, code_of, device, week

@@ -21,7 +21,7 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import KeyveilError
-from keyveil.device import Answer, Caps, Device, Outcome, Patience
+from keyveil.device import Caps, Device, HttpAnswer, Outcome, Patience
 from keyveil.device import device as device_module
 from keyveil.device.consent import Consents
 from keyveil.device.ledger import Ledger
@@ -30,10 +30,10 @@ from keyveil.device.outbox import Parcel
 from keyveil.device.vault import Vault
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
 from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
+from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.protocols.base import EVERYONE, Part, Round
-from keyveil.protocols.size_question import SizeQuestion
 from tests.device.collector import (
     Collector,
     Sleeper,
@@ -70,19 +70,19 @@ kinds, means = (
 )
 
 
-def server_error(batch: Batch) -> Answer:
+def server_error(batch: Batch) -> HttpAnswer:
     return problem(503, "storage/unavailable")
 
 
-def nonsense(batch: Batch) -> Answer:
+def nonsense(batch: Batch) -> HttpAnswer:
     return json_answer({"accepted": "yes"})
 
 
-def late(batch: Batch) -> Answer:
+def late(batch: Batch) -> HttpAnswer:
     return problem(409, "round/closed")
 
 
-ANSWERS: list[Callable[[Batch], Answer]] = [accept, refuse, lose_answer, server_error, nonsense, late]
+ANSWERS: list[Callable[[Batch], HttpAnswer]] = [accept, refuse, lose_answer, server_error, nonsense, late]
 
 
 class HostileCollector(RuleBasedStateMachine):
@@ -144,7 +144,7 @@ class HostileCollector(RuleBasedStateMachine):
             self.collector.views[past_name] = {**past, "round": lie}
 
     @rule(answers=st.lists(st.sampled_from(ANSWERS), max_size=4))
-    def decide_answers(self, answers: list[Callable[[Batch], Answer]]) -> None:
+    def decide_answers(self, answers: list[Callable[[Batch], HttpAnswer]]) -> None:
         self.collector.script = list(answers)
 
     # -- the owner ------------------------------------------------------------------------------------------------

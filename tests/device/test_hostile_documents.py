@@ -16,7 +16,7 @@ from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError
-from keyveil.device import Device, notice
+from keyveil.device import Device, verification
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from tests.device.collector import Collector, Sleeper, Watch, document, view_of
 
@@ -232,7 +232,7 @@ def test_a_hostile_document_is_refused_before_anything_is_drawn(make: Callable[[
 def test_a_question_whose_channel_tells_more_than_it_says_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     device, collector = asking(served())
     monkeypatch.setattr(KVUE, "ratio", property(lambda self: 3))  # e^1 < 3
-    notice._without_dictionary.cache_clear()  # consent has read the same bytes
+    verification._without_dictionary.cache_clear()  # consent has read the same bytes
     with pytest.raises(KeyveilError) as refused:
         device.report("snack-survey", RECORD)
     assert refused.value.code == "privacy/exceeded"
@@ -329,7 +329,7 @@ def test_a_document_that_needs_more_memory_than_there_is_is_refused(monkeypatch:
 
     device, _ = asking(served())
     monkeypatch.setattr(Campaign, "from_document", no_room)
-    notice._without_dictionary.cache_clear()
+    verification._without_dictionary.cache_clear()
     with pytest.raises(KeyveilError) as refused:
         device.report("snack-survey", RECORD)
     assert refused.value.code == "device/limits"

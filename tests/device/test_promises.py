@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from keyveil.core.errors import DeviceError
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
 from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.protocols.base import Part, Round
 from tests.device.collector import Collector, Watch, document, problem
 from tests.device.owner import GENEROUS, RECORD, agreed, code_of, week

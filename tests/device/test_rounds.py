@@ -10,7 +10,7 @@ import pytest
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.wire import unpad
 from keyveil.mechanisms import registry as mechanisms
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.protocols.base import Finished, Part, Round, parting_word
 from tests.device.collector import Collector, Watch, document
 from tests.device.owner import GENEROUS, RECORD, agreed, code_of, device, week

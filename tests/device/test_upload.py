@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from keyveil.campaign.wire import Batch
-from keyveil.device import Answer, Device, Patience
+from keyveil.device import Device, HttpAnswer, Patience
 from tests.device.collector import (
     Collector,
     Sleeper,
@@ -21,7 +21,7 @@ from tests.device.collector import (
     refuse,
 )
 
-Behaviour = Callable[[Batch], Answer]
+Behaviour = Callable[[Batch], HttpAnswer]
 RECORD = {"fries": 4}
 
 
@@ -33,7 +33,7 @@ def reporting(*script: Behaviour, **options: Any) -> tuple[Device, Collector, Sl
     return device, collector, sleeper
 
 
-def says(answer: Answer) -> Behaviour:
+def says(answer: HttpAnswer) -> Behaviour:
     return lambda batch: answer
 
 
@@ -104,7 +104,7 @@ def test_a_refused_report_is_not_sent_again_and_its_price_stays() -> None:
 
 
 def test_the_code_of_a_refusal_cannot_steer_a_terminal() -> None:
-    def steer(batch: Batch) -> Answer:
+    def steer(batch: Batch) -> HttpAnswer:
         refused = [{"id": batch.ids[0].hex(), "code": "report/\x1b[2J\x07"}]
         return json_answer({"accepted": 0, "duplicates": 0, "refused": refused})
 
@@ -124,8 +124,8 @@ STRANGER = {"id": "ab" * 16, "code": "report/malformed"}
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(200, {}, b""),
-        Answer(200, {}, b"<html>ok</html>"),
+        HttpAnswer(200, {}, b""),
+        HttpAnswer(200, {}, b"<html>ok</html>"),
         json_answer([]),
         json_answer({}),
         json_answer({"accepted": 1}),
@@ -137,18 +137,18 @@ STRANGER = {"id": "ab" * 16, "code": "report/malformed"}
         json_answer({"accepted": 0, "duplicates": 0, "refused": [STRANGER]}),
         json_answer({"accepted": 1, "duplicates": 0, "refused": [STRANGER]}),
         json_answer({"accepted": 1, "duplicates": 0, "refused": [], "more": 1}),
-        Answer(200, {}, b'{"accepted":' * 50_000),
-        Answer(204),
-        Answer(301, {"location": "https://elsewhere.example"}),
-        Answer(403, {"content-type": "text/html"}, b"captive portal"),
-        Answer(404, {"content-type": "application/problem+json"}, b"{"),
-        Answer(400, {"content-type": "application/problem+json"}, b'{"code": "\\u001b[2J"}'),
+        HttpAnswer(200, {}, b'{"accepted":' * 50_000),
+        HttpAnswer(204),
+        HttpAnswer(301, {"location": "https://elsewhere.example"}),
+        HttpAnswer(403, {"content-type": "text/html"}, b"captive portal"),
+        HttpAnswer(404, {"content-type": "application/problem+json"}, b"{"),
+        HttpAnswer(400, {"content-type": "application/problem+json"}, b'{"code": "\\u001b[2J"}'),
         problem(500, "storage/unavailable"),
         problem(408, "transport/slow"),
     ],
     ids=lambda answer: f"{answer.status} {answer.body[:40]!r}",
 )
-def test_an_answer_that_makes_no_sense_means_try_again_later(answer: Answer) -> None:
+def test_an_answer_that_makes_no_sense_means_try_again_later(answer: HttpAnswer) -> None:
     device, collector, _ = reporting(*[says(answer)] * 2, patience=Patience(tries=2))
 
     assert device.report("snack-survey", RECORD).state == "waiting"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.core.codes import LabelledKeys
-from keyveil.core.codes_bits import RareBits
+from keyveil.core.codecs.labelled_keys import LabelledKeys
+from keyveil.core.codecs.rare_bits import RareBits
 from keyveil.core.errors import ReportError
 from keyveil.kernels import rare_bits
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.core.codes_subset import DenseMembers, RealMembers
+from keyveil.core.codecs.members import DenseMembers, RealMembers
 from keyveil.core.errors import ReportError
 from keyveil.kernels import rice
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyveil.core.codes import SignedKeys
+from keyveil.core.codecs.labelled_keys import SignedKeys
 from keyveil.kernels.backend import Kernel
 from keyveil.kernels.vectors import _write_labels, count_labels, count_signs, perturb_labels, perturb_signs
 from keyveil.lab.coins import SeededCoins

@@ -16,10 +16,10 @@ from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate, has_aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.categorical.base import Categorical
 from keyveil.mechanisms.categorical.unary import OUE
+from keyveil.mechanisms.families.categorical import Categorical
 from keyveil.mechanisms.keyvalue.wsr import WSR
-from keyveil.mechanisms.registry import create, find, names
+from keyveil.mechanisms.registry import create, find_mechanism, mechanism_names
 
 D, PEOPLE, REPEATS = 6, 600, 1000
 ALARM = 1e-9  # per comparison; a test makes fewer than 900 of them
@@ -46,7 +46,7 @@ FEWER = {"ioh": 3}  # keys, where a tally has a cell for every set of them
 
 def made(name: str, epsilon: str = "4", **given: Any) -> Mechanism:
     """At a large epsilon: what people hold, and not noise alone, must have the right law."""
-    own = {field.name for field in fields(find(name))}
+    own = {field.name for field in fields(find_mechanism(name))}
     usual = {"max_pairs": 2, "cells": 4, "set_sizes": "2"}
     if name == "rappor":
         usual |= {"bits": 6, "cohorts": 3}
@@ -85,7 +85,7 @@ def same_law(one: NDArray[Any], other: NDArray[Any]) -> None:
 
 
 def test_the_families_that_have_a_law_are_known() -> None:
-    found = {name for name in names() if has_aggregate(made(name))}
+    found = {name for name in mechanism_names() if has_aggregate(made(name))}
     assert found == EXPECTED
 
 

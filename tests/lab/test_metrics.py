@@ -8,7 +8,7 @@ import pytest
 
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.schema import Schema
-from keyveil.core.truth import Truth
+from keyveil.frames.truth import Truth
 from keyveil.lab import metrics
 
 SCHEMA = Schema(keys=4)

@@ -21,15 +21,16 @@ from keyveil.lab import datasets
 from keyveil.lab.rounds import Run, run, simulate_protocol, those, truncated
 from keyveil.lab.rounds_chart import over_rounds
 from keyveil.lab.simulate import simulate
-from keyveil.mechanisms.keyvalue.privkv_round import broadcast
+from keyveil.mechanisms.registry import protocol_names
+from keyveil.mechanisms.rounds.privkvm import broadcast
 from keyveil.protocols.base import Finished, Part, Protocol, Round
 from keyveil.protocols.privkvm import PrivKVM
 from keyveil.protocols.privkvm_plus import PrivKVMPlus
-from keyveil.protocols.registry import create, names
+from keyveil.protocols.registry import create
 
 PEOPLE = datasets.independent(3000, [0.4, 0.6], [0.3, -0.5], 1)
 SCHEMA = kv.Schema(keys=2)
-FAMILY = [name for name in names() if name.startswith("privkvm")]
+FAMILY = [name for name in protocol_names() if name.startswith("privkvm")]
 
 
 @pytest.mark.parametrize("name", FAMILY)

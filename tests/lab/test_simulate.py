@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keyveil.core.errors import MechanismError
-from keyveil.core.population import Population
 from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab import simulate as module
 from keyveil.lab.datasets import Dataset

@@ -21,9 +21,9 @@ from keyveil.lab.metrics import wasserstein
 from keyveil.learn.distributions import Distributions, distribution
 from keyveil.learn.quantiles import quantile_of
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.families.set_response import BinnedSetResponse
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.mechanisms.keyvalue.set_response import BinnedSetResponse
 from keyveil.privacy.enumerate import law
 
 Floats = NDArray[np.float64]

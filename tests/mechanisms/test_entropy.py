@@ -16,25 +16,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from keyveil.core.bits import BitVector, Symbol
 from keyveil.core.channels import Table
+from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Schema
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.categorical.base import Categorical, FrequencyOracle
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.ss import SS
 from keyveil.mechanisms.categorical.unary import Unary
+from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
+from keyveil.mechanisms.families.numeric import Numeric
 from keyveil.mechanisms.keyvalue.baselines import RAPPORMeanEst
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW
 from keyveil.mechanisms.keyvalue.marginals import Marginals
 from keyveil.mechanisms.keyvalue.pckv_ue import PCKVUE
 from keyveil.mechanisms.keyvalue.ssr import SSR
-from keyveil.mechanisms.numeric.base import Numeric
 from keyveil.mechanisms.numeric.mean_est import MeanEst
-from keyveil.mechanisms.registry import create, names
+from keyveil.mechanisms.registry import create, mechanism_names
 
 PAIRS, PEOPLE, ENCODED = 3, 6000, 600
 KEYS = {"mean-est": 9, "rappor-meanest": 9, "ioh": 6}  # 100 unless said here
@@ -43,7 +43,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "topsel": {"set_sizes": str(PAIRS)},
 }
 CASES: list[tuple[str, int, dict[str, Any]]] = [
-    *((name, KEYS.get(name, 100), {}) for name in names()),
+    *((name, KEYS.get(name, 100), {}) for name in mechanism_names()),
     *((name, 1000, {}) for name in ("sue", "oue", "ss", "grr", "pckv-ue", "pckv-grr", "kv-sw", "ssr", "wsr", "topsel")),
     ("ioh", 5, {}),
     ("ioh", 4, {"oracle": "sue"}),

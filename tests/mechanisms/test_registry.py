@@ -6,15 +6,15 @@ import pytest
 
 import keyveil as kv
 from keyveil.core.errors import KeyveilError
-from keyveil.mechanisms.registry import create, find, names
+from keyveil.mechanisms.registry import create, find_mechanism, mechanism_names
 from tests.contract.cases import usual
 
 SCHEMA = kv.Schema(keys=4)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", mechanism_names())
 def test_every_name_leads_to_its_mechanism(name: str) -> None:
-    assert find(name).name == name
+    assert find_mechanism(name).name == name
     assert usual(name, "0.5").epsilon == Fraction(1, 2)
 
 

@@ -13,9 +13,9 @@ from keyveil.core.channels import subset, two_level
 from keyveil.core.errors import MechanismError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.responses import (
-    Moments,
     Response,
     Spread,
+    SupportMoments,
     fieller,
     given_positive,
     label_supports,
@@ -230,5 +230,5 @@ def test_confidence_lies_between_nothing_and_certainty(confidence: float) -> Non
 
 
 def test_mixing_moments_is_linear() -> None:
-    sure, never = Moments(ONE, ONE, ONE, ONE, ONE), Moments(*[Fraction(0)] * 5)
-    assert sure.mixed(Fraction(1, 3), never) == Moments(*[Fraction(1, 3)] * 5)
+    sure, never = SupportMoments(ONE, ONE, ONE, ONE, ONE), SupportMoments(*[Fraction(0)] * 5)
+    assert sure.mixed(Fraction(1, 3), never) == SupportMoments(*[Fraction(1, 3)] * 5)

@@ -19,9 +19,9 @@ from keyveil.core.schema import Schema
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.registry import create
 from keyveil.privacy.audit import audit
+from keyveil.privacy.features import Lexicon, see
 from keyveil.privacy.intervals import at_least, at_most, epsilon_at_least
-from keyveil.privacy.sights import Lexicon, see
-from keyveil.privacy.subjects import extremes, usable
+from keyveil.privacy.targets import extremes, usable
 
 LN3 = math.log(3)
 

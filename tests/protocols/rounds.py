@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyveil.core.population import Population
+from keyveil.frames.population import Population
 from keyveil.lab.rounds import ask
 from keyveil.protocols.base import Finished, Protocol
 

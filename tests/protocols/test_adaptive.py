@@ -21,9 +21,9 @@ from keyveil.lab import datasets
 from keyveil.lab.fairness import with_true_epsilon
 from keyveil.lab.simulate import FAIR_RUNS, summary
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.keyvalue.adaptive_phase import Budget, KeyPhase, ValuePhase, amplified
 from keyveil.mechanisms.numeric.piecewise import piecewise_window
 from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.rounds.adaptive import KeyPhase, PhaseBudget, ValuePhase, amplified
 from keyveil.privacy.certify import enumerate_worst
 from keyveil.protocols.adaptive import Adaptive, Variant
 from keyveil.protocols.base import Finished, most_spent
@@ -140,9 +140,9 @@ def test_erratum_E5_sampling_amplifies_exactly_as_far_as_no_symbol_can_be_certai
 def test_erratum_E5_dummies_of_the_second_phase_are_needed_too() -> None:  # noqa: N802
     class OneDummy(ValuePhase):
         @cached_property
-        def budget(self) -> Budget:
+        def budget(self) -> PhaseBudget:
             keys, value = super().budget
-            return Budget(TwoLevel(self.schema.d + 1, 1, keys.high, keys.low), value)
+            return PhaseBudget(TwoLevel(self.schema.d + 1, 1, keys.high, keys.low), value)
 
     honest, careless = (kind(THREE, ONE, 3, steps=2) for kind in (ValuePhase, OneDummy))
     checks.privacy_by_enumeration(honest)

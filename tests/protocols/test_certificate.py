@@ -18,8 +18,9 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.lab import datasets
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
 from keyveil.mechanisms.keyvalue.wsr import WSR
+from keyveil.mechanisms.registry import protocol_names
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.protocols.base import Protocol, most_spent
 from keyveil.protocols.certificate import (
     announcements,
@@ -35,7 +36,7 @@ from keyveil.protocols.facets import Coordinates
 from keyveil.protocols.pilot import Pilot
 from keyveil.protocols.privkvm import PrivKVM
 from keyveil.protocols.privkvm_plus import PrivKVMPlus
-from keyveil.protocols.registry import create, names
+from keyveil.protocols.registry import create
 from keyveil.protocols.split import Split
 from tests.protocols.hostile import records
 from tests.protocols.rounds import finish
@@ -47,7 +48,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "privkvm-plus": {"rounds": 3},
 }
 HOSTILE: list[tuple[str, dict[str, Any]]] = [
-    *((name, OPTIONS.get(name, {})) for name in names()),
+    *((name, OPTIONS.get(name, {})) for name in protocol_names()),
     ("adaptive", {"max_pairs": 2, "variant": "published"}),
     ("pilot", {"then": "wsr", "theta": "0.25"}),
     ("pilot", {"then": "topsel"}),
@@ -57,7 +58,7 @@ HOSTILE: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", protocol_names())
 def test_every_protocol_has_a_certificate(name: str) -> None:
     proof = certificate(create(name, SCHEMA, 1, **OPTIONS.get(name, {})))
     assert proof.certified and 0.7 < proof.exact_epsilon <= 1

@@ -10,9 +10,9 @@ import pytest
 
 from keyveil.core.dimensions import joint_key, product_keys
 from keyveil.core.errors import KeyveilError, ProtocolError, RecordError
-from keyveil.core.population import Population
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.rounds import those

@@ -17,7 +17,7 @@ from keyveil.core.epsilon import keeps
 from keyveil.core.errors import ProtocolError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.privacy.certify import enumerate_worst
 from keyveil.privacy.enumerate import law
 from keyveil.protocols.base import EVERYONE, History, Round, collected

@@ -16,7 +16,7 @@ from keyveil.lab.fairness import (
     PEOPLE,
     SCHEMA,
     SLOPES,
-    Score,
+    FairnessScore,
     study,
     told_from_zero,
     weighted_wsr,
@@ -118,7 +118,7 @@ def test_fairness_in_a_thousand_runs(record_property: Callable[[str, object], No
     assert np.sum(gains) > 3 * np.sqrt(np.sum(np.square(noises)))
 
 
-def _noise_of_fairness(score: Score) -> float:
+def _noise_of_fairness(score: FairnessScore) -> float:
     """The standard error of ln fairness, by the bootstrap over runs."""
     rng, runs = np.random.default_rng(1), len(score.errors)
     again = [jain(score.errors[rng.integers(runs, size=runs)].mean(axis=0)) for _ in range(200)]

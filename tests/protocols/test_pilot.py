@@ -11,13 +11,13 @@ import pytest
 
 from keyveil.core.epsilon import keeps
 from keyveil.core.errors import KeyveilError, ProtocolError
-from keyveil.core.population import Population
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.frames.population import Population
 from keyveil.lab import datasets
+from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.protocols.base import Finished, history_document, most_spent, resume
 from keyveil.protocols.pilot import Pilot
-from keyveil.protocols.size_question import SizeQuestion
 from keyveil.protocols.weights import rare_first
 from tests.contract import checks
 from tests.protocols.rounds import finish

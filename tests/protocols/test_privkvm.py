@@ -16,7 +16,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.lab.rounds import ask, run
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.keyvalue.privkv import PrivKV
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound, broadcast
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
 from keyveil.privacy.certify import certify, enumerate_worst
 from keyveil.protocols.base import Finished, Protocol, most_spent
 from keyveil.protocols.certificate import announcements

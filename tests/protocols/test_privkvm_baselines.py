@@ -12,8 +12,8 @@ from keyveil.core.tally import Tally
 from keyveil.lab import datasets
 from keyveil.lab.rounds import run
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.filled import FilledVector, Presence
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
+from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
 from keyveil.privacy.certify import certify
 from keyveil.protocols.base import Finished, most_spent
 from keyveil.protocols.privkvm_baselines import PrivKVMHarmony, PrivKVMMeanEst

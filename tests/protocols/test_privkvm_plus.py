@@ -14,7 +14,7 @@ from keyveil.core.schema import Schema
 from keyveil.lab import datasets
 from keyveil.lab.rounds import run
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.protocols.base import Finished, most_spent, part_of
 from keyveil.protocols.certificate import announcements
 from keyveil.protocols.privkvm_plus import PrivKVMPlus

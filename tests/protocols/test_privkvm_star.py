@@ -16,7 +16,7 @@ from keyveil.core.tally import Tally
 from keyveil.lab import datasets
 from keyveil.lab.rounds import ask, run
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.mechanisms.keyvalue.labels import EndLabels, LabelRound
+from keyveil.mechanisms.rounds.privkvm_star import EndLabels, LabelRound
 from keyveil.privacy.certify import certify, enumerate_worst
 from keyveil.privacy.enumerate import law
 from keyveil.protocols.base import Finished, most_spent

@@ -17,16 +17,16 @@ from hypothesis import strategies as some
 from keyveil.core.channels import two_level
 from keyveil.core.epsilon import keeps
 from keyveil.core.errors import KeyveilError, ProtocolError
-from keyveil.core.population import Population
 from keyveil.core.schema import GRID, Schema
+from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.project import Project, best_marked, gain
 from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.rounds.topsel_project import Project, best_marked, gain
 from keyveil.protocols.base import most_spent
-from keyveil.protocols.beliefs import Beliefs, Risks, project_risks, projections, topsel_risks
+from keyveil.protocols.second_round import PilotBeliefs, Risks, project_risks, projections, topsel_risks
 from keyveil.protocols.topsel_project import TopSelProject
 from tests.contract import checks
 from tests.contract.cases import EXTREME
@@ -163,9 +163,9 @@ def test_a_block_has_the_coordinates_of_its_own_keys() -> None:
 # -- the planner and the protocol -----------------------------------------------------------------------------------
 
 
-def sure(shares: Any, means: Any) -> Beliefs:
+def sure(shares: Any, means: Any) -> PilotBeliefs:
     nothing = np.zeros(len(shares))
-    return Beliefs(shares, means, nothing, nothing)
+    return PilotBeliefs(shares, means, nothing, nothing)
 
 
 def test_the_best_of_both_simple_rounds_scores_zero_or_more() -> None:
@@ -176,7 +176,7 @@ def test_the_best_of_both_simple_rounds_scores_zero_or_more() -> None:
 
 
 def test_projection_is_planned_for_dense_sets_and_not_for_sparse_ones() -> None:
-    def best(beliefs: Beliefs, cover: TopSel, n: float) -> float:
+    def best(beliefs: PilotBeliefs, cover: TopSel, n: float) -> float:
         rivals = [topsel_risks(one, beliefs, n) for one in (cover, TopSel(cover.schema, cover.epsilon, mode="direct"))]
         plans = projections(cover.schema, cover.epsilon, beliefs, 64)
         return min(project_risks(one, beliefs, n).score(rivals) for one in plans)

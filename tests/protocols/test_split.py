@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from keyveil.core.errors import KeyveilError
-from keyveil.core.population import Population
 from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
 from keyveil.lab import datasets
-from keyveil.mechanisms.keyvalue.base import KeyValue
+from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.protocols.base import history_document, most_spent, resume
 from keyveil.protocols.split import Split
 from tests.protocols.rounds import finish

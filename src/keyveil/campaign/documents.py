@@ -40,7 +40,7 @@ Fetch = Callable[[str], bytes]
 
 
 @dataclass(frozen=True)
-class Window:
+class RoundWindow:
     """When a round takes reports: from a day on, until the end of a day, or until there are enough; all optional."""
 
     opens: date | None = None
@@ -69,7 +69,7 @@ class Campaign:
     protocol: Protocol
     asked: str  # the name that the document gives the protocol or mechanism
     options: Mapping[str, Any]
-    rounds: tuple[Window, ...]
+    rounds: tuple[RoundWindow, ...]
     min_reports: int = 1000
     enrolment: str = "none"
     retention_days: int = 30
@@ -79,11 +79,11 @@ class Campaign:
     def __repr__(self) -> str:
         return f"Campaign({self.name}, {self.hash[:8]}…)"
 
-    def window(self, number: int) -> Window:
+    def window(self, number: int) -> RoundWindow:
         """The window of a round; rounds beyond the list take the last one's ``enough`` and have no dates."""
         if number <= len(self.rounds):
             return self.rounds[number - 1]
-        return Window(enough=self.rounds[-1].enough)
+        return RoundWindow(enough=self.rounds[-1].enough)
 
     @property
     def until(self) -> date | None:
@@ -246,7 +246,7 @@ def _protocol(document: Any) -> tuple[str, str, dict[str, Any]]:
     return document["name"], document["epsilon"], options
 
 
-def _windows(document: Any) -> tuple[Window, ...]:
+def _windows(document: Any) -> tuple[RoundWindow, ...]:
     if not isinstance(document, list) or not 1 <= len(document) <= MOST_ROUNDS:
         raise _refused("rounds", f"A campaign lists 1 to {MOST_ROUNDS} rounds.")
     windows = tuple(_window(one) for one in document)
@@ -258,13 +258,13 @@ def _windows(document: Any) -> tuple[Window, ...]:
     return windows
 
 
-def _window(document: Any) -> Window:
+def _window(document: Any) -> RoundWindow:
     if not isinstance(document, dict) or not set(document) <= {"opens", "closes", "enough"}:
         raise _refused("rounds", "A round has opens, closes and enough, each of them if wanted.")
     enough = document.get("enough")
     if enough is not None:
         _whole(enough, "enough", 1, 1 << 40)
-    return Window(_day(document.get("opens")), _day(document.get("closes")), enough)
+    return RoundWindow(_day(document.get("opens")), _day(document.get("closes")), enough)
 
 
 def _day(text: Any) -> date | None:

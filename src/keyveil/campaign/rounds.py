@@ -18,8 +18,8 @@ from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import create_round
 from keyveil.protocols.base import EVERYONE, Part, Round, cost_of
-from keyveil.protocols.registry import round_mechanism
 
 _FIELDS = {"keyveil", "campaign", "round", "mechanism", "epsilon", "options", "part", "report_bytes"}
 
@@ -81,7 +81,7 @@ class RoundDocument:
         if not isinstance(options, dict) or not isinstance(document["epsilon"], str):
             raise _refused("A round's options are an object, and its epsilon is an exact decimal.")
         try:
-            mechanism = round_mechanism(str(document["mechanism"]), campaign.schema, document["epsilon"], **options)
+            mechanism = create_round(str(document["mechanism"]), campaign.schema, document["epsilon"], **options)
         except KeyveilError:
             raise
         except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as reason:

@@ -11,7 +11,7 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What came back; the names of headers are in lower case."""
 
     status: int
@@ -22,4 +22,6 @@ class Answer:
 class Transport(Protocol):
     """Whatever can carry a request to a collector; raises ``TransportError`` if there is no whole answer."""
 
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer: ...
+    def request(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS
+    ) -> HttpAnswer: ...

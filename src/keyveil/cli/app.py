@@ -19,7 +19,7 @@ from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
 from keyveil.cli.tally import tally
 from keyveil.core.errors import KeyveilError
-from keyveil.device.notice import plain
+from keyveil.device.verification import plain
 
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
 CommandError = cast(type[Exception], typer.BadParameter.__mro__[2])

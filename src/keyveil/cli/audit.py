@@ -25,10 +25,10 @@ from keyveil.cli.terminal import Terminal
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError, PrivacyError, RecordError
 from keyveil.core.schema import Schema
+from keyveil.mechanisms.registry import protocol_names
 from keyveil.privacy.audit import Audit
 from keyveil.privacy.audit import audit as attack
-from keyveil.privacy.subjects import extremes
-from keyveil.protocols import registry as protocols
+from keyveil.privacy.targets import extremes
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.certificate import most_telling
 
@@ -56,7 +56,7 @@ def audit(
     options = settings(set, max_pairs)
     if subject:
         rounds = [Attacked("", load(subject), asked)]
-    elif mechanism in protocols.names():
+    elif mechanism in protocol_names():
         rounds = _rounds(protocol_without_data(mechanism, keys, asked, options))
     else:
         rounds = [Attacked("", without_data(str(mechanism), keys, asked, options), asked)]
@@ -82,7 +82,7 @@ def audit(
     whole = found[0] if len(rounds) == 1 else _together(str(mechanism), asked, confidence, found)
     if json:
         documents = [one.document() for one in found]
-        document = whole.document() | ({"rounds": documents} if mechanism in protocols.names() else {})
+        document = whole.document() | ({"rounds": documents} if mechanism in protocol_names() else {})
         print(msgspec.json.encode(document).decode())
     else:
         page = Terminal()

@@ -11,17 +11,17 @@ import typer
 from rich.table import Table
 
 from keyveil.campaign.documents import Campaign, problems
+from keyveil.cli.campaign_exports import estimates_of, export_reports, export_tally, write_csv, write_tokens
+from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.connection import Collector, Database, Server, TokenFile, address, reach
-from keyveil.cli.drafts import drafted, fetch_beside, parted, read_json, write_json
+from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import table as estimates_table
-from keyveil.cli.exports import estimates_of, export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.forecast import MOST_INVENTED, USUAL_PEOPLE, Forecast, Warning, enough_people, forecast, warnings
-from keyveil.cli.loading import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.options import Json, MaxPairs, Settings, settings
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
-from keyveil.learn.answers import LEAST_CONFIDENCE, MOST_CONFIDENCE
+from keyveil.learn.questions import LEAST_CONFIDENCE, MOST_CONFIDENCE
 
 app = typer.Typer(
     name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None

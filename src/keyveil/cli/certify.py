@@ -14,9 +14,8 @@ from keyveil.cli.rounds import without_data as protocol_without_data
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import EpsilonError, KeyveilError, PrivacyError, SchemaError
 from keyveil.core.schema import GRID
-from keyveil.mechanisms.registry import names
+from keyveil.mechanisms.registry import mechanism_names, protocol_names
 from keyveil.privacy.certify import Certificate, Pairs
-from keyveil.protocols import registry as protocols
 from keyveil.protocols.certificate import certificate
 
 TITLE = "Exact privacy, rounded up"
@@ -33,7 +32,7 @@ def certify(
     """Prove the epsilon of a mechanism or protocol, from the integers that its code draws with; status 1 if broken."""
     options, everything = settings(set, max_pairs), mechanism == "all"
     certificates, left_out = [], {}
-    for name in names() if everything else (mechanism,):
+    for name in mechanism_names() if everything else (mechanism,):
         try:
             certificates.append(_certificate(name, keys, epsilon, options))
         except KeyveilError as refused:
@@ -46,7 +45,7 @@ def certify(
         print(msgspec.json.encode(whole if everything else documents[0]).decode())
     else:
         console = Console()
-        console.print(_table(certificates, bound=mechanism in protocols.names()))
+        console.print(_table(certificates, bound=mechanism in protocol_names()))
         if not everything:
             console.print(_worst(certificates[0]))
         for name, reason in left_out.items():
@@ -55,7 +54,7 @@ def certify(
 
 
 def _certificate(name: str, keys: int, epsilon: str, options: dict[str, Any]) -> Certificate:
-    if name not in protocols.names():
+    if name not in protocol_names():
         return without_data(name, keys, epsilon, options).certificate()
     return certificate(protocol_without_data(name, keys, epsilon, options))
 

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from keyveil.cli.loading import High, Key, Low, Plot, User, Value, describe, load, progress_bar, save, say, screen
+from keyveil.cli.data import High, Key, Low, Plot, User, Value, describe, load, progress_bar, save, say, screen
 from keyveil.cli.options import Json, MaxPairs
 from keyveil.cli.terminal import Terminal, harmless
 from keyveil.core.epsilon import decimal_text, parse_epsilon

@@ -15,12 +15,12 @@ import msgspec
 import typer
 
 from keyveil.campaign.documents import NAME, Campaign
-from keyveil.campaign.transport import NO_HEADERS, Answer, Transport
+from keyveil.campaign.transport import NO_HEADERS, HttpAnswer, Transport
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError, MissingExtra, TransportError
 from keyveil.device.transport import HttpTransport
 
 if TYPE_CHECKING:
-    from keyveil.collector.desk import Desk
+    from keyveil.collector.service import Service
 
 JSON = "application/json"
 
@@ -50,7 +50,7 @@ class NamedTransport(HttpTransport):
             otherwise = "" if plain is None else ", or say --plain"
             raise TransportError(refused.code, f"{server} is another machine: use https{otherwise}.") from None
 
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> HttpAnswer:
         try:
             return super().request(method, path, body, headers)
         except TransportError as lost:
@@ -64,7 +64,7 @@ class Collector:
     transport: Transport
     token: str | None
     server: str | None = None  # its address,
-    desk: Desk | None = None  # or its desk where it is in this process
+    service: Service | None = None  # or its service where it is in this process
 
     def ask(self, method: str, path: str, document: Any = None, **query: object) -> Any:
         """One request whose answer is JSON."""
@@ -132,8 +132,8 @@ def _in_this_process(database: str, create: bool) -> Iterator[Collector]:
     try:
         from keyveil.collector.access import Door
         from keyveil.collector.app import make_app
-        from keyveil.collector.desk import Desk
         from keyveil.collector.inprocess import AppTransport
+        from keyveil.collector.service import Service
         from keyveil.collector.settings import load
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("keyveil"):
@@ -145,18 +145,18 @@ def _in_this_process(database: str, create: bool) -> Iterator[Collector]:
 
     before = os.umask(0o077)  # a database is nobody else's
     try:
-        token, desk = secrets.token_urlsafe(24), Desk(url)
+        token, service = secrets.token_urlsafe(24), Service(url)
     finally:
         os.umask(before)
     try:
-        app = make_app(desk, load(database_url=url, tick_seconds=0))
-        app.state.door = Door(desk, {"admin": token})
-        desk.settle()  # no collector may be running that would have folded
+        app = make_app(service, load(database_url=url, tick_seconds=0))
+        app.state.door = Door(service, {"admin": token})
+        service.settle()  # no collector may be running that would have folded
         with AppTransport(app) as transport:
-            yield Collector(transport, token, desk=desk)
-        desk.settle()
+            yield Collector(transport, token, service=service)
+        service.settle()
     finally:
-        desk.close()
+        service.close()
 
 
 def database_url(database: str, create: bool) -> str:

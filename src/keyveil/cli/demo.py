@@ -15,20 +15,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from keyveil.campaign.rounds import RoundDocument
+from keyveil.cli.campaign_exports import estimates_of
 from keyveil.cli.connection import Collector, address
-from keyveil.cli.crowd import Cached, Crowd, Witness, records_of
-from keyveil.cli.exports import estimates_of
-from keyveil.cli.loading import screen
+from keyveil.cli.data import screen
 from keyveil.cli.local_collector import running_collector
 from keyveil.cli.options import Epsilon
+from keyveil.cli.simulated_devices import Cached, Crowd, Witness, records_of
 from keyveil.cli.terminal import Terminal
-from keyveil.core.display import page as whole_page
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import Estimates
-from keyveil.core.population import Population
 from keyveil.core.schema import Schema
-from keyveil.device import Entry, HttpTransport
+from keyveil.device import HttpTransport, LedgerEntry
+from keyveil.display.estimates import page as whole_page
+from keyveil.frames.population import Population
 
 NAME = "snacks"
 SHARE = "0.2"  # of the people are asked how much they buy, before the others are asked what
@@ -148,7 +148,7 @@ def _tell_of_one(console: Terminal, witness: Witness | None, asked: RoundDocumen
     console.print()
 
 
-def _up(entry: Entry) -> str:
+def _up(entry: LedgerEntry) -> str:
     """Six places of the price, rounded up."""
     return decimal_text(Fraction(math.ceil(entry.epsilon * 10**6), 10**6))
 

@@ -10,17 +10,16 @@ import msgspec
 import typer
 from rich.table import Table
 
+from keyveil.cli.campaign_files import beside, read_json, write_json
 from keyveil.cli.connection import written
-from keyveil.cli.drafts import beside, read_json, write_json
-from keyveil.cli.loading import Plot, many, save, say, screen
+from keyveil.cli.data import Plot, many, save, say, screen
 from keyveil.cli.options import Json
 from keyveil.core.errors import KeyveilError, MechanismError, TallyError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
-from keyveil.learn.answers import answer
+from keyveil.learn.questions import answer
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.registry import from_document
-from keyveil.protocols.registry import round_mechanism
+from keyveil.mechanisms.registry import create_round, from_document
 
 
 def estimate(
@@ -96,7 +95,7 @@ def _read(path: Path, about: Path | None) -> tuple[Mechanism, Tally, int]:
     promised = description.pop("min_reports", 0) if isinstance(description, dict) else 0
     if not isinstance(promised, int):
         raise KeyveilError("input/json", f"min_reports in {about or beside(path)} is a whole number.")
-    mechanism = from_document(description, round_mechanism)
+    mechanism = from_document(description, create_round)
     if mechanism.fingerprint != counts.fingerprint:
         raise TallyError("tally/foreign", f"{path} does not count what {about or beside(path)} describes.")
     return mechanism, counts, promised
@@ -173,7 +172,7 @@ def _cell(column: Column, key: str) -> str:
 
 def write_page(estimates: Estimates, path: Path) -> None:
     """Table and picture on a page of their own."""
-    from keyveil.core.display import page
+    from keyveil.display.estimates import page
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,13 +20,13 @@ from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.epsilon import decimal_text, float_ceiling, log_ceiling
 from keyveil.core.estimates import FLAGS, Estimates
-from keyveil.core.population import Population
 from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
 from keyveil.lab.datasets import everyone, independent, one_key
 from keyveil.lab.rounds import run
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.categorical.base import Categorical
-from keyveil.mechanisms.numeric.base import Numeric
+from keyveil.mechanisms.families.categorical import Categorical
+from keyveil.mechanisms.families.numeric import Numeric
 
 USUAL_PEOPLE = 10_000  # where the campaign does not say how many are enough
 MOST_INVENTED = 200_000  # more are computed from these, by the square root of their number

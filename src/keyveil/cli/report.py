@@ -14,12 +14,12 @@ import typer
 from rich.table import Table
 
 from keyveil.cli.connection import NamedTransport
-from keyveil.cli.loading import say
+from keyveil.cli.data import say
 from keyveil.cli.options import Json
 from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import DeviceError, EpsilonError, KeyveilError, RecordError, TransportError
 from keyveil.core.pairs import value_in
-from keyveil.device import Answer, Caps, Device, Explanation, Outcome
+from keyveil.device import Caps, Device, Explanation, HttpAnswer, Outcome
 from keyveil.device.ledger import shown
 
 USUAL_FILE = Path("~/.keyveil/device.db")
@@ -65,7 +65,7 @@ def report(
     withdraw: Annotated[str | None, typer.Option(metavar="NAME", help="Withdraw consent to a campaign.")] = None,
     json: Json = False,
 ) -> int:
-    """Answer a campaign privately, as a device would; status 1 if the report has not arrived."""
+    """HttpAnswer a campaign privately, as a device would; status 1 if the report has not arrived."""
     path, limits = device.expanduser(), _limits(cap)
     asked = [ledger, export, flush, withdraw is not None, name is not None]
     if sum(asked) != 1:
@@ -110,7 +110,7 @@ def report(
 class Nowhere:
     """The transport of a device that only looks into its books."""
 
-    def request(self, *_: Any, **__: Any) -> Answer:
+    def request(self, *_: Any, **__: Any) -> HttpAnswer:
         raise TransportError("transport/address", "--server says where the collector is.")
 
 

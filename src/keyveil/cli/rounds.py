@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keyveil.cli.loading import many, progress_bar, save, say
+from keyveil.cli.data import many, progress_bar, save, say
 from keyveil.cli.options import USUAL_PAIRS
 from keyveil.core.epsilon import Number, parse_epsilon
 from keyveil.core.schema import GRID, Schema

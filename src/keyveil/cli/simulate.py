@@ -10,8 +10,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from keyveil.cli.estimate import write_tally
-from keyveil.cli.loading import (
+from keyveil.cli.data import (
     Data,
     High,
     Key,
@@ -27,6 +26,7 @@ from keyveil.cli.loading import (
     say,
     screen,
 )
+from keyveil.cli.estimate import write_tally
 from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
 from keyveil.cli.rounds import run_protocol, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
@@ -37,8 +37,7 @@ from keyveil.lab.metrics import most_frequent
 from keyveil.lab.rounds import Run
 from keyveil.lab.simulate import Simulation
 from keyveil.lab.simulate import simulate as run_simulation
-from keyveil.mechanisms.registry import find
-from keyveil.protocols import registry as protocols
+from keyveil.mechanisms.registry import find_mechanism, protocol_names
 
 
 def simulate(
@@ -61,11 +60,11 @@ def simulate(
     json: Json = False,
 ) -> int:
     """Let everybody in a data set report, and hold the estimates against the truth."""
-    several = mechanism in protocols.names()
+    several = mechanism in protocol_names()
     if several and tally is not None:
         raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
     if not several:
-        find(mechanism)
+        find_mechanism(mechanism)
     parse_epsilon(epsilon)
     options: dict[str, Any] = dict(settings(set, max_pairs))
     dataset = load(data, user, key, value, low, high, seed or 0)

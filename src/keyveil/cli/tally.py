@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import unpad
-from keyveil.cli.drafts import beside, fetch_beside, parted, read_json
+from keyveil.cli.campaign_files import beside, fetch_beside, parted, read_json
+from keyveil.cli.data import many, progress_bar, screen
 from keyveil.cli.estimate import write_tally
-from keyveil.cli.loading import many, progress_bar, screen
 from keyveil.cli.options import Json
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError, ReportError
 from keyveil.core.report import PUBLIC_BYTES

@@ -18,7 +18,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from keyveil.core.errors import AccessError
 
 if TYPE_CHECKING:
-    from keyveil.collector.desk import Desk
+    from keyveil.collector.service import Service
 
 ROLES = ("analyst", "admin")  # each may do what those before it may
 _LONGEST = 512  # characters of a token
@@ -29,15 +29,15 @@ _Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 @dataclass(frozen=True)
 class Door:
-    """Knows tokens: those of the desk, and those that the operator put into files."""
+    """Knows tokens: those of the service, and those that the operator put into files."""
 
-    desk: Desk
+    service: Service
     kept: Mapping[str, str]  # role -> token
 
     def role(self, token: str) -> str | None:
         if len(token) > _LONGEST:
             return None
-        found = self.desk.roles.admit(token)
+        found = self.service.roles.admit(token)
         given = _digest(token)
         for role, known in self.kept.items():
             if hmac.compare_digest(given, _digest(known)):

@@ -15,10 +15,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from keyveil.campaign.wire import JSON
-from keyveil.collector import endpoints, logs, problems, shapes
+from keyveil.collector import endpoints, logs, models, problems
 from keyveil.collector.access import Door, admin, analyst
-from keyveil.collector.desk import Desk
 from keyveil.collector.metrics import Metrics, Watch
+from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
 from keyveil.collector.uploads import DICTIONARIES, Bounded, UploadRoute, upload
 from keyveil.core.errors import KeyveilError
@@ -37,16 +37,16 @@ _UPLOAD_THREADS = 8  # of their own, so that slow questions of analysts do not h
 log = logs.logger()
 
 
-def make_app(desk: Desk, settings: Settings) -> FastAPI:
-    """The app of one desk; while it runs it also calls ``desk.tick`` now and then. The desk stays the caller's."""
+def make_app(service: Service, settings: Settings) -> FastAPI:
+    """The app of one service; while it runs it also calls ``service.tick`` now and then; it is closed by the caller."""
     app = _Collector(
         title="Keyveil collector",
         version=version("keyveil"),
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        responses=shapes.PROBLEMS,
-        lifespan=_ticking(desk, settings.tick_seconds),
+        responses=models.PROBLEMS,
+        lifespan=_ticking(service, settings.tick_seconds),
         # Traces would hold addresses and queries of those who ask, and go to whatever the environment names.
         telemetry={
             "tracing": False,
@@ -56,9 +56,9 @@ def make_app(desk: Desk, settings: Settings) -> FastAPI:
             "auto_configure": False,
         },
     )
-    app.state.desk = desk
-    app.state.door = Door(desk, settings.kept_tokens())
-    app.state.metrics = Metrics(desk.gauges)
+    app.state.service = service
+    app.state.door = Door(service, settings.kept_tokens())
+    app.state.metrics = Metrics(service.gauges)
     app.state.lane = CapacityLimiter(_UPLOAD_THREADS)
     app.add_middleware(
         Bounded,
@@ -81,26 +81,26 @@ def _add_routes(app: FastAPI) -> None:
     ) -> None:
         app.add_api_route(path, does, methods=[method], dependencies=list(who), response_model=shape, **told)
 
-    route("GET", ONE, EVERYBODY, endpoints.show_campaign, shapes.CampaignView)
+    route("GET", ONE, EVERYBODY, endpoints.show_campaign, models.CampaignView)
     route("GET", LIST, EVERYBODY, endpoints.show_dictionary)
     # Devices have no role: the campaign says whose reports it takes.
     app.router.routes.append(UploadRoute(f"{ONE}/reports", upload, methods=["POST"]))
 
-    route("GET", ALL, ANALYSTS, endpoints.list_campaigns, shapes.Campaigns)
+    route("GET", ALL, ANALYSTS, endpoints.list_campaigns, models.Campaigns)
     route("GET", f"{ONE}/status", ANALYSTS, endpoints.show_status)
-    route("GET", f"{ONE}/estimates", ANALYSTS, endpoints.show_estimates, responses=shapes.ESTIMATES)
-    route("POST", f"{ONE}/queries", ANALYSTS, endpoints.ask, shapes.Answers, openapi_extra=shapes.QUERY_BODY)
-    route("GET", f"{ONE}/tally", ANALYSTS, endpoints.export_tally, responses=shapes.content(shapes.TALLY, JSON))
+    route("GET", f"{ONE}/estimates", ANALYSTS, endpoints.show_estimates, responses=models.ESTIMATES)
+    route("POST", f"{ONE}/queries", ANALYSTS, endpoints.ask, models.AnswerRows, openapi_extra=models.QUERY_BODY)
+    route("GET", f"{ONE}/tally", ANALYSTS, endpoints.export_tally, responses=models.content(models.TALLY, JSON))
 
-    route("POST", ALL, ADMINS, endpoints.create_campaign, shapes.CampaignView, status_code=201)
-    route("PATCH", ONE, ADMINS, endpoints.act_on_campaign, shapes.CampaignView)
-    route("POST", f"{ONE}/enrolments", ADMINS, endpoints.enrol, shapes.Tokens, status_code=201)
-    route("PUT", LIST, ADMINS, endpoints.keep_dictionary, shapes.Stored, openapi_extra=shapes.DICTIONARY_BODY)
-    route("GET", f"{ONE}/reports", ADMINS, endpoints.export_reports, responses=shapes.content(shapes.PARQUET))
+    route("POST", ALL, ADMINS, endpoints.create_campaign, models.CampaignView, status_code=201)
+    route("PATCH", ONE, ADMINS, endpoints.act_on_campaign, models.CampaignView)
+    route("POST", f"{ONE}/enrolments", ADMINS, endpoints.enrol, models.Tokens, status_code=201)
+    route("PUT", LIST, ADMINS, endpoints.keep_dictionary, models.Stored, openapi_extra=models.DICTIONARY_BODY)
+    route("GET", f"{ONE}/reports", ADMINS, endpoints.export_reports, responses=models.content(models.PARQUET))
 
-    route("GET", "/healthz", EVERYBODY, endpoints.alive, shapes.Alive)
-    route("GET", "/readyz", EVERYBODY, endpoints.ready, shapes.Alive)
-    route("GET", "/metrics", EVERYBODY, endpoints.metrics, responses=shapes.content("text/plain"))
+    route("GET", "/healthz", EVERYBODY, endpoints.alive, models.Alive)
+    route("GET", "/readyz", EVERYBODY, endpoints.ready, models.Alive)
+    route("GET", "/metrics", EVERYBODY, endpoints.metrics, responses=models.content("text/plain"))
 
 
 class _Collector(FastAPI):
@@ -108,17 +108,17 @@ class _Collector(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()
-        document["paths"][f"{ONE}/reports"].setdefault("post", shapes.UPLOAD)
+        document["paths"][f"{ONE}/reports"].setdefault("post", models.UPLOAD)
         return document
 
 
-def _ticking(desk: Desk, seconds: float) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _ticking(service: Service, seconds: float) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """While the app runs, a thread moves rounds on, folds and scrubs; whatever fails is tried again later."""
 
     def tick(over: threading.Event) -> None:
         while not over.wait(seconds):
             try:
-                while desk.tick() and not over.is_set():
+                while service.tick() and not over.is_set():
                     pass
             except Exception as reason:
                 log.error("Rounds could not be moved on.", code=getattr(reason, "code", None), exc_info=True)

@@ -15,15 +15,15 @@ from starlette.responses import Response, StreamingResponse
 
 from keyveil.campaign.documents import NAME
 from keyveil.campaign.wire import JSON
-from keyveil.collector.desk import Desk
+from keyveil.collector.models import ARROW, CSV, PARQUET, TALLY, Action, Enrolments
 from keyveil.collector.negotiation import preferred
 from keyveil.collector.problems import Refusal
-from keyveil.collector.shapes import ARROW, CSV, PARQUET, TALLY, Action, Enrolments
+from keyveil.collector.service import Service
 from keyveil.collector.uploads import no_such_campaign
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError
 from keyveil.core.estimates import Estimates
-from keyveil.learn import answers
+from keyveil.learn import questions
 
 if TYPE_CHECKING:
     import pyarrow
@@ -32,9 +32,9 @@ _FRESH = "public, max-age=10"  # seconds that a round may have closed before dev
 _FOREVER = "public, max-age=31536000, immutable"  # what is named by its hash never changes
 
 
-async def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+async def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
 
 
 async def _name(name: Annotated[str, Path(json_schema_extra={"pattern": f"^{NAME.pattern}$"})]) -> str:
@@ -49,11 +49,11 @@ async def _hash(sha256: Annotated[str, Path(json_schema_extra={"pattern": "^[0-9
     return sha256
 
 
-TheDesk = Annotated[Desk, Depends(_desk)]
+TheService = Annotated[Service, Depends(_service)]
 Name = Annotated[str, Depends(_name)]
 Hash = Annotated[str, Depends(_hash)]
 Round = Annotated[int | None, Query(ge=1, le=65535, description="The latest unless given.")]
-Confidence = Annotated[float, Query(ge=answers.LEAST_CONFIDENCE, le=answers.MOST_CONFIDENCE)]
+Confidence = Annotated[float, Query(ge=questions.LEAST_CONFIDENCE, le=questions.MOST_CONFIDENCE)]
 Postprocess = Annotated[str | None, Query(max_length=32, description="A method such as norm-sub.")]
 Document = Annotated[dict[str, Any], Body()]
 
@@ -61,14 +61,14 @@ Document = Annotated[dict[str, Any], Body()]
 # -- everybody ------------------------------------------------------------------------------------------------------
 
 
-def show_campaign(desk: TheDesk, name: Name, request: Request) -> Response:
+def show_campaign(service: TheService, name: Name, request: Request) -> Response:
     """The campaign's document and hash, and the document of its latest round."""
-    return _cached(request, _encoded(desk.view(name)), JSON, _FRESH)
+    return _cached(request, _encoded(service.view(name)), JSON, _FRESH)
 
 
-def show_dictionary(desk: TheDesk, sha256: Hash, request: Request) -> Response:
+def show_dictionary(service: TheService, sha256: Hash, request: Request) -> Response:
     """A list of keys that lies beside a campaign's document."""
-    return _cached(request, desk.dictionary(sha256), JSON, _FOREVER)
+    return _cached(request, service.dictionary(sha256), JSON, _FOREVER)
 
 
 async def alive() -> dict[str, str]:
@@ -76,9 +76,9 @@ async def alive() -> dict[str, str]:
     return {"status": "ok"}
 
 
-def ready(desk: TheDesk) -> dict[str, str]:
+def ready(service: TheService) -> dict[str, str]:
     """Whether reports could be stored now."""
-    desk.ready()
+    service.ready()
     return {"status": "ok"}
 
 
@@ -90,18 +90,18 @@ def metrics(request: Request) -> Response:
 # -- analysts -------------------------------------------------------------------------------------------------------
 
 
-def list_campaigns(desk: TheDesk) -> Response:
+def list_campaigns(service: TheService) -> Response:
     """All campaigns and their states."""
-    return _json({"campaigns": desk.campaigns()})
+    return _json({"campaigns": service.campaigns()})
 
 
-def show_status(desk: TheDesk, name: Name) -> Response:
+def show_status(service: TheService, name: Name) -> Response:
     """States, and how many reports arrived, were folded, came twice or were refused, by reason."""
-    return _json(desk.status(name))
+    return _json(service.status(name))
 
 
 def show_estimates(
-    desk: TheDesk,
+    service: TheService,
     name: Name,
     request: Request,
     round: Round = None,
@@ -112,24 +112,27 @@ def show_estimates(
     form = preferred(request.headers.getlist("accept"), (JSON, CSV, ARROW))
     if form is None:
         raise Refusal("request/accept", f"Estimates come as {JSON}, {CSV} or {ARROW}.")
-    estimates = desk.estimates(name, round, postprocess, confidence)
+    estimates = service.estimates(name, round, postprocess, confidence)
     written = {JSON: _as_json, CSV: _as_csv, ARROW: _as_arrow}[form](estimates, round)
     return Response(written, media_type=form, headers={"Vary": "Accept"})
 
 
-def ask(desk: TheDesk, name: Name, question: Document) -> Response:
+def ask(service: TheService, name: Name, question: Document) -> Response:
     """Answer a question from the reports of one round, the latest unless it says which."""
-    query = answers.Query.read(question)
-    found = desk.finished(name, query.round)
-    rows = answers.answer(query, found.round.mechanism, found.tally, found.estimates(0.95), desk.min_reports(name))
+    read = questions.Question.read(question)
+    found = service.finished(name, read.round)
+    rows = questions.answer(read, found.round.mechanism, found.tally, found.estimates(0.95), service.min_reports(name))
     return _json({"answers": rows})
 
 
 def export_tally(
-    desk: TheDesk, name: Name, round: Round = None, form: Annotated[str, Query(pattern="^(tally|document)$")] = "tally"
+    service: TheService,
+    name: Name,
+    round: Round = None,
+    form: Annotated[str, Query(pattern="^(tally|document)$")] = "tally",
 ) -> Response:
     """The tally of a round, or (``form=document``) the document of the mechanism that it belongs to."""
-    mechanism, tally = desk.tally(name, round)
+    mechanism, tally = service.tally(name, round)
     if form == "document":
         return _json(mechanism.document())
     return Response(tally.to_bytes(), media_type=TALLY)
@@ -138,33 +141,33 @@ def export_tally(
 # -- administrators -------------------------------------------------------------------------------------------------
 
 
-def create_campaign(desk: TheDesk, document: Document) -> Response:
+def create_campaign(service: TheService, document: Document) -> Response:
     """Keep a campaign document as a draft."""
-    view = desk.create(document)
+    view = service.create(document)
     return _json(view, 201, {"Location": f"/v1/campaigns/{view['campaign']['name']}"})
 
 
-def act_on_campaign(desk: TheDesk, name: Name, step: Action) -> Response:
+def act_on_campaign(service: TheService, name: Name, step: Action) -> Response:
     """Open a draft, close the present round, or stop after it."""
-    return _json(desk.act(name, step.action))
+    return _json(service.act(name, step.action))
 
 
-def enrol(desk: TheDesk, name: Name, wanted: Enrolments) -> Response:
+def enrol(service: TheService, name: Name, wanted: Enrolments) -> Response:
     """Make enrolment tokens; they are shown this once."""
-    return _json({"tokens": desk.enrol(name, wanted.count)}, 201)
+    return _json({"tokens": service.enrol(name, wanted.count)}, 201)
 
 
-async def keep_dictionary(desk: TheDesk, sha256: Hash, request: Request) -> Response:
+async def keep_dictionary(service: TheService, sha256: Hash, request: Request) -> Response:
     """Keep a list of keys for a campaign to come."""
     data = await request.body()  # after the token was looked at: it may be large
     if hashlib.sha256(data).hexdigest() != sha256:
         raise CampaignError("campaign/dictionary", "The list of keys does not have the hash that the address says.")
-    return _json({"sha256": await run_in_threadpool(desk.put_dictionary, data)})
+    return _json({"sha256": await run_in_threadpool(service.put_dictionary, data)})
 
 
-def export_reports(desk: TheDesk, name: Name, round: Round = None) -> Response:
+def export_reports(service: TheService, name: Name, round: Round = None) -> Response:
     """The reports of a round that are not scrubbed yet, as Parquet."""
-    batches = iter(desk.export(name, round))
+    batches = iter(service.export(name, round))
     first = next(batches, None)  # what is refused is refused here, before an answer has begun
     return StreamingResponse(_parquet(first, batches), media_type=PARQUET)
 

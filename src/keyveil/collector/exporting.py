@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from keyveil.collector.database import Database
-from keyveil.collector.shelf import StoredRound
+from keyveil.collector.repository import StoredRound
 from keyveil.collector.tables import report
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fastapi import FastAPI
 from starlette.types import Message
 
-from keyveil.campaign.transport import NO_HEADERS, Answer
+from keyveil.campaign.transport import NO_HEADERS, HttpAnswer
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class AppTransport:
         self._lifespan = app.router.lifespan_context(app)
         self._run(self._lifespan.__aenter__())
 
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> HttpAnswer:
         return self._run(self._request(method, path, body, headers))
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class AppTransport:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def _request(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         place, _, query = path.partition("?")
         named = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         scope = {
@@ -80,4 +80,4 @@ class AppTransport:
         await self._app(scope, receive, send)
         begin = next(message for message in told if message["type"] == "http.response.start")
         names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in begin["headers"]}
-        return Answer(begin["status"], names, b"".join(message.get("body", b"") for message in told))
+        return HttpAnswer(begin["status"], names, b"".join(message.get("body", b"") for message in told))

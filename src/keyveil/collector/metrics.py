@@ -74,7 +74,7 @@ class Metrics:
 
 
 class _Gauges(Collector):
-    """What the desk knows at the moment of a scrape."""
+    """What the service knows at the moment of a scrape."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         self._gauges = gauges

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Table, delete, func, insert, select, update
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.collector import tables
 from keyveil.collector.folding import at_once, fold, unfolded
-from keyveil.collector.shelf import Shelf, StoredCampaign, StoredRound
+from keyveil.collector.repository import Repository, StoredCampaign, StoredRound
 from keyveil.collector.tables import participation, tally
 from keyveil.collector.writer import Writer
 from keyveil.core.canonical import canonical
@@ -54,7 +54,7 @@ def close_campaign(connection: Connection, stored: StoredCampaign) -> None:
         close_round(connection, number)
 
 
-def advance(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) -> bool:
+def advance(writer: Writer, repository: Repository, stored: StoredCampaign, today: date) -> bool:
     """Take the next step of a campaign, if it is time; whether there was one."""
     last = stored.current
     if last is None:
@@ -66,8 +66,8 @@ def advance(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) -
     if last.state == "closed":
         return _folded_some(writer, last) or writer.run(lambda connection: _finish(connection, last))
     if stored.state == "open":
-        return _go_on(writer, shelf, stored, today)
-    return stored.state == "closed" and _estimate(writer, shelf, stored)
+        return _go_on(writer, repository, stored, today)
+    return stored.state == "closed" and _estimate(writer, repository, stored)
 
 
 def _open_when_due(writer: Writer, stored: StoredCampaign, last: StoredRound, today: date) -> bool:
@@ -105,10 +105,10 @@ def _finish(connection: Connection, last: StoredRound) -> bool:
     return unfolded(connection, last.id) == 0 and move(connection, tables.round, last.id, "closed", "folded")
 
 
-def _go_on(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) -> bool:
+def _go_on(writer: Writer, repository: Repository, stored: StoredCampaign, today: date) -> bool:
     """Ask the protocol what comes next: another round, or the end."""
     with writer.database.read() as connection:
-        history = shelf.history(connection, stored, len(stored.rounds))
+        history = repository.history(connection, stored, len(stored.rounds))
     try:
         following = stored.campaign.protocol.next_round(history)
     except KeyveilError:
@@ -118,13 +118,13 @@ def _go_on(writer: Writer, shelf: Shelf, stored: StoredCampaign, today: date) ->
     return writer.run(lambda connection: _put_round(connection, stored, following, today))
 
 
-def _estimate(writer: Writer, shelf: Shelf, stored: StoredCampaign) -> bool:
+def _estimate(writer: Writer, repository: Repository, stored: StoredCampaign) -> bool:
     """The last step: there are estimates, and enough people behind them."""
     least = stored.campaign.min_reports
     with writer.database.read() as connection:
         if max(arrived(connection, one.id) for one in stored.rounds) < least:
             return False  # without reading any tally: this is asked again and again
-        history = shelf.history(connection, stored, len(stored.rounds))
+        history = repository.history(connection, stored, len(stored.rounds))
     if not shown(history, least):
         return False
     return writer.run(lambda connection: move(connection, tables.campaign, stored.id, "closed", "estimated"))

@@ -1,4 +1,4 @@
-"""A collector as a process: socket, desk, app and server, from the first token to the last commit."""
+"""A collector as a process: socket, service, app and server, from the first token to the last commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import uvicorn
 
 from keyveil.collector import logs
 from keyveil.collector.app import make_app
-from keyveil.collector.desk import Desk, Limits
+from keyveil.collector.service import Service, ServiceLimits
 from keyveil.collector.settings import Settings, refuse_plain
 from keyveil.collector.tokens import ROLES
 from keyveil.core.errors import KeyveilError
@@ -35,23 +35,23 @@ def serve(settings: Settings, say: Say) -> None:
     os.umask(0o077)  # the database is nobody else's
     sys.setswitchinterval(_TURN)
     prepare()  # the first fold would stop all requests for as long
-    with _listening(settings) as door, _open(settings) as desk, _signals() as asked_to_stop:
-        for role, token in first_tokens(desk, settings).items():
+    with _listening(settings) as door, _open(settings) as service, _signals() as asked_to_stop:
+        for role, token in first_tokens(service, settings).items():
             say(f"The {role} token, shown only this once: {token}")
-        server = _Server(_uvicorn(settings, desk), asked_to_stop, lambda: say(f"Listening on {_address(door)}"))
+        server = _Server(_uvicorn(settings, service), asked_to_stop, lambda: say(f"Listening on {_address(door)}"))
         server.run(sockets=[door])
     log.info("Stopped.")
 
 
-def first_tokens(desk: Desk, settings: Settings) -> dict[str, str]:
+def first_tokens(service: Service, settings: Settings) -> dict[str, str]:
     """New tokens for the roles that nobody has: usually on the first start, unless files hold them.
 
     A token in a file takes the place of those that were ever printed for its role.
     """
     kept = settings.kept_tokens()
     for role in kept:
-        desk.roles.revoke(role)
-    return {role: desk.roles.grant(role) for role in ROLES if role not in kept and not desk.roles.granted(role)}
+        service.roles.revoke(role)
+    return {role: service.roles.grant(role) for role in ROLES if role not in kept and not service.roles.granted(role)}
 
 
 class _Server(uvicorn.Server):
@@ -67,9 +67,9 @@ class _Server(uvicorn.Server):
         self._say_started()
 
 
-def _uvicorn(settings: Settings, desk: Desk) -> uvicorn.Config:
+def _uvicorn(settings: Settings, service: Service) -> uvicorn.Config:
     return uvicorn.Config(
-        make_app(desk, settings),
+        make_app(service, settings),
         log_config=None,
         log_level="warning",  # below it there are lines with addresses
         access_log=False,
@@ -83,12 +83,12 @@ def _uvicorn(settings: Settings, desk: Desk) -> uvicorn.Config:
 
 
 @contextmanager
-def _open(settings: Settings) -> Iterator[Desk]:
-    desk = Desk(settings.database_url, limits=Limits(settings.queue_reports, settings.group_reports))
+def _open(settings: Settings) -> Iterator[Service]:
+    service = Service(settings.database_url, limits=ServiceLimits(settings.queue_reports, settings.group_reports))
     try:
-        yield desk
+        yield service
     finally:
-        desk.close()
+        service.close()
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _address(door: socket.socket) -> str:
 def _signals() -> Iterator[threading.Event]:
     """Whether somebody asked us to stop before the server listened to signals; afterwards they do no harm.
 
-    The server repeats a signal that ended it, and its usual effect would be to kill us before the desk is closed.
+    The server repeats a signal that ended it, and its usual effect would be to kill us before the service is closed.
     """
     asked_to_stop = threading.Event()
     kinds = (signal.SIGTERM, signal.SIGINT)

@@ -27,7 +27,7 @@ from keyveil.collector.problems import Refusal
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 
 if TYPE_CHECKING:
-    from keyveil.collector.desk import Desk
+    from keyveil.collector.service import Service
 
 DICTIONARIES = "/v1/dictionaries/"
 
@@ -41,7 +41,7 @@ _DECODERS: dict[str, Callable[[bytes], Batch]] = {JSON: from_json, PACKED: from_
 
 async def upload(request: Request) -> Response:
     """``POST /v1/campaigns/{name}/reports``."""
-    desk: Desk = request.app.state.desk
+    service: Service = request.app.state.service
     metrics: Metrics = request.app.state.metrics
     name: str = request.path_params["name"]
     if not NAME.fullmatch(name):
@@ -54,18 +54,20 @@ async def upload(request: Request) -> Response:
 
     try:
         decode, body = _decoder(request), await request.body()
-        _refuse_when_busy(request, desk)  # before any work goes into it: under overload a refusal must be cheap
+        _refuse_when_busy(request, service)  # before any work goes into it: under overload a refusal must be cheap
         small = len(body) <= _SMALL  # then a thread would cost more than the work
         batch = decode(body) if small else await in_lane(lambda: decode(body))
     except StorageError as refused:
         metrics.refused(None, refused.code)
         raise
     except (KeyveilError, Refusal) as refused:
-        await _count(desk, metrics, name, refused.code)
+        await _count(service, metrics, name, refused.code)
         raise
     try:
-        at_once = small and desk.remembers(name, batch.document)
-        queued = desk.submit(name, batch, token) if at_once else await in_lane(lambda: desk.submit(name, batch, token))
+        at_once = small and service.remembers(name, batch.document)
+        queued = (
+            service.submit(name, batch, token) if at_once else await in_lane(lambda: service.submit(name, batch, token))
+        )
         answer = await asyncio.shield(asyncio.wrap_future(queued))  # a client that goes must not disturb the commit
     except KeyveilError as refused:
         metrics.refused(name if _names_campaign(refused) else None, refused.code)
@@ -80,9 +82,9 @@ async def upload(request: Request) -> Response:
     return Response(msgspec.json.encode(document), media_type=JSON)
 
 
-def _refuse_when_busy(request: Request, desk: Desk) -> None:
+def _refuse_when_busy(request: Request, service: Service) -> None:
     """Nobody waits long: neither for the disk, nor for a thread that looks at their reports first."""
-    desk.writer.refuse_when_full()
+    service.writer.refuse_when_full()
     if request.app.state.lane.statistics().tasks_waiting >= _MOST_WAITING:
         raise StorageError("queue/full", "The collector is busy; send the same reports again a little later.")
 
@@ -183,12 +185,12 @@ def _token(request: Request) -> str | None:
     return bearer_token(request.headers.get("authorization"))
 
 
-async def _count(desk: Desk, metrics: Metrics, name: str, code: str) -> None:
+async def _count(service: Service, metrics: Metrics, name: str, code: str) -> None:
     """Note a refusal that only HTTP has seen; that it cannot be noted is no reason to fail."""
 
     def note() -> None:
-        desk.min_reports(name)  # there must be such a campaign
-        desk.refused(name, code)
+        service.min_reports(name)  # there must be such a campaign
+        service.refused(name, code)
 
     try:
         await run_in_threadpool(note)

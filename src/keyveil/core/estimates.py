@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from keyveil.core.schema import Schema
-    from keyveil.core.truth import Truth
+    from keyveil.frames.truth import Truth
 
 FLAGS = ("ok", "shrunk", "clipped", "truncated", "insufficient", "suppressed")  # in increasing severity
 
@@ -235,12 +235,12 @@ class Estimates:
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, top: int = 20, truth: Truth | None = None) -> Figure:
         """Intervals of the most frequent keys, frequencies beside means, on axes of your own or a new figure."""
-        from keyveil.core.display import forest
+        from keyveil.display.estimates import forest
 
         return forest(self, ax, top, self.truth if truth is None else truth)
 
     def _repr_html_(self) -> str:
-        from keyveil.core.display import table
+        from keyveil.display.estimates import table
 
         return table(self)
 

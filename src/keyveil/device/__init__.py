@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from keyveil.campaign.transport import Answer, Transport
+from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.device.device import Device, Outcome
 from keyveil.device.explain import Explanation
-from keyveil.device.ledger import Caps, Entry
-from keyveil.device.notice import Limits
+from keyveil.device.ledger import Caps, LedgerEntry
 from keyveil.device.transport import HttpTransport
 from keyveil.device.upload import Patience
+from keyveil.device.verification import DeviceLimits
 
 __all__ = [
-    "Answer",
     "Caps",
     "Device",
-    "Entry",
+    "DeviceLimits",
     "Explanation",
+    "HttpAnswer",
     "HttpTransport",
-    "Limits",
+    "LedgerEntry",
     "Outcome",
     "Patience",
     "Transport",

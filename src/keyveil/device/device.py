@@ -25,12 +25,12 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import DeviceError, KeyveilError
 from keyveil.device.consent import Consents, Terms
 from keyveil.device.explain import Explanation
-from keyveil.device.ledger import Caps, Entry, Ledger, Line, refuse_beyond
+from keyveil.device.ledger import Caps, Ledger, LedgerEntry, Line, refuse_beyond
 from keyveil.device.memory import Memory
-from keyveil.device.notice import Limits, Notice, read_notice
 from keyveil.device.outbox import REFUSED, WAITING, WITHDRAWN, Outbox, Parcel
 from keyveil.device.upload import Courier, Patience, Sleep
 from keyveil.device.vault import Vault
+from keyveil.device.verification import DeviceLimits, Notice, read_notice
 from keyveil.protocols.base import EVERYONE, parting_word
 
 CLOSED, NOT_ASKED = "closed", "not-asked"
@@ -75,14 +75,14 @@ class Device:
         caps: Caps | None = None,
         clock: Clock = system_clock,
         coins: Coins | None = None,
-        limits: Limits | None = None,
+        limits: DeviceLimits | None = None,
         patience: Patience | None = None,
         packed: bool = True,
         sleep: Sleep = time.sleep,
         collector: str = "",
     ) -> None:
         self._transport, self._clock, self._coins = transport, clock, coins or Coins()
-        self._limits = limits or Limits()
+        self._limits = limits or DeviceLimits()
         self._prefix = f"{collector.rstrip('/')}/" if collector else ""
         self._courier = Courier(transport, self._coins, clock, patience or Patience(), packed, sleep)
         self.vault = Vault(path, clock, self._coins)
@@ -142,7 +142,7 @@ class Device:
         if changes:
             self._ledger.keep(replace(self.caps, **changes), loosen)
 
-    def ledger(self) -> list[Entry]:
+    def ledger(self) -> list[LedgerEntry]:
         """Everything that was paid for, or repeated for free, oldest first."""
         return self._ledger.entries()
 
@@ -154,7 +154,7 @@ class Device:
         """Ledger, caps, consents and what was sent, as JSON; no secrets and no tokens."""
         parcels = {(one.series, one.campaign, one.round): one for one in self._outbox.everything()}
 
-        def told(entry: Entry) -> dict[str, Any]:
+        def told(entry: LedgerEntry) -> dict[str, Any]:
             parcel = parcels[entry.series, entry.campaign, entry.round]
             payload = None if parcel.payload is None else parcel.payload.hex()
             return {**entry.document(), "state": parcel.state, "code": parcel.code, "payload": payload}
@@ -280,8 +280,8 @@ class Device:
 
 def _entry(
     notice: Notice, asked: RoundDocument, series: str, day: date, public: bytes, cost: Fraction, free: bool
-) -> Entry:
-    return Entry(
+) -> LedgerEntry:
+    return LedgerEntry(
         day=day,
         series=series,
         schema=notice.campaign.schema.hash,

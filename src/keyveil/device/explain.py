@@ -17,7 +17,7 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.device.consent import GIVEN, Terms
 from keyveil.device.ledger import Line, shown
-from keyveil.device.notice import Notice, plain
+from keyveil.device.verification import Notice, plain
 from keyveil.protocols.one_round import OneRound
 
 _KEYS = 12  # named in full; of more, so many

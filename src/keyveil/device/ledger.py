@@ -59,7 +59,7 @@ _LIMITS = tuple(field.name for field in fields(Caps) if field.name != "days")
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One report in the ledger. ``free`` ones repeat an earlier report, bit by bit, and so cost nothing."""
 
     day: date
@@ -121,7 +121,7 @@ class Ledger:
         row = self._vault.connection.execute("SELECT document FROM caps").fetchone()
         return None if row is None else Caps(**json.loads(row[0]))
 
-    def debit(self, entry: Entry) -> None:
+    def debit(self, entry: LedgerEntry) -> None:
         """Write an entry; only within the transaction that also stores the report."""
         row = (
             entry.day.isoformat(),
@@ -141,14 +141,14 @@ class Ledger:
             row,
         )
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """All of them, oldest first."""
         rows = self._vault.connection.execute(
             "SELECT day, series, schema, campaign, round, mechanism, fingerprint, epsilon, report, free "
             "FROM entry ORDER BY number"
         )
         return [
-            Entry(
+            LedgerEntry(
                 date.fromisoformat(day), series, schema, campaign, number, name, print_, Fraction(paid), id_, bool(free)
             )
             for day, series, schema, campaign, number, name, print_, paid, id_, free in rows
@@ -192,5 +192,5 @@ def shown(epsilon: Fraction) -> str:
     return decimal_text(Fraction(-(-epsilon.numerator * 10**6 // epsilon.denominator), 10**6))
 
 
-def _total(entries: Iterable[Entry]) -> Fraction:
+def _total(entries: Iterable[LedgerEntry]) -> Fraction:
     return in_sequence(one.epsilon for one in entries)

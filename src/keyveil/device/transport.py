@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from keyveil.campaign.transport import NO_HEADERS, Answer
+from keyveil.campaign.transport import NO_HEADERS, HttpAnswer
 from keyveil.core.errors import TransportError
 
 LARGEST_ANSWER = 64 << 20  # bytes; the longest dictionary of keys that anybody should serve
@@ -49,7 +49,7 @@ class HttpTransport(threading.local):
         self._prefix, self._timeout = parts.path.rstrip("/"), timeout
         self._connection: http.client.HTTPConnection | None = None
 
-    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> Answer:
+    def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> HttpAnswer:
         if self._connection is not None and _let_go(self._connection):
             self.close()
         # Between the look and the request the other side may still let an idle connection go. What only reads is then
@@ -71,7 +71,7 @@ class HttpTransport(threading.local):
             self._connection.close()
             self._connection = None
 
-    def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         deadline = time.monotonic() + 4 * self._timeout
         if self._connection is None:
             self._connection = self._connect()
@@ -92,7 +92,7 @@ class HttpTransport(threading.local):
         if response.will_close:
             self.close()
         named = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, named, b"".join(pieces))
+        return HttpAnswer(response.status, named, b"".join(pieces))
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._secure:

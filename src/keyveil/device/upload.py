@@ -14,13 +14,13 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from keyveil.campaign.transport import Answer, Transport
+from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.campaign.wire import JSON, PACKED
 from keyveil.core.clock import Clock
 from keyveil.core.coins import Coins
 from keyveil.core.errors import TransportError
-from keyveil.device.notice import plain, problem
 from keyveil.device.outbox import REFUSED, SENT, WAITING, Parcel
+from keyveil.device.verification import plain, problem
 
 Sleep = Callable[[float], None]
 _SOON = (408, 425, 429)  # of the 4xx, those that ask for patience
@@ -109,7 +109,7 @@ class Courier:
         """Between half of the pause and all of it, so that devices do not come back all at once."""
         return pause * (1 + self.coins.below(_RESOLUTION) / _RESOLUTION) / 2
 
-    def _retry_after(self, answer: Answer) -> float | None:
+    def _retry_after(self, answer: HttpAnswer) -> float | None:
         text = answer.headers.get("retry-after", "").strip()
         if text.isascii() and text.isdigit():
             return float(text[:9])
@@ -121,7 +121,7 @@ class Courier:
         return max(0.0, (aware - self.clock()).total_seconds())
 
 
-def _read(answer: Answer, parcel: Parcel) -> Receipt | _Again:
+def _read(answer: HttpAnswer, parcel: Parcel) -> Receipt | _Again:
     try:
         said = msgspec.json.decode(answer.body, type=_Answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

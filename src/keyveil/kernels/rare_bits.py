@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.codes import LabelledKeys
-from keyveil.core.codes_bits import RareBits
-from keyveil.core.codes_subset import PATTERNS, TRIPLES
+from keyveil.core.codecs.labelled_keys import LabelledKeys
+from keyveil.core.codecs.members import PATTERNS, TRIPLES
+from keyveil.core.codecs.rare_bits import RareBits
 from keyveil.kernels.backend import native, twinless
 
 Words = NDArray[np.uint64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.codes_subset import PATTERNS, TRIPLES, DenseMembers, RealMembers
+from keyveil.core.codecs.members import PATTERNS, TRIPLES, DenseMembers, RealMembers
 from keyveil.core.errors import ReportError
 from keyveil.kernels.backend import kernel
 

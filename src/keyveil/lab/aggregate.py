@@ -20,17 +20,17 @@ from keyveil.core.public import public_indices
 from keyveil.core.records import Records
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.categorical.base import FrequencyOracle
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.unary import Unary
 from keyveil.mechanisms.encoders import Labels, are_positive, values_of
+from keyveil.mechanisms.families.categorical import FrequencyOracle
+from keyveil.mechanisms.families.one_key import ABSENT, OneKey
 from keyveil.mechanisms.keyvalue.baselines import KRRHarmony
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW
 from keyveil.mechanisms.keyvalue.marginals import Marginals
 from keyveil.mechanisms.keyvalue.moments import Moments
-from keyveil.mechanisms.keyvalue.one_key import ABSENT, OneKey
 from keyveil.mechanisms.keyvalue.pckv_grr import PCKVGRR
 from keyveil.mechanisms.keyvalue.pckv_ue import PCKVUE
 from keyveil.mechanisms.keyvalue.topsel import TopSel

@@ -21,15 +21,15 @@ from keyveil.core.epsilon import Number, decimal_text, keeps, log_ceiling, parse
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
-from keyveil.core.truth import Truth
+from keyveil.frames.truth import Truth
 from keyveil.lab.contenders import Contender, key_value_names, usual
 from keyveil.lab.datasets import Dataset
 from keyveil.lab.metrics import Metrics, metrics
 from keyveil.lab.simulate import collect, over_cap, spent, summary, with_public
 from keyveil.mechanisms.base import BLOCK, Mechanism
-from keyveil.mechanisms.registry import create, find
+from keyveil.mechanisms.registry import create, find_mechanism
 
-__all__ = ["QUANTITIES", "Comparison", "Entry", "compare", "key_value_names", "matched"]
+__all__ = ["QUANTITIES", "Comparison", "Measured", "compare", "key_value_names", "matched"]
 
 QUANTITIES = ("frequency", "mean")
 ALL_QUANTITIES = (*QUANTITIES, *(f"{quantity}_top" for quantity in QUANTITIES))
@@ -42,7 +42,7 @@ Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Measured:
     """One mechanism at one epsilon; ``requested`` is larger where the mechanism spends less than it is asked for.
 
     ``mechanism`` has its options behind a colon where it was given some. ``spread`` are the standard errors of the mean
@@ -77,7 +77,7 @@ class Comparison:
     repeats: int
     seed: int
     chosen: tuple[str, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[Measured, ...]
     refused: dict[str, str]  # mechanisms that do not apply, and why
     average: dict[str, float]  # squared errors of the average of everyone
 
@@ -116,7 +116,7 @@ class Comparison:
         return error - least < TIE * math.hypot(spread, steady)
 
     @cached_property
-    def _entries(self) -> dict[tuple[str, Fraction], Entry]:
+    def _entries(self) -> dict[tuple[str, Fraction], Measured]:
         return {(one.mechanism, one.epsilon): one for one in self.entries}
 
     def document(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def compare(
     people = dataset.population.keyed(dataset.schema)
     records, truth = people.records(dataset.schema), people.truth(dataset.schema)
     blocks = [records.slice(start, min(start + BLOCK, records.n)) for start in range(0, records.n, BLOCK)]
-    entries: list[Entry] = []
+    entries: list[Measured] = []
     refused: dict[str, str] = {}
     for one in chosen.values():
         for epsilon in asked:
@@ -217,7 +217,7 @@ def matched(name: str, schema: Schema, epsilon: Fraction, options: dict[str, Any
 
 
 def _options(one: Contender, max_pairs: int | None, records: Records, dataset: Dataset) -> dict[str, Any]:
-    capped = "max_pairs" in {field.name for field in fields(find(one.name))}
+    capped = "max_pairs" in {field.name for field in fields(find_mechanism(one.name))}
     given: dict[str, Any] = {"max_pairs": max_pairs} if capped and max_pairs is not None else {}
     return with_public(one.name, records.sizes, dataset.schema.d, {**given, **dict(one.options)})[0]
 
@@ -232,7 +232,7 @@ def _entry(
     repeats: int,
     seed: int,
     shortcut: bool,
-) -> Entry:
+) -> Measured:
     begin = time.perf_counter()
     mechanism = matched(one.name, dataset.schema, epsilon, options)
     tallies = (collect(mechanism, blocks, seed, run, shortcut=shortcut) for run in range(repeats))
@@ -240,7 +240,7 @@ def _entry(
     errors, spread = summary(runs, truth), _spread([metrics(run, truth) for run in runs])
     truncated = bool(over_cap(mechanism, dataset.population.keyed(dataset.schema)).any())
     seconds = time.perf_counter() - begin
-    return Entry(
+    return Measured(
         mechanism=one.label,
         epsilon=epsilon,
         requested=mechanism.epsilon,

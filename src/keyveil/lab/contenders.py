@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from keyveil.core.errors import MechanismError
-from keyveil.mechanisms.keyvalue.base import KeyValue
-from keyveil.mechanisms.registry import find, names
+from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.registry import find_mechanism, mechanism_names
 
 PAPER = "split=paper"
 
@@ -27,7 +27,7 @@ class Contender:
     def parse(cls, text: str) -> Contender:
         """What a text asks for; an unknown name or option is a mistake, not a mechanism that does not apply."""
         name, colon, rest = text.partition(":")
-        known = {field.name for field in fields(find(name))} - {"schema", "epsilon"}
+        known = {field.name for field in fields(find_mechanism(name))} - {"schema", "epsilon"}
         options: dict[str, str] = {}
         for item in rest.split(",") if colon else ():
             option, equals, value = (part.strip() for part in item.partition("="))
@@ -58,12 +58,14 @@ def several(text: str) -> list[str]:
 
 def key_value_names() -> tuple[str, ...]:
     """All mechanisms that take sets of pairs."""
-    return tuple(name for name in names() if issubclass(find(name), KeyValue))
+    return tuple(name for name in mechanism_names() if issubclass(find_mechanism(name), KeyValue))
 
 
 def usual() -> tuple[str, ...]:
     """Who is compared unless told: all of them, and those with a published split of the budget in that form, too."""
-    published = [name for name in key_value_names() if "split" in {field.name for field in fields(find(name))}]
+    published = [
+        name for name in key_value_names() if "split" in {field.name for field in fields(find_mechanism(name))}
+    ]
     return (*key_value_names(), *(f"{name}:{PAPER}" for name in published))
 
 

@@ -21,7 +21,7 @@ from keyveil.core.epsilon import keeps
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
-from keyveil.core.truth import Truth
+from keyveil.frames.truth import Truth
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.metrics import jain
@@ -42,7 +42,7 @@ Contender = Callable[[int, Records, Truth, int, int], Estimates]  # ε, people, 
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class FairnessScore:
     """Squared errors of means and of frequencies, [run, key]."""
 
     errors: Floats
@@ -69,7 +69,7 @@ class Cell:
 
     slope: float
     epsilon: int
-    scores: Mapping[str, Score]
+    scores: Mapping[str, FairnessScore]
 
     @property
     def least_error(self) -> str:
@@ -91,7 +91,9 @@ def study(contenders: Mapping[str, Contender], slope: float, epsilon: int, runs:
             found = contender(epsilon, records, truth, seed, run)
             mean = np.nan_to_num(np.clip(found.mean.values, -1, 1))
             errors[name].append(((mean - truth.mean) ** 2, (found.frequency.values - truth.frequency) ** 2))
-    return Cell(slope, epsilon, {name: Score(*map(np.array, zip(*each, strict=True))) for name, each in errors.items()})
+    return Cell(
+        slope, epsilon, {name: FairnessScore(*map(np.array, zip(*each, strict=True))) for name, each in errors.items()}
+    )
 
 
 # -- contenders -----------------------------------------------------------------------------------------------------

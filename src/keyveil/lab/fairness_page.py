@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 from keyveil.core.errors import MissingExtra
 from keyveil.lab.charts import GRID, INK, QUIET
-from keyveil.lab.fairness import CONTENDERS, EPSILONS, PAIRS, PEOPLE, SCHEMA, SLOPES, Cell, Score, study, weighted
+from keyveil.lab.fairness import (
+    CONTENDERS,
+    EPSILONS,
+    PAIRS,
+    PEOPLE,
+    SCHEMA,
+    SLOPES,
+    Cell,
+    FairnessScore,
+    study,
+    weighted,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +85,7 @@ is better. The table has the error ± its standard error / fairness.
 """
 
 
-def page(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[Score]]) -> str:
+def page(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[FairnessScore]]) -> str:
     """The whole page."""
     names = list(CONTENDERS)
     rows = ["| s | ε | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
@@ -136,7 +147,7 @@ def _verdicts(cells: Sequence[Cell]) -> str:
     )
 
 
-def _against(one: Score, rival: Score) -> str:
+def _against(one: FairnessScore, rival: FairnessScore) -> str:
     noise = (one.noise**2 + rival.noise**2) ** 0.5
     gap = one.mse - rival.mse
     error = "draw" if abs(gap) < 2 * noise else "less error" if gap < 0 else "more error"
@@ -144,7 +155,7 @@ def _against(one: Score, rival: Score) -> str:
     return f"{error} (× {one.mse / rival.mse:.2f}), {fairer} (× {one.fairness / rival.fairness:.2f})"
 
 
-def _swept(sweeps: Mapping[float, Sequence[Score]]) -> str:
+def _swept(sweeps: Mapping[float, Sequence[FairnessScore]]) -> str:
     head = ["| x | " + " | ".join(f"s = {slope:g}" for slope in sweeps) + " |", "|---|" + "---|" * len(sweeps)]
     rows = [
         f"| {x:g} | " + " | ".join(_measured(scores[at]) for scores in sweeps.values()) + " |"
@@ -153,11 +164,11 @@ def _swept(sweeps: Mapping[float, Sequence[Score]]) -> str:
     return "\n" + "\n".join(head + rows) + "\n"
 
 
-def _measured(score: Score) -> str:
+def _measured(score: FairnessScore) -> str:
     return f"{score.mse:.5f} ± {score.noise:.5f} / {score.fairness:.2f}"
 
 
-def trade_off(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[Score]]) -> Figure:
+def trade_off(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[FairnessScore]]) -> Figure:
     """Fairness against error, one panel for each slope."""
     try:
         from matplotlib import pyplot
@@ -174,7 +185,7 @@ def trade_off(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[Score]]) ->
     return figure
 
 
-def _panel(ax: Axes, cell: Cell, scores: Sequence[Score]) -> None:
+def _panel(ax: Axes, cell: Cell, scores: Sequence[FairnessScore]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     _point(ax, scores, _COLOURS["wsr"], "o-", "wsr, β ∝ max(f, τ)^(−x)", 4.5)
@@ -198,7 +209,7 @@ def _panel(ax: Axes, cell: Cell, scores: Sequence[Score]) -> None:
     ax.spines[["bottom", "left"]].set_color(QUIET)
 
 
-def _point(ax: Axes, scores: Sequence[Score], colour: str, style: str, label: str, size: float) -> None:
+def _point(ax: Axes, scores: Sequence[FairnessScore], colour: str, style: str, label: str, size: float) -> None:
     ax.errorbar(
         [score.mse for score in scores],
         [score.fairness for score in scores],

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.estimates import FLAGS, Estimates
-from keyveil.core.truth import Truth
+from keyveil.frames.truth import Truth
 
 Floats = NDArray[np.float64]
 Metrics = dict[str, float | None]

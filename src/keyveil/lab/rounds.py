@@ -20,18 +20,19 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import Number
 from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.core.estimates import Estimates
-from keyveil.core.population import Population
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.core.truth import Truth
+from keyveil.frames.population import Population
+from keyveil.frames.truth import Truth
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.metrics import Metrics, averaged, metrics, total_cost
 from keyveil.lab.simulate import over_cap, summary, with_cap
 from keyveil.mechanisms.base import BLOCK
+from keyveil.mechanisms.registry import find
 from keyveil.protocols.base import EVERYONE, Finished, History, Protocol, Round, most_spent
 from keyveil.protocols.privkvm_plus import PrivKVMPlus
-from keyveil.protocols.registry import create, find
+from keyveil.protocols.registry import create
 
 MOST_ROUNDS = 1000  # a protocol that asks on and on is broken
 
@@ -169,7 +170,7 @@ def with_public(
     name: str, sizes: NDArray[np.int64], d: int, options: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The options with the cap that a protocol needs and lacks, taken from set sizes, and what to say about it."""
-    lacking = find(name).needs_cap and options.get("max_pairs") is None
+    lacking = getattr(find(name), "needs_cap", False) and options.get("max_pairs") is None
     return with_cap(sizes, d, options) if lacking else (options, ())
 
 

@@ -16,18 +16,17 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import Number, float_ceiling, log_ceiling
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
-from keyveil.core.population import Population
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.core.truth import Truth
+from keyveil.frames.population import Population
+from keyveil.frames.truth import Truth
 from keyveil.lab.aggregate import aggregate, has_aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, wasserstein
 from keyveil.mechanisms.base import BLOCK, Mechanism
-from keyveil.mechanisms.keyvalue.base import KeyValue
-from keyveil.mechanisms.registry import create, find
-from keyveil.protocols import registry as protocols
+from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.registry import create, find_mechanism, protocol_names
 
 if TYPE_CHECKING:
     from keyveil.lab.rounds import Run
@@ -101,7 +100,7 @@ def simulate(
     if repeats < 1 or threads < 1:
         raise MechanismError("simulate/size", "A simulation needs at least one run and one thread.")
     schema = schema or population.schema()
-    if isinstance(mechanism, str) and mechanism in protocols.names():
+    if isinstance(mechanism, str) and mechanism in protocol_names():
         from keyveil.lab.rounds import simulate_protocol  # which needs this module
 
         return simulate_protocol(
@@ -186,7 +185,7 @@ def with_public(
     name: str, sizes: NDArray[np.int64], d: int, options: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The options with the cap or the law of set sizes that the mechanism needs and lacks, and what to say about it."""
-    lacking = {field.name for field in fields(find(name)) if options.get(field.name) is None}
+    lacking = {field.name for field in fields(find_mechanism(name)) if options.get(field.name) is None}
     if "max_pairs" in lacking:
         return with_cap(sizes, d, options)
     if "set_sizes" in lacking and options.get("mode") != "direct" and not int(options.get("padding", 0)):

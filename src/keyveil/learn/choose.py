@@ -37,7 +37,7 @@ TIE = 2.0  # paired standard errors within which two methods are as good as each
 
 
 @dataclass(frozen=True)
-class Score:
+class MethodScore:
     """The mean loss of a method over the simulated collections, and the standard error of that mean."""
 
     method: str
@@ -50,7 +50,7 @@ class Choice:
     """All methods that were possible, best first; ``best`` is the simplest of those that are as good as the first."""
 
     best: str
-    ranking: tuple[Score, ...]
+    ranking: tuple[MethodScore, ...]
 
     def rows(self) -> list[dict[str, str | float]]:
         """One dictionary per method, as frames take them."""
@@ -230,4 +230,4 @@ def _ranked(methods: Sequence[str], losses: Floats) -> Choice:
     behind = losses - losses[:, order[:1]]  # the collections are the same for all methods
     apart = TIE * behind.std(axis=0, ddof=1) / math.sqrt(repeats)
     best = methods[int(np.flatnonzero(behind.mean(axis=0) <= apart)[0])]
-    return Choice(best, tuple(Score(methods[at], float(mean[at]), float(se[at])) for at in order))
+    return Choice(best, tuple(MethodScore(methods[at], float(mean[at]), float(se[at])) for at in order))

@@ -23,11 +23,11 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.learn.matrix import KINDS, Matrix
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.cells import answer_from_cells
+from keyveil.mechanisms.joint.cells import answer_from_cells
+from keyveil.mechanisms.joint.ranks import Ints
+from keyveil.mechanisms.joint.statistics import Joint, JointAnswers, Statistic, share, total
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.marginals import Marginals
-from keyveil.mechanisms.keyvalue.questions import Answers, Joint, Question, share, total
-from keyveil.mechanisms.keyvalue.ranks import Ints
 from keyveil.mechanisms.responses import Floats, Spread, fieller, normal_quantile
 
 INSUFFICIENT, SUPPRESSED = FLAGS.index("insufficient"), FLAGS.index("suppressed")
@@ -142,7 +142,7 @@ class Conditionals:
         column = Column(Schema(keys=len(keys)), lift, se, low, high, flag)
         return self._suppressed(column, np.minimum(one, other), (0.0, np.inf))
 
-    def _ratio(self, answers: Answers, limits: tuple[float, float]) -> Column:
+    def _ratio(self, answers: JointAnswers, limits: tuple[float, float]) -> Column:
         """The second answer over the first."""
         whole, part = np.where(answers.asked > 0, answers.values.T, np.nan)
         spread = Spread(answers.covariance[:, 0, 0], answers.covariance[:, 1, 1], answers.covariance[:, 0, 1])
@@ -161,7 +161,7 @@ class Conditionals:
 
     # -- asking -------------------------------------------------------------------------------------------------
 
-    def _answer(self, keys: Ints, questions: Sequence[Question]) -> Answers:
+    def _answer(self, keys: Ints, questions: Sequence[Statistic]) -> JointAnswers:
         mechanism, n = self.mechanism, self.tally.reports
         if isinstance(mechanism, IOH):  # one member that holds every key
             table = np.concatenate(([n], self.tally.counts))[None, :]
@@ -172,7 +172,7 @@ class Conditionals:
             self._refuse_uncovered(mechanism, keys, questions)
         return mechanism.answer_jointly(self.tally, keys, questions, self.population)
 
-    def _refuse_uncovered(self, mechanism: Marginals, keys: Ints, questions: Sequence[Question]) -> None:
+    def _refuse_uncovered(self, mechanism: Marginals, keys: Ints, questions: Sequence[Statistic]) -> None:
         places = sorted(set().union(*(question.places for question in questions)))
         if len(places) <= mechanism.size and not mechanism.covering(keys[:, places])[0]:
             names = ", ".join(self.schema.keys[key] for key in keys[0, places])

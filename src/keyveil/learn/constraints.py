@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.categorical.base import Categorical
+from keyveil.mechanisms.families.categorical import Categorical
 from keyveil.mechanisms.keyvalue.pckv_grr import PCKVGRR
 from keyveil.mechanisms.keyvalue.topsel import TopSel
 from keyveil.mechanisms.keyvalue.wsr import WSR
-from keyveil.mechanisms.registry import find
+from keyveil.mechanisms.registry import find_mechanism
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,6 @@ def _kind(estimates: Estimates, mechanism: Mechanism | None) -> type[Mechanism] 
     if mechanism is not None:
         return type(mechanism)
     try:
-        return find(estimates.mechanism)
+        return find_mechanism(estimates.mechanism)
     except KeyveilError:  # a protocol, or somebody else's: nothing is known but the box
         return None

@@ -28,18 +28,18 @@ from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.learn.constraints import belongs
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.categorical.base import Categorical
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.hr import HR
 from keyveil.mechanisms.categorical.olh import LocalHash
 from keyveil.mechanisms.categorical.ss import SS
 from keyveil.mechanisms.categorical.unary import Unary
+from keyveil.mechanisms.families.categorical import Categorical
+from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.families.sampled import Sampled
+from keyveil.mechanisms.families.set_response import SetResponse
 from keyveil.mechanisms.keyvalue.baselines import Harmony
-from keyveil.mechanisms.keyvalue.one_key import OneKey
 from keyveil.mechanisms.keyvalue.pckv_grr import PCKVGRR
-from keyveil.mechanisms.keyvalue.sampled import Sampled
-from keyveil.mechanisms.keyvalue.set_response import SetResponse
-from keyveil.mechanisms.registry import create, find
+from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.responses import Response
 
 Floats = NDArray[np.float64]
@@ -185,7 +185,7 @@ def _sampled(constants: Dependence, kind: type[Mechanism], population: bool) -> 
 
 def _found(estimates: Estimates) -> type[Mechanism]:
     try:
-        return find(estimates.mechanism)
+        return find_mechanism(estimates.mechanism)
     except KeyveilError:
         raise _unknown(estimates.mechanism) from None
 

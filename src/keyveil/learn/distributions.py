@@ -28,12 +28,12 @@ from keyveil.learn.consistency import norm_sub
 from keyveil.learn.masses import Floats, Masses, label_masses, window_masses
 from keyveil.learn.quantiles import below, quantile_of, woodruff
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.families.set_response import BinnedSetResponse
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.mechanisms.keyvalue.labels import LabelRound
-from keyveil.mechanisms.keyvalue.set_response import BinnedSetResponse
 from keyveil.mechanisms.numeric.square_wave import SquareWave
 from keyveil.mechanisms.responses import INSUFFICIENT, Spread, fieller, normal_quantile
+from keyveil.mechanisms.rounds.privkvm_star import LabelRound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ import numpy as np
 
 from keyveil.core.tally import Tally
 from keyveil.learn.consistency import norm_sub
+from keyveil.mechanisms.joint.ranks import Ints, rank_sets
 from keyveil.mechanisms.keyvalue.marginals import Marginals
-from keyveil.mechanisms.keyvalue.ranks import Ints, rank_sets
 from keyveil.mechanisms.responses import Floats
 
 SWEEPS = 3

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
 from keyveil.learn.consistency import norm_sub
+from keyveil.mechanisms.families.set_response import BinnedSetResponse, Odds
+from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW, SEEN
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.mechanisms.keyvalue.labels import LabelRound
-from keyveil.mechanisms.keyvalue.set_response import BinnedSetResponse, Odds
 from keyveil.mechanisms.numeric.square_wave import SquareWave
-from keyveil.mechanisms.numeric.window import Window
+from keyveil.mechanisms.rounds.privkvm_star import LabelRound
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
-from keyveil.learn.choose import Choice, Score, choose
+from keyveil.learn.choose import Choice, MethodScore, choose
 from keyveil.learn.consistency import finite
 from keyveil.learn.constraints import Constraint, constraint_of
 from keyveil.learn.means import shrunk_means
@@ -26,7 +26,7 @@ from keyveil.learn.shrinkage import bayes
 from keyveil.learn.supports import support_rates
 from keyveil.mechanisms.base import Mechanism
 
-__all__ = ["METHODS", "Choice", "Constraint", "Processed", "Score", "apply", "choose", "estimates"]
+__all__ = ["METHODS", "Choice", "Constraint", "MethodScore", "Processed", "apply", "choose", "estimates"]
 
 Floats = NDArray[np.float64]
 Means = Literal["clip", "shrink"]

@@ -51,7 +51,7 @@ def bayes(estimates: Estimates) -> Estimates:
 
 
 @dataclass(frozen=True, eq=False)
-class Beliefs:
+class Posterior:
     """For every key the grid points within reach of its estimate, and their posterior weights."""
 
     points: Floats  # [d, window]
@@ -81,7 +81,7 @@ class Laws:
         return found
 
 
-def _frequencies(values: Floats, errors: Floats) -> Beliefs:
+def _frequencies(values: Floats, errors: Floats) -> Posterior:
     """The posterior of every frequency under the law that explains all of them best."""
     known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
     if not known.any():
@@ -96,10 +96,10 @@ def _frequencies(values: Floats, errors: Floats) -> Beliefs:
     likelihood = _normal(values[:, None] - points, errors[:, None])
     likelihood[~known] = 1.0  # a key without an estimate is believed to be like the others
     weights = likelihood * _learnt(likelihood, places, np.full(size, 1 / size), known).at(places)
-    return Beliefs(points, weights / weights.sum(axis=1, keepdims=True))
+    return Posterior(points, weights / weights.sum(axis=1, keepdims=True))
 
 
-def _means(estimates: Estimates, beliefs: Beliefs) -> tuple[Floats, Floats]:
+def _means(estimates: Estimates, beliefs: Posterior) -> tuple[Floats, Floats]:
     """Posterior means and deviations of every key's mean, over what is believed of its frequency."""
     assert estimates.product is not None and estimates.product_se is not None and estimates.covariance is not None
     f, var_f = estimates.frequency.values, estimates.frequency.se**2

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Codec
 from keyveil.core.canonical import canonical
 from keyveil.core.channels import Ratio
-from keyveil.core.codes_bits import RareBits
+from keyveil.core.codecs.rare_bits import RareBits
+from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import RecordError, ReportError

@@ -1,14 +1,10 @@
-"""Names and options as people write them: finding the class behind a name, and strings in the types it declares.
-
-Shared by the registries of mechanisms and of protocols.
-"""
+"""Options as people write them: strings in the types that a mechanism or protocol declares."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from fractions import Fraction
-from importlib import import_module
 from typing import Any
 
 from keyveil.core.canonical import SAFE, exact
@@ -16,30 +12,6 @@ from keyveil.core.errors import MechanismError
 
 _SPELLED = {"sizes": "set_sizes"}  # options whose name means something else on a mechanism
 _OWN = ("schema", "epsilon")
-_KINDS = {"mechanism": "one round", "protocol": "several rounds or groups"}
-
-
-def load(kind: str, name: str, where: Mapping[str, str], package: str, others: Collection[str] = ()) -> Any:
-    """The class that a table of ``module:attribute`` has for a name; its module is loaded now.
-
-    ``others`` are the names of the other registry: one of them is no slip of the pen, but out of place here.
-    """
-    if name not in where:
-        raise _unknown(kind, name, where, others)
-    module, attribute = where[name].split(":")
-    return getattr(import_module(f"{package}.{module}"), attribute)
-
-
-def _unknown(kind: str, name: str, where: Mapping[str, str], others: Collection[str]) -> MechanismError:
-    from difflib import get_close_matches  # only when a name was mistyped
-
-    if name in others:
-        other = next(one for one in _KINDS if one != kind)
-        sentence = f"{name} is a {other} ({_KINDS[other]}), and only a {kind} ({_KINDS[kind]}) will do here."
-        return MechanismError("mechanism/unknown", sentence)
-    close = get_close_matches(name, [*where, *others], n=1)
-    hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(where)}"
-    return MechanismError("mechanism/unknown", f"There is no {kind} {name!r}{hint}.")
 
 
 def fitted(name: str, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:

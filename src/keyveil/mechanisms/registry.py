@@ -1,79 +1,132 @@
-"""The names of all mechanisms. A module is loaded only when its name is asked for."""
+"""The names of all mechanisms and protocols, and the one factory that makes either from a name.
+
+A module is loaded only when its name is asked for. What a name stands for is decided here and nowhere else:
+
+    MECHANISMS   one round; people name them
+    PROTOCOLS    several rounds or groups; people name them too
+    ROUNDS       mechanisms that only protocols use; the document of a round names them, people do not
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from keyveil.core.epsilon import Number, parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.options import fitted, load
+from keyveil.mechanisms.options import fitted
 
-_WHERE = {
-    "grr": "categorical.grr:GRR",
-    "sue": "categorical.unary:SUE",
-    "oue": "categorical.unary:OUE",
-    "olh": "categorical.olh:OLH",
-    "ss": "categorical.ss:SS",
-    "hr": "categorical.hr:HR",
-    "shist": "categorical.shist:SHist",
-    "rappor": "categorical.rappor:RAPPOR",
-    "duchi": "numeric.duchi:Duchi",
-    "mean-est": "numeric.mean_est:MeanEst",
-    "piecewise": "numeric.piecewise:Piecewise",
-    "hybrid": "numeric.hybrid:Hybrid",
-    "square-wave": "numeric.square_wave:SquareWave",
-    "kvue": "keyvalue.kvue:KVUE",
-    "privkv": "keyvalue.privkv:PrivKV",
-    "f2m": "keyvalue.f2m:F2M",
-    "kvoh": "keyvalue.kvoh:KVOH",
-    "ioh": "keyvalue.ioh:IOH",
-    "moments": "keyvalue.moments:Moments",
-    "marginals": "keyvalue.marginals:Marginals",
-    "krr-harmony": "keyvalue.baselines:KRRHarmony",
-    "shist-harmony": "keyvalue.baselines:SHistHarmony",
-    "rappor-meanest": "keyvalue.baselines:RAPPORMeanEst",
-    "pckv-ue": "keyvalue.pckv_ue:PCKVUE",
-    "pckv-grr": "keyvalue.pckv_grr:PCKVGRR",
-    "kv-sw": "keyvalue.kv_sw:KVSW",
-    "wsr": "keyvalue.wsr:WSR",
-    "ssr": "keyvalue.ssr:SSR",
-    "wheel": "keyvalue.wheel:Wheel",
-    "topsel": "keyvalue.topsel:TopSel",
-    "collision": "keyvalue.collision:Collision",
+if TYPE_CHECKING:
+    from keyveil.protocols.base import Protocol
+
+MECHANISMS = {
+    "grr": "keyveil.mechanisms.categorical.grr:GRR",
+    "sue": "keyveil.mechanisms.categorical.unary:SUE",
+    "oue": "keyveil.mechanisms.categorical.unary:OUE",
+    "olh": "keyveil.mechanisms.categorical.olh:OLH",
+    "ss": "keyveil.mechanisms.categorical.ss:SS",
+    "hr": "keyveil.mechanisms.categorical.hr:HR",
+    "shist": "keyveil.mechanisms.categorical.shist:SHist",
+    "rappor": "keyveil.mechanisms.categorical.rappor:RAPPOR",
+    "duchi": "keyveil.mechanisms.numeric.duchi:Duchi",
+    "mean-est": "keyveil.mechanisms.numeric.mean_est:MeanEst",
+    "piecewise": "keyveil.mechanisms.numeric.piecewise:Piecewise",
+    "hybrid": "keyveil.mechanisms.numeric.hybrid:Hybrid",
+    "square-wave": "keyveil.mechanisms.numeric.square_wave:SquareWave",
+    "kvue": "keyveil.mechanisms.keyvalue.kvue:KVUE",
+    "privkv": "keyveil.mechanisms.keyvalue.privkv:PrivKV",
+    "f2m": "keyveil.mechanisms.keyvalue.f2m:F2M",
+    "kvoh": "keyveil.mechanisms.keyvalue.kvoh:KVOH",
+    "ioh": "keyveil.mechanisms.keyvalue.ioh:IOH",
+    "moments": "keyveil.mechanisms.keyvalue.moments:Moments",
+    "marginals": "keyveil.mechanisms.keyvalue.marginals:Marginals",
+    "krr-harmony": "keyveil.mechanisms.keyvalue.baselines:KRRHarmony",
+    "shist-harmony": "keyveil.mechanisms.keyvalue.baselines:SHistHarmony",
+    "rappor-meanest": "keyveil.mechanisms.keyvalue.baselines:RAPPORMeanEst",
+    "pckv-ue": "keyveil.mechanisms.keyvalue.pckv_ue:PCKVUE",
+    "pckv-grr": "keyveil.mechanisms.keyvalue.pckv_grr:PCKVGRR",
+    "kv-sw": "keyveil.mechanisms.keyvalue.kv_sw:KVSW",
+    "wsr": "keyveil.mechanisms.keyvalue.wsr:WSR",
+    "ssr": "keyveil.mechanisms.keyvalue.ssr:SSR",
+    "wheel": "keyveil.mechanisms.keyvalue.wheel:Wheel",
+    "topsel": "keyveil.mechanisms.keyvalue.topsel:TopSel",
+    "collision": "keyveil.mechanisms.keyvalue.collision:Collision",
 }
-
-# The names of ``protocols.registry``, which this room cannot import: whoever gives one of them here is told so.
-PROTOCOLS = (
-    "privkvm",
-    "privkvm-plus",
-    "privkvm-star",
-    "privkvm-harmony",
-    "privkvm-meanest",
-    "pilot",
-    "split",
-    "adaptive",
-    "topsel-project",
-)
+PROTOCOLS = {
+    "privkvm": "keyveil.protocols.privkvm:PrivKVM",
+    "privkvm-plus": "keyveil.protocols.privkvm_plus:PrivKVMPlus",
+    "privkvm-star": "keyveil.protocols.privkvm_star:PrivKVMStar",
+    "privkvm-harmony": "keyveil.protocols.privkvm_baselines:PrivKVMHarmony",
+    "privkvm-meanest": "keyveil.protocols.privkvm_baselines:PrivKVMMeanEst",
+    "pilot": "keyveil.protocols.pilot:Pilot",
+    "split": "keyveil.protocols.split:Split",
+    "adaptive": "keyveil.protocols.adaptive:Adaptive",
+    "topsel-project": "keyveil.protocols.topsel_project:TopSelProject",
+}
+ROUNDS = {
+    "privkv-round": "keyveil.mechanisms.rounds.privkvm:PrivKVRound",
+    "label-round": "keyveil.mechanisms.rounds.privkvm_star:LabelRound",
+    "presence": "keyveil.mechanisms.rounds.privkvm_meanest:Presence",
+    "filled-vector": "keyveil.mechanisms.rounds.privkvm_meanest:FilledVector",
+    "adaptive-key": "keyveil.mechanisms.rounds.adaptive:KeyPhase",
+    "adaptive-value": "keyveil.mechanisms.rounds.adaptive:ValuePhase",
+    "project": "keyveil.mechanisms.rounds.topsel_project:Project",
+    "set-size": "keyveil.mechanisms.rounds.set_size:SizeQuestion",
+}
 
 
 def names() -> tuple[str, ...]:
-    """Every name that ``create`` takes."""
-    return tuple(_WHERE)
+    """Every name that ``make`` takes: mechanisms first, then protocols."""
+    return (*MECHANISMS, *PROTOCOLS)
 
 
-def find(name: str) -> type[Mechanism]:
-    """The class behind a name."""
-    found: type[Mechanism] = load("mechanism", name, _WHERE, "keyveil.mechanisms", PROTOCOLS)
+def mechanism_names() -> tuple[str, ...]:
+    """Every name of one round."""
+    return tuple(MECHANISMS)
+
+
+def protocol_names() -> tuple[str, ...]:
+    """Every name of several rounds or groups."""
+    return tuple(PROTOCOLS)
+
+
+def is_protocol(name: str) -> bool:
+    """Whether a name stands for several rounds or groups."""
+    return name in PROTOCOLS
+
+
+def find(name: str) -> type[Mechanism] | type[Protocol]:
+    """The class behind a name that people use."""
+    found: type[Mechanism] | type[Protocol] = _load(name, {**MECHANISMS, **PROTOCOLS})
     return found
 
 
-def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
-    """A mechanism by name. Options may be strings, as the command line has them."""
+def find_mechanism(name: str) -> type[Mechanism]:
+    """The class behind the name of a mechanism; a protocol is refused."""
+    found: type[Mechanism] = _load(name, MECHANISMS)
+    return found
+
+
+def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism | Protocol:
+    """A mechanism or a protocol by name. Options may be strings, as the command line has them."""
     kind = find(name)
     return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+
+
+def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
+    """``make`` where only a mechanism will do."""
+    kind = find_mechanism(name)
+    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+
+
+def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
+    """The mechanism of a round by the name in its document; also those that only protocols use."""
+    kind = _load(name, {**MECHANISMS, **ROUNDS})
+    made: Mechanism = kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    return made
 
 
 def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mechanism:
@@ -83,3 +136,21 @@ def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mec
         raise MechanismError("mechanism/document", f"A mechanism's document has {', '.join(sorted(names))}.")
     schema = Schema.from_document(document["schema"])
     return make(str(document["mechanism"]), schema, document["epsilon"], **document["options"])
+
+
+def _load(name: str, table: dict[str, str]) -> Any:
+    if name not in table:
+        raise _unknown(name, table)
+    module, attribute = table[name].split(":")
+    return getattr(import_module(module), attribute)
+
+
+def _unknown(name: str, table: dict[str, str]) -> MechanismError:
+    from difflib import get_close_matches  # only when a name was mistyped
+
+    if name in PROTOCOLS:
+        sentence = f"{name} is a protocol (several rounds or groups), and only a mechanism (one round) will do here."
+        return MechanismError("mechanism/unknown", sentence)
+    close = get_close_matches(name, names(), n=1)
+    hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(table)}"
+    return MechanismError("mechanism/unknown", f"There is no mechanism {name!r}{hint}.")

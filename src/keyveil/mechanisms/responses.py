@@ -31,8 +31,8 @@ INSUFFICIENT = FLAGS.index("insufficient")
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Moments of one person's (Q, T). For a holder, those with an odd power of T are per unit of value."""
+class SupportMoments:
+    """SupportMoments of one person's (Q, T). For a holder, those with an odd power of T are per unit of value."""
 
     support: Fraction  # E[Q]
     square: Fraction  # E[Q²]
@@ -40,10 +40,10 @@ class Moments:
     signed_square: Fraction = Fraction(0)  # E[T²]
     product: Fraction = Fraction(0)  # E[Q·T]
 
-    def mixed(self, share: Fraction, other: Moments) -> Moments:
+    def mixed(self, share: Fraction, other: SupportMoments) -> SupportMoments:
         """The moments of someone who is like this with probability ``share`` and like ``other`` otherwise."""
         mine, theirs = vars(self).values(), vars(other).values()
-        return Moments(*(share * a + (1 - share) * b for a, b in zip(mine, theirs, strict=True)))
+        return SupportMoments(*(share * a + (1 - share) * b for a, b in zip(mine, theirs, strict=True)))
 
 
 class Spread(NamedTuple):
@@ -58,8 +58,8 @@ class Spread(NamedTuple):
 class Response:
     """How a key's counts answer to the people who hold it."""
 
-    holder: Moments
-    stranger: Moments
+    holder: SupportMoments
+    stranger: SupportMoments
 
     @property
     def gain(self) -> float:
@@ -242,14 +242,14 @@ def three_state(
     if fake_mean and inclusion != 1:
         raise MechanismError("mechanism/fake-mean", "A fake mean needs holders who are always included.")
     keep = 2 * truth - 1
-    included = Moments(seen, seen, seen * keep, seen, seen * keep)
-    stranger = Moments(fake, fake, fake * keep * fake_mean, fake, fake * keep * fake_mean)
+    included = SupportMoments(seen, seen, seen * keep, seen, seen * keep)
+    stranger = SupportMoments(fake, fake, fake * keep * fake_mean, fake, fake * keep * fake_mean)
     return Response(included.mixed(inclusion, stranger), stranger)
 
 
 def support_counts(own: Fraction, other: Fraction) -> Response:
     """Reports that support keys without values: probability ``own`` for the true key, ``other`` for any other."""
-    return Response(Moments(own, own), Moments(other, other))
+    return Response(SupportMoments(own, own), SupportMoments(other, other))
 
 
 def label_supports(
@@ -269,10 +269,10 @@ def label_supports(
     pairs = foreign * own_and_other + Fraction(foreign * (foreign - 1), 2) * two_others
     support = own + foreign * aside
     signed = own - aside if labels == 2 else Fraction(0)
-    holder = Moments(support, support + 2 * pairs, signed, support - 2 * pairs, signed)
+    holder = SupportMoments(support, support + 2 * pairs, signed, support - 2 * pairs, signed)
     nobody = labels * other
     either = labels * foreign * two_others
-    return Response(holder, Moments(nobody, nobody + either, signed_square=nobody - either))
+    return Response(holder, SupportMoments(nobody, nobody + either, signed_square=nobody - either))
 
 
 def table_response(table: Table, supports: Sequence[int], signs: Sequence[int] | None) -> Response:
@@ -302,7 +302,7 @@ def table_response(table: Table, supports: Sequence[int], signs: Sequence[int] |
     if signs is not None:
         moments += [odd(signs), even(signs, signs), odd(supports, signs)]
     holder, stranger = zip(*moments, strict=True)
-    return Response(Moments(*holder), Moments(*stranger))
+    return Response(SupportMoments(*holder), SupportMoments(*stranger))
 
 
 def normal_quantile(confidence: float) -> float:

@@ -20,9 +20,9 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import Number, parse_epsilon
 from keyveil.core.errors import PrivacyError
 from keyveil.privacy.events import Event, best_events, columns_of, tables
+from keyveil.privacy.features import Lexicon, Sights, Silence
 from keyveil.privacy.intervals import epsilon_at_least, hunch
-from keyveil.privacy.sights import Lexicon, Sights, Silence
-from keyveil.privacy.subjects import Way, title, usable, ways
+from keyveil.privacy.targets import Way, title, usable, ways
 
 Progress = Callable[[str, float], None]
 
@@ -34,7 +34,7 @@ _MOST_CELLS = 20_000_000  # draws times columns that are compared at once
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstEvent:
     """The two records, the way out and the event that tell most, and how often it happened in fresh draws."""
 
     record: Any
@@ -68,7 +68,7 @@ class Audit:
     requested_epsilon: Fraction | None
     lower_bound: float
     confidence: float
-    worst: Worst
+    worst: WorstEvent
 
     @property
     def violated(self) -> bool:
@@ -226,7 +226,7 @@ def _compare(samples: Sequence[Sights], n: int) -> tuple[np.ndarray[Any, Any], n
     return worths, differences
 
 
-def _prove(finalist: _Finalist, effort: _Effort, lexicon: Lexicon, alarm: float, say: Progress) -> list[Worst]:
+def _prove(finalist: _Finalist, effort: _Effort, lexicon: Lexicon, alarm: float, say: Progress) -> list[WorstEvent]:
     """Count the chosen events in fresh draws. Their number is fixed before the first of them is made."""
     way, events = finalist.way, finalist.events
 
@@ -241,7 +241,7 @@ def _prove(finalist: _Finalist, effort: _Effort, lexicon: Lexicon, alarm: float,
         totals += [counts(finalist.record, count), counts(finalist.other, count)]
         say(f"Proving {way.name}", _SEARCH + _REFINE + (1 - _SEARCH - _REFINE) * (start + count) / n)
     return [
-        Worst(
+        WorstEvent(
             record=finalist.record,
             other_record=finalist.other,
             way=way.name,

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.privacy.features import MISSING, WHOLE, Lexicon, Sights, Silence
 from keyveil.privacy.intervals import hunch
-from keyveil.privacy.sights import MISSING, WHOLE, Lexicon, Sights, Silence
 
 Codes = NDArray[np.int64]
 
@@ -102,7 +102,7 @@ class Bins:
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
+class JointView:
     """Several views at once."""
 
     parts: tuple[View, ...]
@@ -127,7 +127,7 @@ class Joint:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class EventCounts:
     """The sum of what all columns say, as if they were independent: weak hints in many places add up."""
 
     parts: tuple[View, ...]
@@ -217,7 +217,7 @@ def _ranked(counted: Sequence[Counted], one: Sights, other: Sights, most: int) -
         joint
         for count in (2, 3)
         for parts in combinations(leading, count)
-        if (joint := Joint(parts)).size <= _CELLS and len({getattr(part, "name", "") for part in parts}) == count
+        if (joint := JointView(parts)).size <= _CELLS and len({getattr(part, "name", "") for part in parts}) == count
     ]
     if len(leading) > 1:
         joints.append(_evidence(counted, one, other))
@@ -280,7 +280,7 @@ def _shown(thing: Any) -> str:
     return thing.hex() if isinstance(thing, bytes) else repr(thing)
 
 
-def _evidence(counted: Sequence[Counted], one: Sights, other: Sights) -> Evidence:
+def _evidence(counted: Sequence[Counted], one: Sights, other: Sights) -> EventCounts:
     """Weights from the logarithms of the counts' ratios, where these are more than chance."""
     parts, weights = [], []
     for view, a, b in counted:
@@ -291,7 +291,7 @@ def _evidence(counted: Sequence[Counted], one: Sights, other: Sights) -> Evidenc
         if solid.any():
             parts.append(view)
             weights.append(np.where(solid, weight, 0.0))
-    bare = Evidence(tuple(parts), tuple(weights), np.zeros(0))
+    bare = EventCounts(tuple(parts), tuple(weights), np.zeros(0))
     pooled = np.concatenate([bare.total(one), bare.total(other)])
     edges = np.unique(np.quantile(pooled, _LEVELS, method="higher"))
-    return Evidence(bare.parts, bare.weights, edges)
+    return EventCounts(bare.parts, bare.weights, edges)

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
-from keyveil.mechanisms.keyvalue.adaptive_phase import KeyPhase, ValuePhase
+from keyveil.mechanisms.rounds.adaptive import KeyPhase, ValuePhase
 from keyveil.protocols.base import EVERYONE, History, Protocol, Round, in_parts, part_of
 from keyveil.protocols.merged import merged
 from keyveil.protocols.weights import rare_first

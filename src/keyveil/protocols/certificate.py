@@ -23,14 +23,14 @@ from keyveil.core.errors import MechanismError, PrivacyError, ProtocolError
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.keyvalue.adaptive_phase import ValuePhase
-from keyveil.mechanisms.keyvalue.filled import FilledVector
-from keyveil.mechanisms.keyvalue.labels import LabelRound
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound
-from keyveil.mechanisms.keyvalue.project import MOST_RADIUS, MOST_SCALE, Project
 from keyveil.mechanisms.keyvalue.ssr import SSR
 from keyveil.mechanisms.keyvalue.topsel import TopSel
 from keyveil.mechanisms.keyvalue.wsr import MOST_UNFAIR, MOST_WEIGHT, WSR
+from keyveil.mechanisms.rounds.adaptive import ValuePhase
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
+from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector
+from keyveil.mechanisms.rounds.privkvm_star import LabelRound
+from keyveil.mechanisms.rounds.topsel_project import MOST_RADIUS, MOST_SCALE, Project
 from keyveil.privacy.certify import Certificate, Worst, enumerate_worst
 from keyveil.privacy.enumerate import law
 from keyveil.protocols.base import Protocol, Round

@@ -63,7 +63,7 @@ def merged(
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class GroupValues:
     """What the groups say about one quantity of every key, [group, key]; silent where they say nothing."""
 
     values: Floats
@@ -81,7 +81,7 @@ class Answers:
         return _total(self.within, (self.weights * self.between).sum(axis=0), self, self, n, population)
 
 
-def _answers(groups: Sequence[tuple[Floats | None, Floats | None, Floats | None]], n: Floats) -> Answers | None:
+def _answers(groups: Sequence[tuple[Floats | None, Floats | None, Floats | None]], n: Floats) -> GroupValues | None:
     """The groups' values with their weights, from values and both kinds of standard error."""
     known = [one for one in groups if one[0] is not None and not np.isnan(one[0]).all()]
     if not known:
@@ -98,11 +98,11 @@ def _answers(groups: Sequence[tuple[Floats | None, Floats | None, Floats | None]
         weights = np.nan_to_num(weights / weights.sum(axis=0))
     within = np.where(speaks, fixed**2, 0.0)
     between = np.maximum(squares - within, 0) * n[:, None]
-    return Answers(np.where(speaks, values, 0.0), within, between, weights)
+    return GroupValues(np.where(speaks, values, 0.0), within, between, weights)
 
 
 def _covariance(
-    crossed: Sequence[tuple[Floats | None, Floats | None]], a: Answers, b: Answers, n: Floats, population: bool
+    crossed: Sequence[tuple[Floats | None, Floats | None]], a: GroupValues, b: GroupValues, n: Floats, population: bool
 ) -> Floats:
     """The covariance of two merged quantities; groups that speak of one only have none of their own."""
     nothing = np.zeros(a.values.shape[1])
@@ -117,7 +117,7 @@ def _covariance(
     return _total(fixed, between, a, b, n, population)
 
 
-def _total(within: Floats, between: Floats, a: Answers, b: Answers, n: Floats, population: bool) -> Floats:
+def _total(within: Floats, between: Floats, a: GroupValues, b: GroupValues, n: Floats, population: bool) -> Floats:
     """What lies within groups, and what their weights and the drawing of people add."""
     shares = np.zeros((len(n), 1)) if population else (n / n.sum())[:, None]
     uneven = ((a.weights - shares) * (b.weights - shares) / n[:, None]).sum(axis=0)
@@ -128,7 +128,7 @@ def _total(within: Floats, between: Floats, a: Answers, b: Answers, n: Floats, p
 def _apart(
     fixed: Sequence[Estimates],
     sampled: Sequence[Estimates],
-    frequency: Answers | None,
+    frequency: GroupValues | None,
     n: Floats,
     z: float,
     population: bool,
@@ -144,7 +144,7 @@ def _apart(
 
 
 def _column(
-    fixed: Sequence[Estimates], which: str, of: Answers | None, n: Floats, z: float, population: bool
+    fixed: Sequence[Estimates], which: str, of: GroupValues | None, n: Floats, z: float, population: bool
 ) -> Column:
     raw: Column = getattr(fixed[-1], which)  # the main question says best what could answer
     if of is None:

@@ -19,11 +19,11 @@ from keyveil.core.estimates import Estimates
 from keyveil.learn.sizes import SizeLaw
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.keyvalue.topsel import SPARSE
-from keyveil.mechanisms.registry import create, find
+from keyveil.mechanisms.registry import create, find_mechanism
+from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.protocols.assignments import assignments
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
 from keyveil.protocols.merged import merged
-from keyveil.protocols.size_question import SizeQuestion
 from keyveil.protocols.weights import rare_first
 
 MOST_SIZES = 32  # pairs that the survey counts, unless told otherwise
@@ -65,7 +65,7 @@ class Pilot(Protocol):
     @property
     def questions(self) -> tuple[str, ...]:
         """What the pilot is asked, each by a group of its own."""
-        known = {option.name for option in fields(find(self.then))}
+        known = {option.name for option in fields(find_mechanism(self.then))}
         unknown_sizes = ("max_pairs" in known and self.max_pairs is None) or self.then == "topsel"
         asked = {"sizes": unknown_sizes, "frequencies": self.theta > 0}
         return tuple(question for question, needed in asked.items() if needed)
@@ -109,7 +109,7 @@ class Pilot(Protocol):
             assert law is not None
             dense = law.mean > SPARSE * self.schema.d
             learnt = {"set_sizes": _spelled(law), "padding": cap if dense else 0}
-        elif "max_pairs" in {option.name for option in fields(find(self.then))}:
+        elif "max_pairs" in {option.name for option in fields(find_mechanism(self.then))}:
             learnt["max_pairs"] = cap
         if self.theta:
             learnt["weights"] = weights

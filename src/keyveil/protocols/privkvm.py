@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 from keyveil.core.errors import ProtocolError
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound, broadcast
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
 from keyveil.protocols.base import History, Round, cost_of, part_of
-from keyveil.protocols.iterated import Iterated
+from keyveil.protocols.privkv_rounds import Iterated
 
 
 @dataclass(frozen=True)

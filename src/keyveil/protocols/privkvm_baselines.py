@@ -13,12 +13,12 @@ import numpy as np
 
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
-from keyveil.mechanisms.keyvalue.filled import FilledVector, Presence
-from keyveil.mechanisms.keyvalue.privkv_round import broadcast
-from keyveil.mechanisms.keyvalue.ratios import SHRUNK, biased_means
+from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats
+from keyveil.mechanisms.rounds.privkvm import broadcast
+from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
 from keyveil.protocols.base import History, Protocol, Round, cost_of, part_of
-from keyveil.protocols.iterated import nothing_asked, rounds_of
+from keyveil.protocols.privkv_rounds import nothing_asked, rounds_of
 from keyveil.protocols.privkvm import PrivKVM
 
 

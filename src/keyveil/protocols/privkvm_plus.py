@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from keyveil.core.errors import ProtocolError
-from keyveil.mechanisms.keyvalue.privkv_round import PrivKVRound, broadcast
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
 from keyveil.protocols.base import History, Round, cost_of, part_of
-from keyveil.protocols.iterated import Iterated, rounds_of
+from keyveil.protocols.privkv_rounds import Iterated, rounds_of
 
 MOST_ROUNDS = 100
 

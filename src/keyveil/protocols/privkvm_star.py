@@ -19,10 +19,10 @@ from keyveil.core.estimates import Column, Estimates
 from keyveil.core.histogram import Histogram
 from keyveil.learn.consistency import cut_threshold
 from keyveil.learn.distributions import Distributions, distribution
-from keyveil.mechanisms.keyvalue.evidence import combined
-from keyveil.mechanisms.keyvalue.labels import MOST_BINS, LabelRound
+from keyveil.mechanisms.evidence import combined
+from keyveil.mechanisms.rounds.privkvm_star import MOST_BINS, LabelRound
 from keyveil.protocols.base import Finished, History, Protocol, Round, in_parts
-from keyveil.protocols.iterated import nothing_asked
+from keyveil.protocols.privkv_rounds import nothing_asked
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.registry import create, find
+from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.protocols.assignments import assignments
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
 from keyveil.protocols.merged import merged
@@ -56,7 +56,7 @@ class Split(Protocol):
         """What the people of one group answer, with the whole ε."""
         assert isinstance(self.options, Mapping)
         own = dict(self.options.get(group, {}))
-        if self.max_pairs is not None and "max_pairs" in {option.name for option in fields(find(group))}:
+        if self.max_pairs is not None and "max_pairs" in {option.name for option in fields(find_mechanism(group))}:
             own.setdefault("max_pairs", self.max_pairs)
         return create(group, self.schema, self.epsilon, **own)
 

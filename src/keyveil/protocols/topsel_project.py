@@ -17,11 +17,11 @@ import numpy as np
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.cover import SizeLaw
+from keyveil.mechanisms.families.cover import SizeLaw
 from keyveil.mechanisms.keyvalue.topsel import TopSel
 from keyveil.protocols.base import History, Protocol, Round, in_parts
-from keyveil.protocols.beliefs import Beliefs, project_risks, projections, topsel_risks
 from keyveil.protocols.merged import merged
+from keyveil.protocols.second_round import PilotBeliefs, project_risks, projections, topsel_risks
 
 MODES = ("auto", "project", "cover", "direct")
 
@@ -87,7 +87,7 @@ class TopSelProject(Protocol):
         first, rest = in_parts(self.share, 1 - self.share)
         d = self.schema.d
         plain = {"cover": self.cover, "direct": self.direct}.get(self.mode)
-        even = Beliefs(np.full(d, 0.5), np.zeros(d), np.zeros(d), np.zeros(d))
+        even = PilotBeliefs(np.full(d, 0.5), np.zeros(d), np.zeros(d), np.zeros(d))
         projected = projections(self.schema, self.epsilon, even, self.rows)[0]
         return [Round(1, self.pilot(), first), Round(2, plain or projected, rest)]
 
@@ -97,7 +97,7 @@ class TopSelProject(Protocol):
             return self.cover
         if self.mode == "direct":
             return self.direct
-        beliefs, n = Beliefs.of(pilot), max(pilot.n, 1) * float((1 - self.share) / self.share)
+        beliefs, n = PilotBeliefs.of(pilot), max(pilot.n, 1) * float((1 - self.share) / self.share)
         plain = [one for one in (self.direct, self.cover) if one is not None]
         rivals = [topsel_risks(one, beliefs, n) for one in plain]
         ranked: list[tuple[float, Mechanism]] = [

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
-from keyveil.mechanisms.categorical.base import Categorical, FrequencyOracle
+from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.registry import create
 
 ORACLES: list[tuple[str, dict[str, Any]]] = [

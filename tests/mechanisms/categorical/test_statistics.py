@@ -14,7 +14,7 @@ import pytest
 
 from keyveil.core.estimates import Estimates
 from keyveil.lab.coins import SeededCoins
-from keyveil.mechanisms.categorical.base import Categorical, Floats
+from keyveil.mechanisms.families.categorical import Categorical, Floats
 from tests.mechanisms.categorical.cases import FORMS, categorical, holding, title
 
 Form = tuple[str, dict[str, Any]]

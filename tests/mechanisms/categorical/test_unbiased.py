@@ -11,10 +11,10 @@ import pytest
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.hashing import collision, hash_one
-from keyveil.mechanisms.categorical.base import FrequencyOracle
 from keyveil.mechanisms.categorical.olh import LocalHash
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.shist import SHist
+from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.privacy.enumerate import law
 from tests.mechanisms.categorical.cases import ORACLES, oracle, title
 

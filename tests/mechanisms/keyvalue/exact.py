@@ -14,7 +14,7 @@ from keyveil.core.epsilon import log_ceiling
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.keyvalue.one_key import OneKey
+from keyveil.mechanisms.families.one_key import OneKey
 from keyveil.mechanisms.registry import create
 from keyveil.privacy.certify import enumerate_worst
 from keyveil.privacy.enumerate import law

@@ -13,9 +13,9 @@ from keyveil.core.tally import Tally
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.categorical.grr import GRR
-from keyveil.mechanisms.keyvalue.cells import pooled
+from keyveil.mechanisms.joint.cells import pooled
+from keyveil.mechanisms.joint.statistics import share
 from keyveil.mechanisms.keyvalue.marginals import Marginals, balanced_family
-from keyveil.mechanisms.keyvalue.questions import share
 from keyveil.mechanisms.registry import create
 from tests.mechanisms.keyvalue.exact import spent
 

@@ -15,9 +15,9 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
-from keyveil.mechanisms.keyvalue.coefficients import NONE, Coefficients, Family, families
+from keyveil.mechanisms.joint.coefficients import NONE, Coefficients, Family, families
+from keyveil.mechanisms.joint.statistics import share, total
 from keyveil.mechanisms.keyvalue.moments import Moments
-from keyveil.mechanisms.keyvalue.questions import share, total
 from keyveil.mechanisms.registry import create
 from keyveil.privacy.enumerate import law
 from tests.mechanisms.keyvalue.exact import spent

@@ -15,7 +15,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.dependence import dependence
-from keyveil.mechanisms.keyvalue.cover import SizeLaw, best_kappa
+from keyveil.mechanisms.families.cover import SizeLaw, best_kappa
 from keyveil.mechanisms.keyvalue.topsel import TopSel
 from keyveil.mechanisms.registry import create, from_document
 from keyveil.privacy.enumerate import law

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
-from keyveil.core.truth import Truth
+from keyveil.frames.truth import Truth
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.metrics import most_frequent

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
-from keyveil.mechanisms.numeric.base import Numeric
+from keyveil.mechanisms.families.numeric import Numeric
 from keyveil.mechanisms.numeric.duchi import Duchi
 from keyveil.mechanisms.numeric.hybrid import Hybrid
 from keyveil.mechanisms.numeric.mean_est import MeanEst

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.report import Reports
 from keyveil.lab.coins import SeededCoins
-from keyveil.mechanisms.numeric.base import Numeric
+from keyveil.mechanisms.families.numeric import Numeric
 from tests.mechanisms.numeric.crowd import NAMES, everyone, numeric
 
 REPEATS = 5000

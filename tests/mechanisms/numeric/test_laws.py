@@ -15,9 +15,9 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.numeric.base import Numeric
+from keyveil.mechanisms.families.numeric import Numeric
+from keyveil.mechanisms.families.window import window
 from keyveil.mechanisms.numeric.hybrid import Hybrid
-from keyveil.mechanisms.numeric.window import window
 from keyveil.privacy.enumerate import law
 from tests.mechanisms.numeric.crowd import EPSILONS, NAMES, everyone, numeric, stands_for
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from keyveil.core.bits import BitVector
+from keyveil.core.codecs.symbols import BitVector
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import keeps, log_ceiling
 from keyveil.core.report import Payload

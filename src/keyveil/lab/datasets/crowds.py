@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keyveil.core.population import Population
-from keyveil.core.rows import offsets_of
+from keyveil.frames.population import Population
+from keyveil.frames.rows import offsets_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

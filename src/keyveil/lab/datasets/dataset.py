@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keyveil.core.population import Population
 from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
 
 
 @dataclass(frozen=True, eq=False, repr=False)

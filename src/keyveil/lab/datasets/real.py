@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keyveil.core.errors import PopulationError
-from keyveil.core.population import Population
 from keyveil.core.schema import Number
+from keyveil.frames.population import Population
 from keyveil.lab.datasets.dataset import Dataset
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.errors import PopulationError
-from keyveil.core.population import Population
 from keyveil.core.schema import MOST_KEYS, Schema
+from keyveil.frames.population import Population
 from keyveil.lab.datasets.crowds import (
     Crowd,
     Floats,

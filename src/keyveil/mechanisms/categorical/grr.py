@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import FrequencyOracle
+from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.responses import Response, support_counts
 
 

@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.public import public_index, public_indices, public_words_covering
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.walsh import walsh
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import FrequencyOracle, option_refused
+from keyveil.mechanisms.families.categorical import FrequencyOracle, option_refused
 from keyveil.mechanisms.responses import Response, support_counts
 
 FORMS = ("set", "bit")

@@ -16,15 +16,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.hashing import collision, count_support, hash_many, hash_one
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import FrequencyOracle, option_refused
+from keyveil.mechanisms.families.categorical import FrequencyOracle, option_refused
 from keyveil.mechanisms.responses import Response, support_counts
 
 MOST_BUCKETS = 1 << 16

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import BitVector
 from keyveil.core.channels import Product, Ratio, Table, binary
-from keyveil.core.codes_bits import noisy_bits
+from keyveil.core.codecs.rare_bits import noisy_bits
+from keyveil.core.codecs.symbols import BitVector
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, exp_floor, log_ceiling
 from keyveil.core.errors import MechanismError
@@ -30,8 +30,8 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.bernoulli import perturb_bits
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import Categorical, Floats, option_refused
 from keyveil.mechanisms.categorical.bloom import Bloom
+from keyveil.mechanisms.families.categorical import Categorical, Floats, option_refused
 from keyveil.mechanisms.responses import normal_quantile
 
 DECODERS = ("auto", "least-squares", "nnls")

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio, Subset, subset
-from keyveil.core.codes_subset import DenseMembers, RealMembers, shortest_members
+from keyveil.core.codecs.members import DenseMembers, RealMembers, shortest_members
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.subsets import count_symbols, draw_subsets
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import FrequencyOracle, option_refused
+from keyveil.mechanisms.families.categorical import FrequencyOracle, option_refused
 from keyveil.mechanisms.responses import Response, support_counts
 
 REDUCED_SIZE = 2

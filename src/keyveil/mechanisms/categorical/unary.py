@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import BitVector
 from keyveil.core.channels import Product, Ratio, Table, binary, randomised_response
-from keyveil.core.codes_bits import noisy_bits
+from keyveil.core.codecs.rare_bits import noisy_bits
+from keyveil.core.codecs.symbols import BitVector
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, lie_threshold
 from keyveil.core.records import Records
@@ -25,7 +25,7 @@ from keyveil.core.report import Payload
 from keyveil.kernels.bernoulli import perturb_unary
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import FrequencyOracle
+from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.responses import Response, support_counts
 
 COLD, HOT = 0, 1

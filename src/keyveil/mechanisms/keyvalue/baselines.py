@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import BitVector, Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
-from keyveil.core.codes_bits import noisy_bits
+from keyveil.core.codecs.rare_bits import noisy_bits
+from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
@@ -30,15 +30,15 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import Categorical, FrequencyOracle
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.shist import SHist
 from keyveil.mechanisms.encoders import value_of, values_of
-from keyveil.mechanisms.keyvalue.base import KeyValue
-from keyveil.mechanisms.keyvalue.ratios import SHRUNK, biased_means
+from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
+from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.numeric.duchi import MINUS, PLUS, draw_sign, draw_signs
 from keyveil.mechanisms.numeric.mean_est import MeanEst
+from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats, normal_quantile
 
 REDUCED_KEYS = 2

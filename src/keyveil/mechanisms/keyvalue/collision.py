@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from keyveil.core.epsilon import exp_floor
 from keyveil.kernels.hashing import count_support
-from keyveil.mechanisms.keyvalue.set_response import REDUCED_PAIRS, refused
-from keyveil.mechanisms.keyvalue.set_sizes import arc_variance
+from keyveil.mechanisms.families.answer_size import arc_variance
+from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, refused
 from keyveil.mechanisms.keyvalue.wheel import MOST_CELLS, REDUCED_CELLS, Circle
 
 

@@ -20,9 +20,9 @@ from keyveil.core.epsilon import RESOLUTION, lie_threshold, tightest
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.keyvalue.one_key import OneKey, exact_table, one_of, sign_law
+from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
 from keyveil.mechanisms.keyvalue.privkv import SPLITS
-from keyveil.mechanisms.keyvalue.ratios import ratio_estimates
+from keyveil.mechanisms.ratios import ratio_estimates
 from keyveil.mechanisms.responses import FEWEST, Floats, Spread
 
 ESTIMATORS = ("unbiased", "mle")

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Codec
 from keyveil.core.channels import Ratio
+from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError, SchemaError
 from keyveil.core.estimates import Column, Estimates
@@ -24,13 +24,13 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import FrequencyOracle
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE, SUE
 from keyveil.mechanisms.encoders import are_positive, is_positive
-from keyveil.mechanisms.keyvalue.base import KeyValue
-from keyveil.mechanisms.keyvalue.one_key import one_of
-from keyveil.mechanisms.keyvalue.ratios import ratio_estimates
+from keyveil.mechanisms.families.categorical import FrequencyOracle
+from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.families.one_key import one_of
+from keyveil.mechanisms.ratios import ratio_estimates
 from keyveil.mechanisms.responses import Floats, Spread, fieller, normal_quantile
 
 ORACLES: dict[str, type[FrequencyOracle]] = {"sue": SUE, "oue": OUE, "grr": GRR}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio, Table
-from keyveil.core.codes import LabelledKeys
+from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, tightest
 from keyveil.core.errors import MechanismError, SchemaError
@@ -29,10 +29,10 @@ from keyveil.kernels.em import window_em
 from keyveil.kernels.vectors import count_labels, perturb_labels
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.keyvalue.sampled import Sampled, Split, count_states, vector_ratio
+from keyveil.mechanisms.families.sampled import Sampled, Split, count_states, vector_ratio
+from keyveil.mechanisms.families.window import Window, window
 from keyveil.mechanisms.numeric.square_wave import bandwidth
-from keyveil.mechanisms.numeric.window import Window, window
-from keyveil.mechanisms.responses import Moments, Response, Solution
+from keyveil.mechanisms.responses import Response, Solution, SupportMoments
 
 Floats = NDArray[np.float64]
 
@@ -156,8 +156,10 @@ class KVSW(Sampled):
         """
         gain, noise, radius = self.window.gain, self.window.noise, self.window.radius
         signed = SEEN * gain * 2 * radius
-        sampled = Moments(SEEN, SEEN, signed, 4 * SEEN * (noise + gain * radius**2), signed)
-        stranger = Moments(self.fake, self.fake, signed_square=self.fake * Fraction(self.window.outputs**2 - 1, 3))
+        sampled = SupportMoments(SEEN, SEEN, signed, 4 * SEEN * (noise + gain * radius**2), signed)
+        stranger = SupportMoments(
+            self.fake, self.fake, signed_square=self.fake * Fraction(self.window.outputs**2 - 1, 3)
+        )
         return Response(sampled.mixed(self.inclusion, stranger), stranger)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:

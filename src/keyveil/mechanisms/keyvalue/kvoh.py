@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from keyveil.core.channels import Table, binary, randomised_response
 from keyveil.core.epsilon import RESOLUTION, lie_threshold
-from keyveil.mechanisms.keyvalue.one_key import OneKey, exact_table, one_of
+from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of
 
 BITS = ("symmetric", "optimised")
 MINUS, ABSENT, PLUS = range(3)  # places of the bits in a report

@@ -17,7 +17,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.histogram import Histogram
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.encoders import Labels
-from keyveil.mechanisms.keyvalue.one_key import OneKey
+from keyveil.mechanisms.families.one_key import OneKey
 from keyveil.mechanisms.responses import support_counts
 
 

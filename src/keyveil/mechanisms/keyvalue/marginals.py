@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Codec
 from keyveil.core.channels import Ratio
+from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import MechanismError
@@ -29,16 +29,16 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.categorical.base import FrequencyOracle
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
-from keyveil.mechanisms.keyvalue.base import REDUCED_KEYS, KeyValue
-from keyveil.mechanisms.keyvalue.cells import answer_from_cells, pooled
+from keyveil.mechanisms.families.categorical import FrequencyOracle
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.families.one_key import one_of
+from keyveil.mechanisms.joint.cells import answer_from_cells, pooled
+from keyveil.mechanisms.joint.ranks import Ints, unrank_sets
+from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, share, solution, total
 from keyveil.mechanisms.keyvalue.ioh import ABSENT, MINUS, PLUS
-from keyveil.mechanisms.keyvalue.one_key import one_of
-from keyveil.mechanisms.keyvalue.questions import Answers, Floats, Question, share, solution, total
-from keyveil.mechanisms.keyvalue.ranks import Ints, unrank_sets
 
 ORACLES: dict[str, type[FrequencyOracle]] = {"grr": GRR, "oue": OUE}
 MOST_COUNTS = 1 << 23  # 64 MB
@@ -185,8 +185,8 @@ class Marginals(KeyValue):
         return pooled(self.family, ones, keys)[:, 0]
 
     def answer_jointly(
-        self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False
-    ) -> Answers:
+        self, tally: Tally, keys: Ints, questions: Sequence[Statistic], population: bool = False
+    ) -> JointAnswers:
         most = max(len(question.places) for question in questions)
         if most > self.size:
             raise MechanismError(

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, Table, randomised_response
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
@@ -26,10 +26,10 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
-from keyveil.mechanisms.keyvalue.base import REDUCED_KEYS, KeyValue
-from keyveil.mechanisms.keyvalue.coefficients import NONE, UNIT, Coefficients, Family, families
-from keyveil.mechanisms.keyvalue.questions import Answers, Floats, Question, of_these_people, share, solution, total
-from keyveil.mechanisms.keyvalue.ranks import Ints
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.joint.coefficients import NONE, UNIT, Coefficients, Family, families
+from keyveil.mechanisms.joint.ranks import Ints
+from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, of_these_people, share, solution, total
 
 MOST_COEFFICIENTS = 1 << 22  # their counts fit into 64 MB
 LAWS = ("optimum", "uniform")
@@ -151,9 +151,9 @@ class Moments(KeyValue):
         return moments, np.where(asked > 0, variance, np.nan), asked
 
     def answer_jointly(
-        self, tally: Tally, keys: Ints, questions: Sequence[Question], population: bool = False
-    ) -> Answers:
-        """Answers as sums of moments: P[x_Q = β] = 2^-|Q| Σ_{B ⊆ Q} ∏_{i ∈ B} (1 - 2β_i) θ_B, with values likewise."""
+        self, tally: Tally, keys: Ints, questions: Sequence[Statistic], population: bool = False
+    ) -> JointAnswers:
+        """Sums of moments: P[x_Q = β] = 2^-|Q| Σ_{B ⊆ Q} ∏_{i ∈ B} (1 - 2β_i) θ_B, with values likewise."""
         self._refuse(questions)
         weights = [_weights_of(question) for question in questions]
         terms = sorted(set(chain.from_iterable(weights)), key=str)
@@ -164,7 +164,7 @@ class Moments(KeyValue):
         covariance: Floats = np.einsum("it,rt,jt->rij", matrix, variance, matrix)
         if not population:
             covariance = of_these_people(questions, answered, covariance, tally.reports)
-        return Answers(answered, covariance, asked.min(axis=1))
+        return JointAnswers(answered, covariance, asked.min(axis=1))
 
     def _column(self, tally: Tally, keys: Ints, term: Term) -> tuple[Floats, Floats, Ints]:
         place, subset = term
@@ -174,7 +174,7 @@ class Moments(KeyValue):
         ids = self.coefficients.ids(keys[:, list(subset)], None if place is None else keys[:, place])
         return self.moment(tally, ids)
 
-    def _refuse(self, questions: Sequence[Question]) -> None:
+    def _refuse(self, questions: Sequence[Statistic]) -> None:
         most = max(len(question.places) for question in questions)
         if most > self.order:
             raise MechanismError(
@@ -206,7 +206,7 @@ class Moments(KeyValue):
 Term = tuple[int | None, tuple[int, ...]]  # the place of the value, if any, and the places of B
 
 
-def _weights_of(question: Question) -> dict[Term, float]:
+def _weights_of(question: Statistic) -> dict[Term, float]:
     """How much each moment counts in the answer."""
     held, places = dict(question.held), [place for place, _ in question.held]
     subsets = chain.from_iterable(combinations(places, size) for size in range(len(places) + 1))

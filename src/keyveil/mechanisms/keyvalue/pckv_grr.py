@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, exp_floor
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.keyvalue.sampled import PCKV, Rates
+from keyveil.mechanisms.families.sampled import PCKV, Rates
 
 
 @dataclass(frozen=True)

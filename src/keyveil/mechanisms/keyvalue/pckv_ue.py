@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.channels import Product, Ratio, Table
-from keyveil.core.codes import SignedKeys
+from keyveil.core.codecs.labelled_keys import SignedKeys
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, lie_threshold, tightest
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.vectors import count_signs, perturb_signs
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.keyvalue.sampled import PCKV, Rates, count_states, vector_ratio
+from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, vector_ratio
 
 COLD, MINUS, PLUS = range(3)
 

@@ -20,8 +20,8 @@ from keyveil.core.epsilon import RESOLUTION, levels, lie_threshold
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.keyvalue.one_key import OneKey, exact_table, one_of, sign_law
-from keyveil.mechanisms.keyvalue.ratios import CLIPPED, SHRUNK, biased_means
+from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
+from keyveil.mechanisms.ratios import CLIPPED, SHRUNK, biased_means
 from keyveil.mechanisms.responses import INSUFFICIENT, Floats
 
 SPLITS = ("tight", "paper")

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio, Subset, subset
-from keyveil.core.codes_subset import DenseMembers, RealMembers, shortest_members
+from keyveil.core.codecs.members import DenseMembers, RealMembers, shortest_members
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
 from keyveil.kernels.rice import count_members
 from keyveil.kernels.subsets import count_symbols, draw_subsets
-from keyveil.mechanisms.keyvalue.set_response import REDUCED_PAIRS, BinnedSetResponse, Held, Keys, Odds, refused
-from keyveil.mechanisms.keyvalue.set_sizes import GOALS, subset_size
+from keyveil.mechanisms.families.answer_size import GOALS, subset_size
+from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, BinnedSetResponse, Held, Keys, Odds, refused
 
 REDUCED_SIZE = 2
 

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import levels
 from keyveil.core.public import public_index, public_indices, public_word, public_words_covering
@@ -27,8 +27,8 @@ from keyveil.kernels.arcs import Arcs, below_each
 from keyveil.kernels.buckets import Partition
 from keyveil.kernels.sign_hash import SignHash
 from keyveil.kernels.siphash import siphash_many
-from keyveil.mechanisms.keyvalue.cover import Cover, Given, Scheme, SizeLaw, best_cover, best_kappa
-from keyveil.mechanisms.keyvalue.set_response import Held, Integers, Keys, Odds, SetResponse, refused
+from keyveil.mechanisms.families.cover import Cover, Given, Scheme, SizeLaw, best_cover, best_kappa
+from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds, SetResponse, refused
 from keyveil.mechanisms.responses import Solution, Spread
 
 MOST_COHORTS = 1 << 16

@@ -16,15 +16,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor, levels
 from keyveil.core.report import Payload
 from keyveil.kernels.arcs import Arcs, below_each
 from keyveil.kernels.hashing import count_arcs, hash_many, hash_one
-from keyveil.mechanisms.keyvalue.set_response import REDUCED_PAIRS, CappedSetResponse, Held, Keys, Odds, refused
-from keyveil.mechanisms.keyvalue.set_sizes import arc_variance
+from keyveil.mechanisms.families.answer_size import arc_variance
+from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, CappedSetResponse, Held, Keys, Odds, refused
 
 CELLS = 4096
 MOST_CELLS = 1 << 16

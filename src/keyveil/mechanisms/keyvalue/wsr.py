@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import levels
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.keyvalue.base import REDUCED_KEYS
-from keyveil.mechanisms.keyvalue.set_response import (
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS
+from keyveil.mechanisms.families.set_response import (
     REDUCED_PAIRS,
     BinnedSetResponse,
     Held,

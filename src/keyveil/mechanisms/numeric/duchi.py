@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, is_positive
-from keyveil.mechanisms.numeric.base import Answers, OneValue, average
+from keyveil.mechanisms.families.numeric import OneValue, ValueTotals, average
 
 MINUS, PLUS = 0, 1
 
@@ -57,11 +57,11 @@ class Duchi(OneValue):
         cells = payloads * self.schema.d + self.encoder.keys(words)
         return np.bincount(cells, minlength=2 * self.schema.d).reshape(self.tally_shape)
 
-    def answers(self, counts: NDArray[np.int64], n: int) -> Answers:
+    def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         slope, asked = float(self.channel.hit - self.channel.miss), counts.sum(axis=0)
         # A sign has the same square whatever the value: nothing shows how much people differ, so nothing is subtracted.
         mean = average(counts[PLUS] - counts[MINUS], asked) / slope
-        return Answers(asked, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
+        return ValueTotals(asked, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
 
 
 def draw_sign(channel: TwoLevel, value: int, coins: Coins) -> int:

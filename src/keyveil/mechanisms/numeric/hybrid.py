@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import ReportError
@@ -24,10 +24,10 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload, Report
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.numeric.base import Answers, OneValue, average
+from keyveil.mechanisms.families.numeric import OneValue, ValueTotals, average
+from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.numeric.duchi import draw_sign, draw_signs
 from keyveil.mechanisms.numeric.piecewise import REDUCED_STEPS, check_steps, fold_moments, piecewise_window
-from keyveil.mechanisms.numeric.window import Window
 
 THRESHOLD = Fraction("0.609352493027309531718791895199")
 """Below it, no share of piecewise answers helps: the logarithm of (-5 + 2∛(6353-405√241) + 2∛(6353+405√241)) / 27."""
@@ -116,14 +116,14 @@ class Hybrid(OneValue):
             )
         )
 
-    def answers(self, counts: NDArray[np.int64], n: int) -> Answers:
+    def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         """The plain mean of all unbiased estimates: of all fixed weights the best at the worst values."""
         (signs, plus, _), (windows, totals, squares) = counts
         asked, slope = signs + windows, float(self.sign.hit - self.sign.miss)
         mean = average(plus / slope + self.window.unit(totals), asked)
         share = average(windows, asked)
         answers, spread = self.window.squares(squares / np.maximum(windows, 1), mean)
-        return Answers(asked, mean, share * answers + (1 - share) / slope**2, np.where(windows > 0, spread, 0.0))
+        return ValueTotals(asked, mean, share * answers + (1 - share) / slope**2, np.where(windows > 0, spread, 0.0))
 
     def every_value(self) -> list[int]:
         return self.window.every_value()

@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import BitVector
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.symbols import BitVector
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError
 from keyveil.core.records import Records
@@ -28,7 +28,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, is_positive
-from keyveil.mechanisms.numeric.base import Answers, Numeric, average
+from keyveil.mechanisms.families.numeric import Numeric, ValueTotals, average
 
 MOST_KEYS = 64
 
@@ -94,11 +94,11 @@ class MeanEst(Numeric):
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_bits(payloads)[: self.schema.d]
 
-    def answers(self, counts: NDArray[np.int64], n: int) -> Answers:
+    def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         slope, asked = float(self.slope), np.full(self.schema.d, n, dtype=np.int64)
         # As with duchi, signs do not show how much people differ, so nothing is subtracted.
         mean = average(2 * counts - n, asked) / slope
-        return Answers(asked, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
+        return ValueTotals(asked, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
 
     def every_record(self) -> Iterable[Pairs]:
         """Every choice of ends, and a record that is a mixture of all of them."""

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import MechanismError
@@ -24,8 +24,8 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.numeric.base import Answers, OneValue, average
-from keyveil.mechanisms.numeric.window import Window, window
+from keyveil.mechanisms.families.numeric import OneValue, ValueTotals, average
+from keyveil.mechanisms.families.window import Window, window
 
 REDUCED_STEPS = 4
 
@@ -67,10 +67,10 @@ class Piecewise(OneValue):
         """Reports, sum and sum of squares of the answers, counted from the middle."""
         return fold_moments(payloads - int(self.window.middle), self.encoder.keys(words), self.schema.d)
 
-    def answers(self, counts: NDArray[np.int64], n: int) -> Answers:
+    def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         asked, totals, squares = counts
         mean = average(self.window.unit(totals), asked)
-        return Answers(asked, mean, *self.window.squares(average(squares, asked), mean))
+        return ValueTotals(asked, mean, *self.window.squares(average(squares, asked), mean))
 
     def every_value(self) -> list[int]:
         return self.window.every_value()

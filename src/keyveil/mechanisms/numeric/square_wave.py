@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.bits import Symbol
 from keyveil.core.channels import Ratio
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import MechanismError, SchemaError
@@ -26,8 +26,8 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.numeric.base import Answers, Floats, OneValue, average
-from keyveil.mechanisms.numeric.window import Window, window
+from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
+from keyveil.mechanisms.families.window import Window, window
 
 REDUCED_CELLS = 6
 
@@ -70,11 +70,11 @@ class SquareWave(OneValue):
         cells = self.encoder.keys(words) * self.window.outputs + payloads
         return np.bincount(cells, minlength=self.schema.d * self.window.outputs).reshape(self.tally_shape)
 
-    def answers(self, counts: NDArray[np.int64], n: int) -> Answers:
+    def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         asked = counts.sum(axis=1)
         outputs = np.arange(self.window.outputs) - float(self.window.middle)
         mean = average(self.window.unit(counts @ outputs), asked)
-        return Answers(asked, mean, *self.window.squares(average(counts @ outputs**2, asked), mean))
+        return ValueTotals(asked, mean, *self.window.squares(average(counts @ outputs**2, asked), mean))
 
     def distribution(self, tally: Tally, key: str | int | None = None, method: Literal["em", "ems"] = "em") -> Floats:
         """How the values of a key are distributed over ``cells`` equidistant points, both ends included.

@@ -1,0 +1,149 @@
+"""What a campaign leaves on disk: reports, tallies, estimates and tokens; and estimates read back from JSON."""
+
+from __future__ import annotations
+
+import csv
+import os
+from fractions import Fraction
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.cli.campaign_files import beside, write_json
+from keyveil.cli.connection import Collector, address, download, written
+from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.core.estimates import FLAGS, Column, Estimates
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+
+Floats = NDArray[np.float64]
+
+_ABSENT = "These reports do not tell this; keyveil compare shows which mechanisms would."
+
+
+def export_reports(collector: Collector, name: str, round: int | None, out: Path) -> dict[str, Any]:
+    """The reports of a round as Parquet, and beside them the documents that say what they mean."""
+    import pyarrow.parquet as parquet
+
+    campaign, view = collector.campaign(name)
+    number = _number(view, round)
+    if collector.service is None:
+        download(collector, f"{address(name, 'reports')}?round={number}", out)
+    else:
+        with written(out) as part:
+            _write_parquet(part, collector.service.export(name, number))
+    about = beside(out)
+    write_json(
+        about,
+        {
+            "campaign": view["campaign"],
+            "dictionary": None if campaign.dictionary is None else list(campaign.schema.keys),
+            "round": _round_document(collector, view, number),
+        },
+    )
+    reports = parquet.ParquetFile(out).metadata.num_rows
+    return {"round": number, "reports": reports, "written": [str(out), str(about)]}
+
+
+def _round_document(collector: Collector, view: dict[str, Any], number: int) -> Any:
+    """What a round asked; earlier rounds are told only to those who may read the campaign's status."""
+    if view["round"]["number"] == number:
+        return view["round"]["document"]
+    rounds = collector.ask("GET", address(view["campaign"]["name"], "status"))["rounds"]
+    return next(one["document"] for one in rounds if one["round"] == number)
+
+
+def export_tally(collector: Collector, name: str, round: int | None, out: Path) -> dict[str, Any]:
+    """The tally of a round, and beside it the document of its mechanism: what keyveil estimate reads."""
+    view = collector.ask("GET", address(name))
+    number = _number(view, round)
+    counts = collector.fetch("GET", address(name, "tally"), round=number)
+    about = collector.ask("GET", address(name, "tally"), None, round=number, form="document")
+    with written(out) as part:
+        part.write(counts)
+    write_json(beside(out), {**about, "min_reports": view["campaign"]["min_reports"]})
+    reports = Tally.from_bytes(counts).reports
+    return {"round": number, "reports": reports, "written": [str(out), str(beside(out))]}
+
+
+def estimates_of(document: dict[str, Any], schema: Schema) -> Estimates:
+    """Estimates as a collector writes them down, to look at and draw; no longer to compute with."""
+    rows = document["estimates"]
+    if [row["key"] for row in rows] != list(schema.keys):
+        raise KeyveilError("transport/answer", "The collector's estimates are about other keys than its campaign.")
+    flags = np.array([FLAGS.index(row["flag"]) for row in rows], dtype=np.int8)
+
+    def column(name: str) -> tuple[Floats, ...]:
+        fields = (name, f"{name}_se", f"{name}_low", f"{name}_high")
+        return tuple(np.array([row[field] for row in rows], dtype=np.float64) for field in fields)  # null becomes NaN
+
+    value, se, low, high = column("frequency")
+    frequency = Column(schema, value, se, low, high, flags)
+    value, se, low, high = column("mean")
+    value, low, high = (_to_unit(schema, part) for part in (value, low, high))
+    mean = Column(schema, value, se / schema.slope(value), low, high, flags, scaled=True)
+    return Estimates(
+        schema=schema,
+        mechanism=document["mechanism"],
+        epsilon=Fraction(document["epsilon"]),
+        n=document["reports"],
+        confidence=document["confidence"],
+        population=False,
+        asked=np.full(schema.d, document["reports"]),
+        frequency=frequency if np.isfinite(frequency.high).any() else Column.unknown(schema, _ABSENT),
+        mean=mean if np.isfinite(mean.high).any() else Column.unknown(schema, _ABSENT, scaled=True),
+    )
+
+
+def _to_unit(schema: Schema, means: Floats) -> Floats:
+    """Means from the schema's units to [-1, 1], and beyond it where an interval goes beyond the range."""
+    low, middle, high = (schema.from_unit(np.full(schema.d, end)) for end in (-1.0, 0.0, 1.0))
+    maps = schema.map if isinstance(schema.map, tuple) else (schema.map,) * schema.d
+    logarithmic = np.array([one == "log" for one in maps])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        plain, bent = (means - middle) / ((high - low) / 2), np.log(means / middle) / np.log(high / middle)
+    return np.where(logarithmic, bent, plain)
+
+
+def write_csv(path: Path, estimates: Estimates) -> None:
+    """All keys, one in each row."""
+    rows = estimates.rows()
+    with written(path) as part:
+        text = TextIOWrapper(part, encoding="utf-8", newline="")
+        table = csv.DictWriter(text, [name for name in rows[0] if not name.startswith("true_")], extrasaction="ignore")
+        table.writeheader()
+        table.writerows(rows)
+        text.flush()
+        text.detach()
+
+
+def write_tokens(path: Path, tokens: list[str]) -> None:
+    """Tokens, one in each line, for their owner's eyes only."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as reason:
+        raise KeyveilError("output/file", f"{path} cannot be written: {reason.strerror}.") from reason
+    with os.fdopen(file, "w", encoding="utf-8") as lines:
+        lines.write("".join(f"{token}\n" for token in tokens))
+
+
+def _number(view: dict[str, Any], round: int | None) -> int:
+    """The round that is meant: the last one unless one was named."""
+    if round is not None:
+        return round
+    if view["round"] is None:
+        raise CampaignError("round/unknown", f"The campaign {view['campaign']['name']} has not begun yet.")
+    return int(view["round"]["number"])
+
+
+def _write_parquet(target: Any, batches: Any) -> None:
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    schema = pyarrow.schema({"round": pyarrow.int32(), "id": pyarrow.binary(16), "payload": pyarrow.binary()})
+    with parquet.ParquetWriter(target, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)

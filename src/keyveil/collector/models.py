@@ -1,0 +1,245 @@
+"""The forms of requests and answers, as /openapi.json shows them to people who write clients."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from keyveil.campaign.wire import JSON, MOST_REPORTS, PACKED
+from keyveil.collector.problems import PROBLEM
+from keyveil.collector.service import MOST_TOKENS
+from keyveil.learn.questions import KINDS, MOST_QUANTILES
+
+CSV = "text/csv"
+ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
+TALLY = "application/vnd.keyveil.tally"
+
+Number = float | None  # unknown numbers are null
+
+
+class RoundView(BaseModel):
+    """A round as devices are told of it."""
+
+    document: dict[str, Any]
+    hash: str
+    number: int
+    state: Literal["waiting", "open", "closed", "folded"]
+
+
+class CampaignView(BaseModel):
+    """A campaign as everybody may see it, with its latest round."""
+
+    campaign: dict[str, Any]
+    hash: str
+    state: Literal["draft", "open", "closed", "estimated"]
+    round: RoundView | None
+
+
+class Campaigns(BaseModel):
+    """All campaigns of this collector."""
+
+    campaigns: list[dict[str, Any]]
+
+
+class Action(BaseModel):
+    """A step that an administrator takes: open a draft, close the present round, or have no further rounds."""
+
+    model_config = ConfigDict(extra="forbid")
+    action: Literal["open", "close", "stop"]
+
+
+class Enrolments(BaseModel):
+    """How many enrolment tokens are wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+    count: Annotated[int, Field(ge=1, le=MOST_TOKENS, strict=True)]
+
+
+class Tokens(BaseModel):
+    """Enrolment tokens; they are shown this once and kept only as hashes."""
+
+    tokens: list[str]
+
+
+class Stored(BaseModel):
+    """The name of a dictionary that is kept now."""
+
+    sha256: str
+
+
+class Row(BaseModel):
+    """What is known about one key; means are in the schema's units."""
+
+    key: str
+    frequency: Number
+    frequency_se: Number
+    frequency_low: Number
+    frequency_high: Number
+    mean: Number
+    mean_se: Number
+    mean_low: Number
+    mean_high: Number
+    true_frequency: Number
+    true_mean: Number
+    flag: str
+
+
+class EstimatesView(BaseModel):
+    """Estimates of all keys."""
+
+    mechanism: str
+    epsilon: str
+    reports: int
+    confidence: float
+    round: int | None
+    estimates: list[Row]
+
+
+class AnswerRows(BaseModel):
+    """Rows that answer a question; their fields depend on its kind."""
+
+    answers: list[dict[str, Any]]
+
+
+class Alive(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_BYTES: dict[str, Any] = {"type": "string", "format": "binary"}
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A refusal",
+        "content": {
+            PROBLEM: {
+                "schema": {
+                    "type": "object",
+                    "required": ["type", "title", "status", "detail", "code"],
+                    "properties": {
+                        "type": {"type": "string", "examples": ["/problems/round/closed"]},
+                        "title": _TEXT,
+                        "status": {"type": "integer"},
+                        "detail": {"type": "string", "description": "One sentence for people."},
+                        "code": {"type": "string", "description": "Stable; what programs should look at."},
+                    },
+                }
+            }
+        },
+    }
+}
+
+QUERY_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "required": ["kind"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "kind": {"enum": list(KINDS)},
+                        "key": _TEXT,
+                        "given": {"type": "object", "additionalProperties": {"type": "boolean"}},
+                        "keys": {"type": "array", "items": _TEXT, "minItems": 1},
+                        "quantiles": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": MOST_QUANTILES},
+                        "of": {"enum": ["frequency", "mean"]},
+                        "count": {"type": "integer", "minimum": 1},
+                        "round": {"type": "integer", "minimum": 1},
+                        "confidence": {"type": ["string", "number"]},
+                    },
+                }
+            }
+        },
+    }
+}
+
+DICTIONARY_BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {JSON: {"schema": {"type": "array"}}}}}
+
+UPLOAD: dict[str, Any] = {
+    "summary": "Upload reports",
+    "description": (
+        "Reports of one round; may be repeated as often as wanted, each is counted once. Answered once all accepted "
+        "ones are on the disk. Where the campaign asks for enrolment, the token goes into the Authorization header."
+    ),
+    "operationId": "upload_reports",
+    "security": [{}, {"token": []}],
+    "parameters": [{"name": "name", "in": "path", "required": True, "schema": _TEXT}],
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["round", "document", "reports"],
+                    "properties": {
+                        "round": {"type": "integer", "minimum": 1, "maximum": 65535},
+                        "document": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+                        "reports": {
+                            "type": "array",
+                            "minItems": 1,
+                            "maxItems": MOST_REPORTS,
+                            "items": {
+                                "type": "object",
+                                "additionalProperties": False,
+                                "required": ["id", "payload"],
+                                "properties": {
+                                    "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+                                    "payload": {"type": "string", "pattern": "^[0-9A-Za-z_-]*$"},
+                                },
+                            },
+                        },
+                    },
+                }
+            },
+            PACKED: {"schema": _BYTES},
+        },
+    },
+    "responses": {
+        "200": {
+            "description": "What became of the reports",
+            "content": {
+                JSON: {
+                    "schema": {
+                        "type": "object",
+                        "required": ["accepted", "duplicates", "refused"],
+                        "properties": {
+                            "accepted": {"type": "integer"},
+                            "duplicates": {"type": "integer"},
+                            "refused": {
+                                "type": "array",
+                                "items": {
+                                    "type": "object",
+                                    "required": ["id", "code"],
+                                    "properties": {"id": _TEXT, "code": _TEXT},
+                                },
+                            },
+                        },
+                    }
+                }
+            },
+        },
+        **PROBLEMS,
+    },
+}
+
+
+def content(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    """AnswerRows of several forms, for the description of a route."""
+    forms = {one: {"schema": {"type": "object"} if one == JSON else _BYTES} for one in media_types}
+    return {200: {"description": "As asked", "content": forms}}
+
+
+ESTIMATES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": EstimatesView,
+        "description": "As asked",
+        "content": {CSV: {"schema": _TEXT}, ARROW: {"schema": _BYTES}},
+    }
+}

@@ -1,0 +1,130 @@
+"""Reading what is stored as the objects it stands for: campaigns, rounds and their history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, not_, select
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.collector import tables
+from keyveil.collector.folding import read_tally
+from keyveil.core.errors import CampaignError
+from keyveil.protocols.base import Finished, Round
+
+
+@dataclass(frozen=True)
+class StoredRound:
+    """A round with its place in the database."""
+
+    id: int
+    document: RoundDocument
+    cost: Fraction | None
+    state: str
+    secret: bytes | None
+
+    @property
+    def asked(self) -> Round:
+        """The round as its protocol planned it."""
+        return Round(self.document.number, self.document.mechanism, self.document.part, self.cost)
+
+
+@dataclass(frozen=True)
+class StoredCampaign:
+    """A campaign with its place in the database, its state and its rounds so far."""
+
+    id: int
+    campaign: Campaign
+    state: str
+    rounds: tuple[StoredRound, ...]
+
+    @property
+    def current(self) -> StoredRound | None:
+        return self.rounds[-1] if self.rounds else None
+
+    def round(self, number: int) -> StoredRound:
+        if not 1 <= number <= len(self.rounds):
+            raise CampaignError("round/unknown", f"The campaign {self.campaign.name} has no round {number} yet.")
+        return self.rounds[number - 1]
+
+    def view(self) -> dict[str, Any]:
+        """What anybody may know."""
+        last = self.current
+        return {
+            "campaign": self.campaign.document(),
+            "hash": self.campaign.hash,
+            "state": self.state,
+            "round": last
+            and {
+                "document": last.document.document(),
+                "hash": last.document.hash,
+                "number": last.document.number,
+                "state": last.state,
+            },
+        }
+
+
+class Repository:
+    """Turns rows into campaigns, and remembers those it has read: documents never change."""
+
+    def __init__(self) -> None:
+        self._campaigns: dict[str, Campaign] = {}
+        self._rounds: dict[tuple[str, str], RoundDocument] = {}
+
+    def named(self, connection: Connection, name: str, drafts_first: bool = False) -> StoredCampaign:
+        """The latest campaign of a series, or the one with a hash; a draft only if there is nothing else."""
+        table = tables.campaign
+        draft = table.c.state == "draft"
+        row = connection.execute(
+            select(table)
+            .where((table.c.name == name) | (table.c.hash == name))
+            .order_by(table.c.hash != name, not_(draft) if drafts_first else draft, table.c.id.desc())
+            .limit(1)
+        ).one_or_none()
+        if row is None:
+            raise CampaignError("campaign/unknown", f"There is no campaign {name!r}.")
+        return self._stored(connection, row)
+
+    def every(self, connection: Connection, states: Sequence[str] | None = None) -> list[StoredCampaign]:
+        table = tables.campaign
+        wanted = select(table).order_by(table.c.id)
+        rows = connection.execute(wanted if states is None else wanted.where(table.c.state.in_(states))).all()
+        return [self._stored(connection, row) for row in rows]
+
+    def history(self, connection: Connection, stored: StoredCampaign, rounds: int) -> list[Finished]:
+        """The first rounds of a campaign with what has been folded of them."""
+        return [Finished(one.asked, read_tally(connection, one.id, one.document)) for one in stored.rounds[:rounds]]
+
+    def _stored(self, connection: Connection, row: Row[Any]) -> StoredCampaign:
+        campaign = self._campaigns.get(row.hash)
+        if campaign is None:
+            campaign = Campaign.from_document(
+                msgspec.json.decode(row.document), lambda name: dictionary(connection, name)
+            )
+            self._campaigns[row.hash] = campaign
+        table = tables.round
+        found = connection.execute(select(table).where(table.c.campaign_id == row.id).order_by(table.c.number)).all()
+        return StoredCampaign(row.id, campaign, row.state, tuple(self._round(campaign, one) for one in found))
+
+    def _round(self, campaign: Campaign, row: Row[Any]) -> StoredRound:
+        place = campaign.hash, row.hash
+        document = self._rounds.get(place)
+        if document is None:
+            document = RoundDocument.from_document(msgspec.json.decode(row.document), campaign)
+            self._rounds[place] = document
+        cost = None if row.cost is None else Fraction(row.cost)
+        return StoredRound(row.id, document, cost, row.state, row.secret and bytes(row.secret))
+
+
+def dictionary(connection: Connection, name: str) -> bytes:
+    """A list of keys by its hash."""
+    table = tables.dictionary
+    content = connection.execute(select(table.c.content).where(table.c.hash == name)).scalar()
+    if content is None:
+        raise CampaignError("dictionary/unknown", f"There is no list of keys {name[:8]!r}….")
+    return bytes(content)

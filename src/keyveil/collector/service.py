@@ -1,0 +1,350 @@
+"""The collector without HTTP: everything that it can be asked to do, for any number of threads.
+
+Uploads are checked against the round that they say they answer, and then queue for the writer. Everything else is a
+question to the database or a step of a campaign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import insert, select
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.wire import Batch
+from keyveil.collector import tables
+from keyveil.collector.database import Database
+from keyveil.collector.exporting import exported
+from keyveil.collector.repository import Repository, StoredCampaign, StoredRound, dictionary
+from keyveil.collector.retention import scrub
+from keyveil.collector.rounds import advance, close_campaign, close_round, open_campaign, shown
+from keyveil.collector.status import BUCKET_HOURS, all_unfolded, headline, status
+from keyveil.collector.tokens import Roles, hashed, new_token
+from keyveil.collector.validation import checked
+from keyveil.collector.writer import Counts, Outcome, Writer, count_refusals
+from keyveil.core.canonical import canonical
+from keyveil.core.clock import Clock, system_clock, today
+from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
+from keyveil.core.estimates import Estimates
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism
+from keyveil.protocols.base import Finished
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_TOKENS = 10_000  # made in one request
+
+_FRESH = 1.0  # seconds for which a campaign's state is believed without looking again
+
+
+@dataclass(frozen=True)
+class ServiceLimits:
+    """How much may wait for the disk, and how much goes there in one commit."""
+
+    waiting_reports: int = 50_000
+    group_reports: int = 20_000
+
+
+class Service:
+    """A collector's whole service on one database."""
+
+    def __init__(self, url: str, clock: Clock = system_clock, limits: ServiceLimits | None = None) -> None:
+        limits = limits or ServiceLimits()
+        self.clock = clock
+        self.database = Database(url)
+        self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports)
+        self.roles = Roles(self.writer)
+        self._repository = Repository()
+        self._seen: dict[str, tuple[float, StoredCampaign]] = {}
+        self._refusals: Counts = Counter()
+        self._to_forget = False  # something was overwritten that may still be in the files
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Store what waits, and let go of the database."""
+        try:
+            self._count_refusals()
+        except KeyveilError:
+            pass  # counters of refusals are worth less than a clean end
+        self.writer.close()
+        self.database.close()
+
+    # -- campaigns ----------------------------------------------------------------------------------------------
+
+    def create(self, document: Any) -> dict[str, Any]:
+        """A new campaign, as a draft; its name may be that of one that is over."""
+        with self.database.read() as connection:
+            campaign = Campaign.from_document(document, lambda name: dictionary(connection, name))
+
+        def step(connection: Any) -> None:
+            table = tables.campaign
+            same = connection.execute(
+                select(table.c.hash, table.c.state).where(
+                    (table.c.hash == campaign.hash)
+                    | ((table.c.name == campaign.name) & table.c.state.in_(("draft", "open")))
+                )
+            ).first()
+            if same is not None:
+                again = "This very campaign" if same.hash == campaign.hash else f"A campaign {campaign.name!r}"
+                raise CampaignError("campaign/exists", f"{again} is there already ({same.state}).")
+            connection.execute(
+                insert(table).values(
+                    name=campaign.name, hash=campaign.hash, document=canonical(campaign.document()), state="draft"
+                )
+            )
+
+        self.writer.run(step)
+        self._seen.clear()
+        return self.view(campaign.hash)
+
+    def put_dictionary(self, data: bytes) -> str:
+        """Keep a list of keys; its hash is its name."""
+        try:
+            keys = msgspec.json.decode(data, type=list[str])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise CampaignError("dictionary/malformed", "A list of keys is a JSON list of names.") from None
+        if canonical(keys) != data:
+            raise CampaignError("dictionary/malformed", "A list of keys is canonical JSON: no spaces, no escapes.")
+        name = hashlib.sha256(data).hexdigest()
+        row = {"hash": name, "content": data}
+        self.writer.run(lambda connection: self.database.insert_new(connection, tables.dictionary, row))
+        return name
+
+    def dictionary(self, name: str) -> bytes:
+        with self.database.read() as connection:
+            return dictionary(connection, name)
+
+    def act(self, name: str, action: str) -> dict[str, Any]:
+        """ "open" a draft, "close" the open round now, or "stop" the whole campaign."""
+
+        def step(connection: Any) -> None:
+            stored = self._repository.named(connection, name, drafts_first=action == "open")
+            if action == "open" and stored.state == "draft":
+                open_campaign(connection, stored, today(self.clock))
+            elif action == "close" and stored.state == "open" and stored.current:
+                close_round(connection, stored.current.id)
+            elif action == "stop" and stored.state in ("draft", "open"):
+                close_campaign(connection, stored)
+            elif action in ("open", "close", "stop"):
+                raise CampaignError("campaign/state", f"The campaign {name} is {stored.state}: it cannot {action}.")
+            else:
+                raise CampaignError("campaign/action", f"A campaign can open, close and stop, not {action!r}.")
+
+        self.writer.run(step)
+        self._seen.clear()
+        self._to_forget = True
+        return self.view(name)
+
+    def view(self, name: str) -> dict[str, Any]:
+        """What devices may know of a campaign."""
+        return self._stored(name).view()
+
+    def campaigns(self) -> list[dict[str, Any]]:
+        with self.database.read() as connection:
+            return [headline(connection, one) for one in self._repository.every(connection)]
+
+    def status(self, name: str) -> dict[str, Any]:
+        """States and counts: what came in, what was refused and why, and roughly when."""
+        self._count_refusals()
+        with self.database.read() as connection:
+            return status(connection, name, self._repository.named(connection, name))
+
+    # -- reports ------------------------------------------------------------------------------------------------
+
+    def submit(self, name: str, batch: Batch, token: str | None = None) -> Future[Outcome]:
+        """Check a batch and queue it; the answer comes when what was accepted is durable."""
+        stored = self._stored(name)
+        self.writer.reserve(len(batch))
+        try:
+            return self.writer.submit(
+                checked(stored, self._answered(name, stored, batch), batch, token, self._bucket())
+            )
+        except BaseException as refused:
+            self.writer.release(len(batch))
+            if isinstance(refused, KeyveilError) and not isinstance(refused, StorageError):
+                self.refused(name, refused.code)
+            raise
+
+    def remembers(self, name: str, document: str) -> bool:
+        """Whether a batch under this document can be checked without asking the database."""
+        seen = self._seen.get(name)
+        if seen is None or time.monotonic() - seen[0] > _FRESH:
+            return False
+        last = seen[1].current
+        return last is not None and last.state == "open" and last.document.hash == document
+
+    def _answered(self, name: str, stored: StoredCampaign, batch: Batch) -> StoredRound:
+        """The round that a batch answers, if it is open."""
+        known = next((one for one in stored.rounds if one.document.hash == batch.document), None)
+        if known is None or known.state != "open":  # what we remember may be a second old
+            stored = self._stored(name, fresh=True)
+            known = next((one for one in stored.rounds if one.document.hash == batch.document), None)
+        if known is None or known.document.number != batch.round:
+            raise ReportError("report/document", "The reports were made for another campaign or round than this one.")
+        if known.state == "waiting":
+            raise CampaignError("round/closed", "This round takes no reports yet.")
+        if known.state != "open":
+            raise CampaignError("round/closed", "This round takes no more reports.")
+        return known
+
+    def refused(self, name: str, code: str, count: int = 1) -> None:
+        """Count a refusal; written down with the next tick."""
+        try:
+            place = self._stored(name).id, self._bucket(), code
+        except KeyveilError:
+            return  # of no campaign that we know
+        with self._lock:
+            self._refusals[place] += count
+
+    def enrol(self, name: str, count: int) -> list[str]:
+        """New enrolment tokens; they are shown now and never again."""
+        if not 1 <= count <= MOST_TOKENS:
+            raise CampaignError("enrolment/count", f"From 1 to {MOST_TOKENS} tokens are made at once, not {count}.")
+        stored = self._stored(name)
+        if stored.campaign.enrolment != "token":
+            raise CampaignError("enrolment/none", f"The campaign {name} takes reports without enrolment.")
+        tokens = [new_token() for _ in range(count)]
+        rows = [{"campaign_id": stored.id, "token_hash": hashed(token)} for token in tokens]
+        self.writer.run(lambda connection: connection.execute(insert(tables.enrolment), rows))
+        return tokens
+
+    # -- what analysts ask --------------------------------------------------------------------------------------
+
+    def estimates(
+        self, name: str, round: int | None = None, postprocess: str | None = None, confidence: float = 0.95
+    ) -> Estimates:
+        """What all rounds so far say together, or one of them; refused below the campaign's least number."""
+        if not 0 < confidence < 1:
+            raise CampaignError("query/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
+        mechanism: Mechanism | None = None
+        if round is not None:
+            finished = self.finished(name, round)
+            mechanism, estimates = finished.round.mechanism, finished.estimates(confidence)
+        else:
+            with self.database.read() as connection:
+                stored = self._repository.named(connection, name)
+                history = self._repository.history(connection, stored, len(stored.rounds))
+            most = max((one.tally.reports for one in history), default=0)
+            history = shown(history, stored.campaign.min_reports)
+            if not history:
+                raise _too_few(stored.campaign, most)
+            estimates = stored.campaign.protocol.estimate(history, confidence)
+            if len(history) == 1:
+                mechanism = history[0].round.mechanism
+        if postprocess is None:
+            return estimates
+        from keyveil.learn import postprocess as methods
+
+        return methods.estimates(postprocess, estimates, mechanism=mechanism)
+
+    def finished(self, name: str, round: int | None = None) -> Finished:
+        """A round and its tally so far; refused below the campaign's least number. The last one if none is named."""
+        with self.database.read() as connection:
+            stored = self._repository.named(connection, name)
+            number = len(stored.rounds) if round is None else round
+            stored.round(number)
+            found = self._repository.history(connection, stored, number)[-1]
+        if found.tally.reports < stored.campaign.min_reports:
+            raise _too_few(stored.campaign, found.tally.reports)
+        return found
+
+    def tally(self, name: str, round: int | None = None) -> tuple[Mechanism, Tally]:
+        found = self.finished(name, round)
+        return found.round.mechanism, found.tally
+
+    def min_reports(self, name: str) -> int:
+        return self._stored(name).campaign.min_reports
+
+    def export(self, name: str, round: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The reports of a round as they came."""
+        stored = self._stored(name)
+        return exported(self.database, stored.round(len(stored.rounds) if round is None else round))
+
+    # -- time passes --------------------------------------------------------------------------------------------
+
+    def tick(self) -> bool:
+        """Fold, move campaigns on, count refusals, scrub; whether there may be more to do at once."""
+        self._count_refusals()
+        with self.database.read() as connection:
+            running = self._repository.every(connection, ("open", "closed"))
+        more, failed = False, None
+        for stored in running:
+            try:
+                moved = advance(self.writer, self._repository, stored, today(self.clock))
+            except Exception as reason:  # the trouble of one campaign is not that of the others
+                moved, failed = False, failed or reason
+            if moved:
+                self._seen.clear()
+                more = self._to_forget = True
+        if scrub(self.writer, self._repository, self._bucket(), BUCKET_HOURS):
+            more = self._to_forget = True
+        if not more and self._to_forget:
+            self._to_forget = not self.database.forget()
+        if failed is not None:
+            raise failed
+        return more
+
+    def settle(self) -> None:
+        """Ticks until nothing more is to be done."""
+        while self.tick():
+            pass
+
+    def ready(self) -> None:
+        """Raises unless reports can be stored now."""
+        if not self.writer.alive:
+            raise StorageError("storage/unavailable", "The collector is shutting down.")
+        with self.database.read() as connection:
+            connection.execute(select(1))
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers for whoever watches."""
+        with self.database.read() as connection:
+            waiting = all_unfolded(connection)
+        return {
+            "waiting_reports": self.writer.waiting,
+            "unfolded_reports": waiting,
+            "commits": self.writer.commits,
+            "commit_seconds": self.writer.commit_seconds,
+        }
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _stored(self, name: str, fresh: bool = False) -> StoredCampaign:
+        """A campaign as it was within the last second, so that uploads need not ask the database each time."""
+        seen = self._seen.get(name)
+        if seen is None or fresh or time.monotonic() - seen[0] > _FRESH:
+            with self.database.read() as connection:
+                seen = time.monotonic(), self._repository.named(connection, name)
+            self._seen[name] = seen
+        return seen[1]
+
+    def _bucket(self) -> int:
+        return int(self.clock().astimezone(UTC).timestamp()) // (3600 * BUCKET_HOURS)
+
+    def _count_refusals(self) -> None:
+        with self._lock:
+            counts, self._refusals = self._refusals, Counter()
+        if not counts:
+            return
+        try:
+            self.writer.run(lambda connection: count_refusals(self.database, connection, counts))
+        except KeyveilError:
+            with self._lock:
+                self._refusals.update(counts)
+            raise
+
+
+def _too_few(campaign: Campaign, reports: int) -> CampaignError:
+    return CampaignError(
+        "campaign/too-few", f"{reports} reports have been counted; nothing is shown below {campaign.min_reports}."
+    )

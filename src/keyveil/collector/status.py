@@ -1,0 +1,80 @@
+"""Figures about a collection: what came in, what was refused and why, roughly when, and what still waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from keyveil.collector.folding import unfolded
+from keyveil.collector.repository import StoredCampaign, StoredRound
+from keyveil.collector.rounds import arrived
+from keyveil.collector.tables import UNFOLDED, batch, refusal
+from keyveil.collector.writer import DUPLICATE
+
+BUCKET_HOURS = 6  # how precisely the time of an arrival is known
+
+
+def headline(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:
+    """A campaign in one line."""
+    return {
+        "name": stored.campaign.name,
+        "hash": stored.campaign.hash,
+        "state": stored.state,
+        "rounds": len(stored.rounds),
+        "reports": sum(arrived(connection, one.id) for one in stored.rounds),
+    }
+
+
+def status(connection: Connection, name: str, stored: StoredCampaign) -> dict[str, Any]:
+    """A campaign in full, under the name that it was asked for by."""
+    refused = _refused(connection, stored)
+    rounds = [_round_status(connection, one) for one in stored.rounds]
+    return {
+        "name": name,
+        "hash": stored.campaign.hash,
+        "state": stored.state,
+        "reports": sum(one["reports"] for one in rounds),
+        "duplicates": refused.pop(DUPLICATE, 0),
+        "refused": refused,
+        "bucket_hours": BUCKET_HOURS,
+        "arrivals": _arrivals(connection, stored),
+        "rounds": rounds,
+    }
+
+
+def all_unfolded(connection: Connection) -> int:
+    """Reports of all rounds that are stored but not counted yet."""
+    return int(connection.execute(select(func.sum(batch.c.reports)).where(batch.c.state == UNFOLDED)).scalar() or 0)
+
+
+def _refused(connection: Connection, stored: StoredCampaign) -> dict[str, int]:
+    counted = connection.execute(
+        select(refusal.c.code, func.sum(refusal.c.count))
+        .where(refusal.c.campaign_id == stored.id)
+        .group_by(refusal.c.code)
+    )
+    return {code: int(count) for code, count in counted}
+
+
+def _arrivals(connection: Connection, stored: StoredCampaign) -> list[dict[str, int]]:
+    counted = connection.execute(
+        select(batch.c.bucket, func.sum(batch.c.reports))
+        .where(batch.c.round_id.in_([one.id for one in stored.rounds]))
+        .group_by(batch.c.bucket)
+        .order_by(batch.c.bucket)
+    )
+    return [{"bucket": bucket, "reports": int(count)} for bucket, count in counted]
+
+
+def _round_status(connection: Connection, one: StoredRound) -> dict[str, Any]:
+    total = arrived(connection, one.id)
+    return {
+        "round": one.document.number,
+        "mechanism": one.document.mechanism.name,
+        "hash": one.document.hash,
+        "document": one.document.document(),
+        "state": one.state,
+        "reports": total,
+        "folded": total - unfolded(connection, one.id),
+    }

@@ -1,0 +1,107 @@
+"""The wire form of bits among which ones are rarer than zeros: unary encodings and filters, after their noise.
+
+Reports of a round are padded to the longest one, so a code that is short for few ones must not be long for many. A
+first bit says how the others are written: 0 for the places of the ones, where that is shorter than the bits; 1 for the
+bits as they are. Every vector has exactly one encoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from keyveil.core.codecs.labelled_keys import LabelledKeys
+from keyveil.core.codecs.members import TRIPLES, DenseMembers
+from keyveil.core.codecs.symbols import BitVector
+from keyveil.core.errors import ReportError
+from keyveil.core.report import Payload
+
+RARE = Fraction(1, 3)  # below this share of ones their gaps are shorter than patterns of three bits
+PLACES, PLAIN = 0, 1
+
+
+def noisy_bits(length: int, ones: Fraction) -> BitVector:
+    """The form of so many bits, of which ``ones`` are ones on average."""
+    share = ones / length
+    if length <= 8:
+        return BitVector(length)
+    if share < RARE or 5 + _by_threes(length, share) < 8 * BitVector(length).size:  # a first bit, and half of a byte
+        return RareBits(length, share)
+    return BitVector(length)
+
+
+@dataclass(frozen=True)
+class RareBits(BitVector):
+    """Bits of which a ``share`` are ones: it fits the code to the noise, and nothing else."""
+
+    share: Fraction
+
+    varies = True
+
+    @cached_property
+    def places(self) -> LabelledKeys | DenseMembers:
+        """How the ones are told: by the gaps between them, or three bits at a time."""
+        if self.share < RARE:
+            return LabelledKeys(self.length, 1, self.share)
+        return DenseMembers(self.length, self.length, self.length)
+
+    @cached_property
+    def bits(self) -> float:
+        """Average length of the places, if every bit is a one as often as another; with plain bits it is below."""
+        gaps = isinstance(self.places, LabelledKeys)
+        return 1 + (self.places.bits if gaps else float(_by_threes(self.length, self.share)))
+
+    @property
+    def longest(self) -> int:
+        return self.length // 8 + 1
+
+    def encode(self, payload: Payload) -> bytes:
+        plain = BitVector(self.length).encode(payload)
+        form, (stream, length) = PLACES, self._placed(plain)
+        if length >= self.length:
+            form, stream, length = PLAIN, int.from_bytes(plain, "little"), self.length
+        return (stream << 1 | form).to_bytes(length // 8 + 1, "little")
+
+    def decode(self, data: bytes) -> Payload:
+        stream, left = int.from_bytes(data, "little"), 8 * len(data) - 1
+        form, stream = stream & 1, stream >> 1
+        if form == PLACES:
+            ones, rest = self.places.read(stream, left)
+            if left - rest >= self.length:
+                raise _malformed("the bits themselves would not be longer")
+            return self._with_ones(ones)
+        if len(data) != self.longest:
+            raise _malformed(f"it has {len(data)} bytes instead of {self.longest}")
+        if stream >> self.length:
+            raise _malformed("bits beyond the last one are set")
+        payload = stream.to_bytes(self.size, "little")
+        if self._placed(payload)[1] < self.length:
+            raise _malformed("the places of the ones would be shorter")
+        return payload
+
+    def _placed(self, payload: bytes) -> tuple[int, int]:
+        bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
+        return self.places.write(tuple(np.flatnonzero(bits).tolist()))
+
+    def _with_ones(self, ones: Payload) -> bytes:
+        bits = np.zeros(self.length, dtype=np.uint8)
+        bits[list(ones)] = 1  # type: ignore[arg-type]
+        return np.packbits(bits, bitorder="little").tobytes()
+
+
+def _by_threes(length: int, share: Fraction) -> Fraction:
+    """Bits that patterns of three take on average; exact, because a choice of form rests on it."""
+
+    def average(width: int) -> Fraction:
+        ones = ((pattern.bit_count(), bits) for pattern, (bits, _) in enumerate(TRIPLES[: 1 << width]))
+        return sum((bits * share**one * (1 - share) ** (width - one) for one, bits in ones), Fraction(0))
+
+    whole, rest = divmod(length, 3)
+    return whole * average(3) + (average(rest) if rest else 0)
+
+
+def _malformed(what: str) -> ReportError:
+    return ReportError("report/malformed", f"The payload is not one that a device could have sent: {what}.")

@@ -1,0 +1,196 @@
+"""Questions about several keys: sums over sets, comparisons with a test, frequency against mean over all keys.
+
+All of them work on the unbiased estimates, whatever post-processing was done for display: only those have a law that
+tests and intervals can rest on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.estimates import FLAGS, Column, Estimates, Interval, worst
+from keyveil.learn.dependence import dependence
+from keyveil.learn.processed import unbiased
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.responses import normal_quantile
+
+Floats = NDArray[np.float64]
+Of = Literal["frequency", "mean"]
+
+INSUFFICIENT = FLAGS.index("insufficient")
+LEAST_KEYS = 5  # for a correlation with an interval
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference with its interval, in standard errors (z), and how often chance alone would be as far from zero."""
+
+    difference: Interval
+    z: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson's coefficient over keys, as the estimates have it and freed of their noise, from so many keys."""
+
+    plain: float
+    corrected: Interval
+    keys: int
+
+
+def subset_sum(
+    estimates: Estimates,
+    keys: Sequence[str | int],
+    *,
+    mechanism: Mechanism | None = None,
+    confidence: float | None = None,
+) -> Interval:
+    """The sum of the frequencies of some keys: how many of them a person holds on average.
+
+    Where everybody holds exactly one key it is the share of people with any of them. The interval takes account of
+    how the estimates depend on each other; mechanisms with options must be given for that.
+    """
+    raw = unbiased(estimates)
+    at = _places(raw, keys)
+    values, se = raw.frequency.values[at], raw.frequency.se[at]
+    if not np.isfinite(values).all() or not np.isfinite(se).all():
+        return Interval(math.nan, 0.0, float(len(at)), math.nan, "insufficient")
+    error = math.sqrt(dependence(raw, mechanism).variance(np.ones(len(at)), values, se))
+    flag = worst(*(FLAGS[code] for code in raw.frequency.flag[at]))
+    return _interval(float(values.sum()), error, normal_quantile(confidence or raw.confidence), flag)
+
+
+def compare_keys(
+    estimates: Estimates,
+    first: str | int,
+    second: str | int,
+    of: Of = "frequency",
+    *,
+    mechanism: Mechanism | None = None,
+    confidence: float | None = None,
+) -> Difference:
+    """Is one key more frequent than another, or its mean higher? First minus second, means in the schema's units."""
+    raw = unbiased(estimates)
+    a, b = _places(raw, [first, second])
+    links, f = dependence(raw, mechanism), np.clip(raw.frequency.values[[a, b]], 0.0, 1.0)
+    column = _column(raw, of)
+    value, se, flag = _difference(column, a, column, b)
+    if flag == "insufficient":
+        return _untold(value)
+    if of == "frequency":
+        variance = links.variance(np.array([1.0, -1.0]), raw.frequency.values[[a, b]], raw.frequency.se[[a, b]])
+    else:
+        # Errors of two means meet in what their frequencies share, and once more in what their values do.
+        unit = np.abs(raw.mean.values[[a, b]]) * raw.schema.slope(raw.mean.values)[[a, b]]
+        variance = se**2 + 4 * float(unit[0] * unit[1]) * links.at_most(float(f[0]), float(f[1])) / float(f[0] * f[1])
+    return _tested(value, math.sqrt(variance), normal_quantile(confidence or raw.confidence), flag)
+
+
+def compare_campaigns(
+    first: Estimates, second: Estimates, key: str | int, of: Of = "frequency", *, confidence: float | None = None
+) -> Difference:
+    """Did a key change from one collection to another? First minus second; the two must not share reports.
+
+    Campaigns about larger populations should be estimated with ``population=True``: otherwise the answer is about the
+    people who reported.
+    """
+    one, other = unbiased(first), unbiased(second)
+    if one.population != other.population:
+        raise MechanismError(
+            "queries/population", "One collection speaks about its people and the other about a population; choose one."
+        )
+    a, b = _places(one, [key])[0], _places(other, [key])[0]
+    value, se, flag = _difference(_column(one, of), a, _column(other, of), b)
+    if flag == "insufficient":
+        return _untold(value)
+    return _tested(value, se, normal_quantile(confidence or one.confidence), flag)
+
+
+def correlation(estimates: Estimates, *, confidence: float | None = None) -> Correlation:
+    """Do frequent keys have higher means? Over the keys whose mean is known (Ye et al. 2019, Fig. 7), on [-1, 1].
+
+    Noise pulls the plain coefficient towards zero; the corrected one subtracts its variances and covariance. Its
+    interval is a jackknife over keys on Fisher's scale, so it takes the keys as a sample of all that might be asked.
+    """
+    raw = unbiased(estimates)
+    mean = _column(raw, "mean", unit=True)
+    known = (mean.flag < INSUFFICIENT) & np.isfinite(mean.values) & np.isfinite(mean.se) & np.isfinite(raw.frequency.se)
+    keys = int(np.count_nonzero(known))
+    if keys < LEAST_KEYS:
+        return Correlation(math.nan, Interval(math.nan, -1.0, 1.0, math.nan, "insufficient"), keys)
+    f, m = raw.frequency.values[known], mean.values[known]
+    noise_f, noise_m = raw.frequency.se[known] ** 2, mean.se[known] ** 2
+    shared = np.zeros(keys)
+    if raw.covariance is not None:  # of f and m = u / f, to first order
+        shared = (raw.covariance[known] - m * noise_f) / f
+    rows = np.array([f, m, f * f, m * m, f * m, noise_f, noise_m, shared])
+    plain = float(np.corrcoef(f, m)[0, 1])
+    value = float(_coefficient(rows.mean(axis=1)))
+    without = _coefficient((rows.sum(axis=1, keepdims=True) - rows) / (keys - 1))
+    if not np.isfinite(value) or abs(value) >= 1 or not np.isfinite(without).all() or (np.abs(without) >= 1).any():
+        # The noise is as large as what it covers: nothing is left to correlate.
+        return Correlation(plain, Interval(math.nan, -1.0, 1.0, math.nan, "insufficient"), keys)
+    scores = np.arctanh(without)
+    error = math.sqrt((keys - 1) / keys * float(np.sum((scores - scores.mean()) ** 2)))
+    reach = normal_quantile(confidence or raw.confidence) * error
+    low, high = math.tanh(math.atanh(value) - reach), math.tanh(math.atanh(value) + reach)
+    return Correlation(plain, Interval(value, low, high, error * (1 - value**2)), keys)
+
+
+def _coefficient(moments: Floats) -> Floats:
+    f, m, ff, mm, fm, noise_f, noise_m, shared = moments
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio: Floats = (fm - f * m - shared) / (np.sqrt(ff - f * f - noise_f) * np.sqrt(mm - m * m - noise_m))
+    return ratio
+
+
+def _column(estimates: Estimates, of: Of, unit: bool = False) -> Column:
+    if of not in ("frequency", "mean"):
+        raise MechanismError("queries/of", f"Keys are compared by frequency or mean, not {of!r}.")
+    column = estimates.frequency if of == "frequency" else estimates.mean
+    if column.absent:
+        raise MechanismError(f"estimate/no-{of}", column.absent)
+    return column if unit else column.in_units
+
+
+def _difference(first: Column, a: int, second: Column, b: int) -> tuple[float, float, str]:
+    value = float(first.values[a] - second.values[b])
+    se = math.hypot(float(first.se[a]), float(second.se[b]))
+    flag = worst(FLAGS[first.flag[a]], FLAGS[second.flag[b]])
+    return value, se, flag if math.isfinite(value) and math.isfinite(se) else "insufficient"
+
+
+def _tested(value: float, se: float, z: float, flag: str) -> Difference:
+    score = value / se if se > 0 else math.copysign(math.inf, value) if value else 0.0
+    return Difference(_interval(value, se, z, flag), score, math.erfc(abs(score) / math.sqrt(2)))
+
+
+def _untold(value: float) -> Difference:
+    """One of the two is not known: any difference is possible, and no test is done."""
+    return Difference(Interval(value, -math.inf, math.inf, math.nan, "insufficient"), math.nan, math.nan)
+
+
+def _interval(value: float, se: float, z: float, flag: str) -> Interval:
+    return Interval(value, value - z * se, value + z * se, se, flag)
+
+
+def _places(estimates: Estimates, keys: Sequence[str | int]) -> list[int]:
+    if not len(keys):
+        raise MechanismError("queries/empty", "A question needs at least one key.")
+    places = []
+    for key in keys:
+        at = estimates.schema.index(key)
+        if at is None:
+            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
+        places.append(at)
+    if len(set(places)) < len(places):
+        raise MechanismError("queries/twice", "Every key can be asked for only once.")
+    return places

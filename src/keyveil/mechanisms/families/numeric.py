@@ -1,0 +1,145 @@
+"""What the numeric mechanisms share: everybody holds a value for every key, and only means are asked for.
+
+Every report gives an unbiased estimate of one value (``mean-est``: of all values). A key's mean is the average of the
+estimates about it; its error follows from their mean square and from what is known of how much people differ.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+from itertools import product
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.estimates import Column, Estimates
+from keyveil.core.records import Records
+from keyveil.core.schema import GRID, Schema
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
+from keyveil.mechanisms.encoders import UniformKey
+from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, normal_quantile
+
+Floats = NDArray[np.float64]
+
+REDUCED_KEYS = 2
+
+
+class ValueTotals(NamedTuple):
+    """What the reports about each key say, on the scale [-1, 1] and per report."""
+
+    asked: NDArray[np.int64]  # how many there are
+    mean: Floats  # of their unbiased estimates; NaN where nobody was asked
+    square: Floats  # mean square of their unbiased estimates
+    spread: Floats  # variance of the values between people as far as the reports show it; 0 where they cannot
+
+
+@dataclass(frozen=True)
+class Numeric(Mechanism):
+    """A mechanism for values of keys that everybody holds."""
+
+    @abstractmethod
+    def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
+        """What the counts of ``n`` reports say about each key."""
+
+    # -- records ------------------------------------------------------------------------------------------------
+
+    def read(self, record: Any) -> Pairs:
+        """A value for every key; where there is only one key, a bare number will do."""
+        if self.schema.d == 1 and isinstance(record, Real | Decimal) and not isinstance(record, bool):
+            record = {self.schema.keys[0]: record}
+        return super().read(record)
+
+    def check(self, pairs: Pairs) -> Pairs:
+        if len(pairs) != self.schema.d:
+            raise record_refused(
+                "incomplete",
+                f"{self.name} needs a finite value for each of the {self.schema.d} keys, and this record has "
+                f"{len(pairs)}; for records with gaps use a key-value mechanism.",
+            )
+        return pairs
+
+    def table(self, records: Records) -> NDArray[np.int32]:
+        """Everybody's values, a column for each key."""
+        incomplete = np.flatnonzero(records.sizes != self.schema.d)
+        if len(incomplete):
+            self.check(records.pairs(int(incomplete[0])))
+        return records.values.reshape(records.n, self.schema.d)
+
+    # -- estimates ----------------------------------------------------------------------------------------------
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        asked, mean, square, spread = self.answers(self._own(tally), tally.reports)
+        z, people = normal_quantile(confidence), asked.astype(np.float64)
+        # Those who were asked are a share of the target: for that share the spread between people is no error.
+        known = 0.0 if population else people / max(tally.reports, 1)
+        nothing = asked == 0
+        within = square - np.clip(np.nan_to_num(mean), -1, 1) ** 2 - known * spread
+        least = 4 * FEWEST * np.nan_to_num(square) / np.maximum(people, 1)  # as if a few of the signs could be others
+        se = np.where(nothing, np.nan, np.sqrt(np.maximum(within, least) / np.maximum(people, 1)))
+        return Estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            confidence=confidence,
+            population=population,
+            asked=asked,
+            frequency=Column.unknown(
+                self.schema, f"{self.name} collects values of keys that everybody holds; kvue gives frequencies."
+            ),
+            mean=Column(
+                self.schema,
+                mean,
+                se,
+                np.where(nothing, -1.0, mean - z * se),
+                np.where(nothing, 1.0, mean + z * se),
+                np.where(nothing, INSUFFICIENT, 0).astype(np.int8),
+                scaled=True,
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class OneValue(Numeric):
+    """A report speaks about one key, drawn from its public word, with the whole epsilon (Harmony's way)."""
+
+    @cached_property
+    def encoder(self) -> UniformKey:
+        return UniformKey(self.schema.d)
+
+    def every_word(self) -> list[int]:
+        return self.encoder.every_word()
+
+    def every_record(self) -> Iterable[Pairs]:
+        """Every choice of values that matter, and of one that has to be rounded."""
+        for values in product((*self.every_value(), GRID // 3), repeat=self.schema.d):
+            yield list(enumerate(values))
+
+    def every_value(self) -> Sequence[int]:
+        """Values of which all others are mixtures: the ends of the range, unless there are more inputs than two."""
+        return (-GRID, GRID)
+
+    def reduced(self) -> Self:
+        return self if self.schema.d <= REDUCED_KEYS else replace(self, schema=Schema(keys=REDUCED_KEYS))
+
+    def value(self, pairs: Pairs, word: int) -> int:
+        """The value that the report is about."""
+        return pairs[self.encoder.key(word)][1]
+
+    def values(self, records: Records, words: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """``value`` for many people."""
+        table = self.table(records)
+        return table[np.arange(records.n), self.encoder.keys(words)]
+
+
+def average(totals: NDArray[Any], people: NDArray[np.int64]) -> Floats:
+    """Totals per person, NaN where there is nobody."""
+    averages: Floats = np.where(people > 0, totals / np.maximum(people, 1), np.nan)
+    return averages

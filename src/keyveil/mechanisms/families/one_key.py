@@ -1,0 +1,138 @@
+"""Mechanisms that speak about one key a report: the state of that key goes through a small table.
+
+The key comes from the report's public bytes, so it is independent of the record and is not sent. The state is absent
+or the label of the value; PrivKV, F2M, KVUE and KVOH differ in nothing but the table.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.channels import Ratio, Table
+from keyveil.core.codecs.symbols import Symbol
+from keyveil.core.coins import Coins
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.encoders import Labels, UniformKey, value_of, values_of
+from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.responses import Response, table_response
+
+ABSENT = 0  # the first state; label i is state i + 1
+
+
+@dataclass(frozen=True)
+class OneKey(KeyValue):
+    """A report about one public key."""
+
+    @property
+    @abstractmethod
+    def channel(self) -> Table:
+        """A row for absent, then one for each label."""
+
+    @property
+    @abstractmethod
+    def supports(self) -> Sequence[int]:
+        """What each output says about presence."""
+
+    @property
+    @abstractmethod
+    def signs(self) -> Sequence[int] | None:
+        """What each output says about the value; ``None`` if values are collected as cells."""
+
+    @property
+    def labels(self) -> Labels:
+        return Labels()
+
+    def every_value(self) -> Sequence[int]:
+        return self.labels.every_value()
+
+    @cached_property
+    def encoder(self) -> UniformKey:
+        return UniformKey(self.schema.d)
+
+    @property
+    def ratio(self) -> Ratio:
+        return self.channel.ratio
+
+    @property
+    def outputs(self) -> int:
+        return len(self.channel.weights[0])
+
+    @property
+    def codec(self) -> Symbol:
+        return Symbol(self.outputs)
+
+    @cached_property
+    def response(self) -> Response:
+        return table_response(self.channel, self.supports, self.signs)
+
+    def every_word(self) -> list[int]:
+        return self.encoder.every_word()
+
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        value = value_of(pairs, self.encoder.key(word))
+        state = ABSENT if value is None else 1 + self.labels.draw(value, coins)
+        return self.channel.draw(state, coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        held, values = values_of(records, self.encoder.keys(words))
+        states = np.where(held, 1 + self.labels.draw_many(values, coins), ABSENT)
+        return self.channel.draw_many(states, coins)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (self.outputs, self.schema.d)
+
+    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        cells = payloads * self.schema.d + self.encoder.keys(words)
+        return np.bincount(cells, minlength=self.outputs * self.schema.d).reshape(self.tally_shape)
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        counts = self._own(tally)
+        return self.response.estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            asked=counts.sum(axis=0),
+            supports=np.asarray(self.supports) @ counts,
+            signed=None if self.signs is None else np.asarray(self.signs) @ counts,
+            confidence=confidence,
+            population=population,
+            no_mean=f"{self.name} with bins estimates histograms; without bins it estimates means.",
+        )
+
+
+def exact_table(rows: Sequence[Sequence[Fraction]]) -> Table:
+    """A table from exact probabilities, over their least common denominator."""
+    total = math.lcm(*(share.denominator for row in rows for share in row))
+    return Table(tuple(tuple(int(share * total) for share in row) for row in rows))
+
+
+def sign_law(truth: Fraction, mean: Fraction) -> tuple[Fraction, Fraction]:
+    """Probabilities of minus and plus: a value of this mean is rounded to a sign, which is told with ``truth``."""
+    slope = (2 * truth - 1) * mean
+    return (1 - slope) / 2, (1 + slope) / 2
+
+
+def one_of(mechanism: str, option: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a choice that there is not."""
+    if value not in choices:
+        raise MechanismError("mechanism/option", f"{mechanism} takes {option} {' or '.join(choices)}, not {value!r}.")

@@ -1,0 +1,169 @@
+"""Mechanisms that pad a record to ``max_pairs`` places and speak about one of them.
+
+A holder's pair is sampled with probability 1/``max_pairs``; an empty place is a dummy and touches no key that is
+sent. That costs a factor of about ``max_pairs`` in variance, which the set responses (``ssr``, ``wsr``) do not pay.
+Records with more pairs are taken as they are: every one of their pairs is then sampled less often, and frequencies
+come out too low.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import FLAGS, Column, Estimates
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.encoders import Labels, PadAndSample
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.responses import Response, three_state
+
+REDUCED_PAIRS = 2
+CLIPPED = np.int8(FLAGS.index("clipped"))
+
+Split = Literal["tight", "paper"]
+Estimator = Literal["unbiased", "published"]
+
+
+@dataclass(frozen=True)
+class Sampled(KeyValue):
+    """One pair out of max(|S|, max_pairs) places is what a report is about."""
+
+    max_pairs: int
+
+    def validate(self) -> None:
+        if not 1 <= self.max_pairs <= self.schema.d:
+            raise MechanismError(
+                "mechanism/option", f"{self.name} takes max_pairs from 1 to {self.schema.d} keys, not {self.max_pairs}."
+            )
+
+    def _refuse_unknown(self, option: str, *known: str) -> None:
+        if getattr(self, option) not in known:
+            raise MechanismError(
+                "mechanism/option", f"{self.name} takes {option}={'|'.join(known)}, not {getattr(self, option)!r}."
+            )
+
+    @cached_property
+    def encoder(self) -> PadAndSample:
+        return PadAndSample(self.max_pairs)
+
+    @property
+    def inclusion(self) -> Fraction:
+        """How often a holder's pair is the one that is sampled."""
+        return Fraction(1, self.max_pairs)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"keys": self.schema.d, "max_pairs": self.max_pairs}
+
+    def reduced(self) -> Self:
+        return self._with_keys(REDUCED_KEYS)
+
+    def _with_keys(self, most: int) -> Self:
+        keys = min(self.schema.d, most)
+        schema = self.schema if keys == self.schema.d else Schema(keys=keys)
+        return replace(self, schema=schema, max_pairs=min(self.max_pairs, REDUCED_PAIRS, keys))
+
+
+class Rates(NamedTuple):
+    """The constants of the three-state core."""
+
+    seen: Fraction  # a sampled pair speaks
+    fake: Fraction  # any other key speaks
+    truth: Fraction  # a sampled pair that speaks has its own sign
+
+
+@dataclass(frozen=True)
+class PCKV(Sampled):
+    """Correlated perturbation of a sampled key and its sign (Gu et al. 2020)."""
+
+    split: Split = "tight"
+    estimator: Estimator = "unbiased"
+
+    readings: ClassVar[frozenset[str]] = frozenset({"estimator"})
+
+    def validate(self) -> None:
+        super().validate()
+        self._refuse_unknown("split", "tight", "paper")
+        self._refuse_unknown("estimator", "unbiased", "published")
+
+    @property
+    @abstractmethod
+    def rates(self) -> Rates:
+        """From the integers of the channel."""
+
+    @abstractmethod
+    def votes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many reports say minus and plus about each key, [2, d]."""
+
+    @property
+    def labels(self) -> Labels:
+        return Labels()
+
+    @cached_property
+    def response(self) -> Response:
+        seen, fake, truth = self.rates
+        return three_state(seen, fake, truth, inclusion=self.inclusion)
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        minus, plus = self.votes(self._own(tally))
+        estimates = self.response.estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            asked=np.full(self.schema.d, tally.reports, dtype=np.int64),
+            supports=minus + plus,
+            signed=plus - minus,
+            confidence=confidence,
+            population=population,
+        )
+        return estimates if self.estimator == "unbiased" else self._published(estimates, minus, plus)
+
+    def _published(self, estimates: Estimates, minus: NDArray[np.int64], plus: NDArray[np.int64]) -> Estimates:
+        """Gu et al.'s correction: whatever is impossible is cut off. Less error, but biased, and so flagged."""
+        n, (seen, fake, truth) = max(estimates.n, 1), map(float, self.rates)
+        frequency = estimates.frequency.clipped(1 / n, 1)
+        own, other = seen * truth - fake / 2, seen * (1 - truth) - fake / 2
+        excess_plus, excess_minus = plus - n * fake / 2, minus - n * fake / 2
+        determinant, sampled = own**2 - other**2, n * frequency.values / self.max_pairs
+        high = np.clip((own * excess_plus - other * excess_minus) / determinant, 0, sampled)
+        low = np.clip((own * excess_minus - other * excess_plus) / determinant, 0, sampled)
+        mean = _moved(estimates.mean, (high - low) / sampled)
+        return replace(estimates, frequency=frequency, mean=mean.clipped(-1, 1))
+
+
+def _moved(column: Column, values: NDArray[np.float64]) -> Column:
+    """The column with other values, flagged wherever they differ by more than rounding."""
+    same = np.isclose(values, column.values, rtol=1e-9, atol=1e-12)
+    return replace(column, values=values, flag=np.maximum(column.flag, np.where(same, np.int8(0), CLIPPED)))
+
+
+def vector_ratio(likely: Fraction, unlikely: Fraction, silent: Fraction) -> Fraction:
+    """The largest ratio of a vector over all keys in which only the sampled one has a law of its own.
+
+    Each is the probability of what the sampled key says over that of the same from any other: the most likely
+    answer, the least likely answer, and silence. A report may be likely for one record's whole padded set and
+    unlikely or silent for another's, so sampling amplifies nothing: tight if twice ``max_pairs`` keys exist, or
+    ``max_pairs`` where an answer is no likelier than silence.
+    """
+    return likely / min(unlikely, silent)
+
+
+def count_states(keys: NDArray[np.int64], states: NDArray[np.int64], count: int, d: int) -> NDArray[np.int64]:
+    """For each key how many people send it through each row of a factor, [count, d]; row 0 has all others.
+
+    ``keys`` (-1 for a dummy) and ``states`` are everybody's sampled pair. Given this table, the reports of all
+    people about a key are independent draws from the rows of the factor: a tally can be drawn without any report.
+    """
+    real = keys >= 0
+    counts = np.bincount(states[real] * d + keys[real], minlength=count * d).reshape(count, d).astype(np.int64)
+    counts[0] = len(keys) - counts[1:].sum(axis=0)
+    return counts

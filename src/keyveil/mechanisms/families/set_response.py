@@ -1,0 +1,255 @@
+"""Set responses: all pairs of a person count at once, instead of one that is sampled.
+
+Every pair becomes a symbol, its key with a label: the sign of the value, or its cell. The answer suits what is held
+with weight e^ε and anything else with weight 1, out of a total that is the same for everybody. Members of the family
+differ in what an answer is; the decoder is one: how often is a symbol supported by its holder, and how often by
+anybody else?
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.coins import Coins
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Estimates
+from keyveil.core.histogram import Histogram
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.encoders import Cap, Labels
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.responses import Response, Solution, Spread, label_supports, support_counts
+
+REDUCED_PAIRS = 2
+REDUCED_BINS = 3
+MOST_BINS = 256
+
+Integers = NDArray[np.int64]
+Keys = Integers | slice
+
+
+class Signs(NamedTuple):
+    """How often an answer supports the two signs of a key, where they are not like any two symbols."""
+
+    opposite: Fraction  # the other sign of a held key
+    own_and_opposite: Fraction  # both signs of a held key
+    both: Fraction  # both signs of a key that is not held
+
+
+class Odds(NamedTuple):
+    """How often an answer supports a symbol or two, from the integers of the channel."""
+
+    own: Fraction  # a held symbol
+    other: Fraction  # a symbol that is not held
+    own_and_other: Fraction  # a held one and a foreign one, both
+    two_others: Fraction  # two foreign ones, both
+    signs: Signs | None = None  # of one key; nothing if they are symbols like others
+
+    def of_key(self, labels: int) -> Response:
+        """How the supports of a key, whatever the label, answer to its holders."""
+        if self.signs is None:
+            return label_supports(*self[:4], labels)
+        opposite, own_and_opposite, both = self.signs
+        return label_supports(self.own, self.other, own_and_opposite, both, labels, opposite)
+
+    @property
+    def of_symbol(self) -> Response:
+        """How the supports of one symbol answer to its holders."""
+        return support_counts(self.own, self.other)
+
+
+class Held(NamedTuple):
+    """The symbols of many people: those of person i are ``symbols[offsets[i]:offsets[i + 1]]``, rising."""
+
+    offsets: Integers
+    symbols: Integers
+
+    @property
+    def n(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Integers:
+        return np.diff(self.offsets)
+
+    @property
+    def owners(self) -> Integers:
+        """Whose each symbol is."""
+        return np.repeat(np.arange(self.n), self.sizes)
+
+    @property
+    def places(self) -> Integers:
+        """The rank of each symbol among those of its owner."""
+        return np.arange(len(self.symbols)) - np.repeat(self.offsets[:-1], self.sizes)
+
+
+@dataclass(frozen=True)
+class SetResponse(KeyValue):
+    """One answer about all pairs of a person."""
+
+    @property
+    def labels(self) -> Labels:
+        return Labels()
+
+    def every_value(self) -> Sequence[int]:
+        return self.labels.every_value()
+
+    @property
+    def symbols(self) -> int:
+        """How many pairs of key and label there are; symbol number ``labels · key + label``."""
+        return self.labels.count * self.schema.d
+
+    @property
+    def few_keys(self) -> Schema:
+        return self.schema if self.schema.d <= REDUCED_KEYS else Schema(keys=REDUCED_KEYS)
+
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def answer(self, held: list[int], word: int, coins: Coins) -> Payload:
+        """Draw the answer of a person who holds these symbols, in rising order."""
+
+    @abstractmethod
+    def answer_many(self, held: Held, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        """The same law for many people."""
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        labels = self.labels
+        return self.answer([labels.count * key + labels.draw(value, coins) for key, value in pairs], word, coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        return self.answer_many(self.held(records, coins), words, coins)
+
+    def held(self, records: Records, coins: Coins) -> Held:
+        """Draws everybody's labels: the symbols that they hold."""
+        labels = self.labels
+        symbols = labels.count * records.keys.astype(np.int64) + labels.draw_many(records.values, coins)
+        return Held(records.offsets, symbols)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def odds(self) -> Sequence[tuple[Keys, Odds]]:
+        """How often symbols are supported; one entry for each group of keys that are treated alike."""
+
+    @cached_property
+    def response(self) -> Response:
+        """How the supports of a key answer to its holders; of the first group of keys, if there are several."""
+        return self.odds[0][1].of_key(self.labels.count)
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (self.labels.count, self.schema.d)
+
+    def supports(self, tally: Tally) -> Integers:
+        """How many reports support each symbol, [label, key]."""
+        return self._own(tally)
+
+    def asked(self, tally: Tally) -> Integers:
+        """How many reports could speak about each key."""
+        return np.full(self.schema.d, tally.reports)
+
+    def by_label(self, counts: Integers) -> Integers:
+        """Counts of symbols in the form of the tally."""
+        return counts[: self.symbols].reshape(self.schema.d, self.labels.count).T
+
+    def solve(self, tally: Tally, population: bool) -> Solution:
+        """Unbiased estimates from the supports."""
+        counts, asked = self.supports(tally), self.asked(tally)
+        columns = np.empty((5, self.schema.d))
+        for keys, odds in self.odds:
+            mine = counts[:, keys]
+            signed = mine[1] - mine[0] if self.labels.signed else None
+            response = odds.of_key(self.labels.count)
+            part = response.solve(tally.reports, asked[keys], mine.sum(axis=0), signed, population)
+            columns[:, keys] = part.frequency, part.product, *part.spread
+        return Solution(columns[0], columns[1], Spread(*columns[2:]))
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        no_mean = f"{self.name} with bins estimates histograms; without bins it estimates means."
+        return self.solve(tally, population).estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            asked=self.asked(tally),
+            confidence=confidence,
+            population=population,
+            no_mean=None if self.labels.signed else no_mean,
+        )
+
+
+@dataclass(frozen=True)
+class CappedSetResponse(SetResponse):
+    """A set response in which at most ``max_pairs`` pairs of a person count, a uniform choice of larger records."""
+
+    max_pairs: int
+
+    def validate(self) -> None:
+        if not 1 <= self.max_pairs <= self.schema.d:
+            raise refused(f"{self.name} takes max_pairs from 1 to {self.schema.d}, the number of keys.")
+
+    @cached_property
+    def encoder(self) -> Cap:
+        return Cap(self.max_pairs)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {**super().sizes, "max_pairs": self.max_pairs}
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        return super().respond(self.encoder.draw(pairs, coins), word, coins)
+
+    def held(self, records: Records, coins: Coins) -> Held:
+        return super().held(self.encoder.draw_many(records, coins), coins)
+
+
+@dataclass(frozen=True)
+class BinnedSetResponse(CappedSetResponse):
+    """A set response whose labels may be cells of the value's range instead of signs."""
+
+    bins: int | None = None
+
+    def validate(self) -> None:
+        super().validate()
+        if self.bins is not None and not 2 <= self.bins <= MOST_BINS:
+            raise refused(f"{self.name} takes from 2 to {MOST_BINS} bins, not {self.bins}.")
+
+    @property
+    def labels(self) -> Labels:
+        return Labels(self.bins)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return super().sizes if self.bins is None else {**super().sizes, "bins": self.bins}
+
+    @property
+    def few_bins(self) -> int | None:
+        return self.bins and min(self.bins, REDUCED_BINS)
+
+    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
+        if self.bins is None:
+            return super().histogram(tally, population)
+        counts, n = self.supports(tally), tally.reports
+        mass, se = np.empty((2, self.schema.d, self.bins))
+        for keys, odds in self.odds:
+            mine = counts.T[keys]
+            part = odds.of_symbol.histogram(self.schema, n, np.full(len(mine), n), mine, population)
+            mass[keys], se[keys] = part.mass, part.se
+        return Histogram(self.schema, mass, se, n)
+
+
+def refused(sentence: str) -> MechanismError:
+    return MechanismError("mechanism/option", sentence)

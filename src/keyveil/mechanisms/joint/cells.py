@@ -1,0 +1,122 @@
+"""Cells over a few keys — each key minus, absent or plus — as frequency oracles report them, pooled and with errors.
+
+A member is a set of keys that some reports were asked about; its table counts the reports and their supports of cells.
+A question is answered from all members that hold its keys. They all have the same error for each report, so adding
+their counts is weighting them by inverse variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from keyveil.mechanisms.categorical.grr import GRR
+from keyveil.mechanisms.families.categorical import FrequencyOracle
+from keyveil.mechanisms.joint.ranks import Ints, rank_sets
+from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, both, of_these_people, products
+from keyveil.mechanisms.keyvalue.ioh import ABSENT
+
+
+def pooled(members: Ints, tables: Ints, keys: Ints) -> Ints:
+    """For rows of keys [m, t] the reports and supports [m, 1 + 3^t] of all members [members, L] that hold them.
+
+    A table has the reports first, then the supports of 3^L cells; the digits of a cell follow the order of the keys.
+    """
+    size, order = keys.shape[1], np.argsort(keys, axis=1)
+    wanted, rows = np.unique(rank_sets(np.sort(keys, axis=1)), return_inverse=True)
+    sums = np.zeros((len(wanted), 1 + 3**size), dtype=np.int64)
+    for places in combinations(range(members.shape[1]), size):
+        ranks = rank_sets(members[:, list(places)])
+        at = np.minimum(np.searchsorted(wanted, ranks), len(wanted) - 1)
+        here = np.flatnonzero(wanted[at] == ranks)
+        np.add.at(sums, at[here], marginal(tables[here], places))
+    result = sums[rows]
+    for turn in np.unique(order, axis=0) if size else []:  # from rising keys back to the order of the row
+        some = np.flatnonzero((order == turn).all(axis=1))
+        cells = result[some, 1:].reshape(len(some), *[3] * size).transpose(0, *(1 + np.argsort(turn)))
+        result[some, 1:] = cells.reshape(len(some), 3**size)
+    return result
+
+
+def marginal(tables: Ints, places: Sequence[int]) -> Ints:
+    """Tables of the keys at some places only."""
+    length = round(np.log(tables.shape[1] - 1) / np.log(3))
+    gone = tuple(1 + place for place in range(length) if place not in places)
+    cells = tables[:, 1:].reshape(len(tables), *[3] * length).sum(axis=gone)
+    return np.concatenate([tables[:, :1], cells.reshape(len(tables), 3 ** len(places))], axis=1)
+
+
+def answer_from_cells(
+    oracle: FrequencyOracle,
+    members: Ints,
+    tables: Ints,
+    keys: Ints,
+    questions: Sequence[Statistic],
+    n: int,
+    population: bool,
+) -> JointAnswers:
+    """JointAnswers to questions about rows of keys from what an oracle says about the cells of members."""
+    length = members.shape[1]
+    gain = float(oracle.response.holder.support - oracle.response.stranger.support)
+    fake = float(oracle.response.stranger.support)
+    counts = {
+        places: pooled(members, tables, keys[:, list(places)])
+        for places in {tuple(sorted({*a.places, *b.places})) for a in questions for b in questions}
+    }
+    asked = np.array([counts[question.places][:, 0] for question in questions]).T
+    sizes = np.array([_cells(question, length) for question in questions])
+    sums = np.array([counts[one.places][:, 1:] @ _signs(one) for one in questions]).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = (sums / asked - fake * sizes) / gain
+    certain = [at for at, question in enumerate(questions) if not question.places]  # everybody: one, without error
+    values[:, certain] = 1.0
+    covariance = _per_report(oracle, questions, values, sizes, length)
+    for i, a in enumerate(questions):
+        for j, b in enumerate(questions):
+            common = counts[tuple(sorted({*a.places, *b.places}))][:, 0]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                covariance[:, i, j] *= common / (asked[:, i].astype(np.float64) * asked[:, j])
+    covariance[:, certain, :] = covariance[:, :, certain] = 0.0
+    if not population:
+        covariance = of_these_people(questions, values, covariance, n)
+    return JointAnswers(values, covariance, asked.min(axis=1))
+
+
+def _per_report(
+    oracle: FrequencyOracle, questions: Sequence[Statistic], values: Floats, sizes: Ints, length: int
+) -> Floats:
+    """Covariance [rows, i, j] of the answers of one report by a random person.
+
+    GRR supports exactly one cell; unary oracles support cells independently, given the true one. Everything follows
+    from how many cells two questions share, and how many people.
+    """
+    own, fake = (float(part.support) for part in (oracle.response.holder, oracle.response.stranger))
+    shared = np.array([[_cells(both(a, b), length) for b in questions] for a in questions])
+    people, gain = products(questions, values), own - fake
+    likely = np.clip(np.nan_to_num(values), -1, 1)
+    if isinstance(oracle, GRR):
+        seen = fake * sizes + gain * likely
+        return (fake * shared + gain * people - seen[:, :, None] * seen[:, None, :]) / gain**2
+    spread: Floats = (fake * (1 - fake) * shared + gain * (1 - 2 * fake) * people) / gain**2
+    return spread - likely[:, :, None] * likely[:, None, :]
+
+
+def _cells(question: Statistic | None, length: int) -> int:
+    """Cells that a question counts, plus less minus."""
+    if question is None or question.value is not None:
+        return 0
+    return int(2 ** sum(held for _, held in question.held) * 3 ** (length - len(question.held)))
+
+
+def _signs(question: Statistic) -> Ints:
+    """What each cell over the question's own places counts."""
+    size = len(question.places)
+    digits, signs = np.indices([3] * size).reshape(size, 3**size), np.ones(3**size, dtype=np.int64)
+    for row, place in zip(digits, question.places, strict=True):
+        if place == question.value:
+            signs *= row - ABSENT
+        else:
+            signs *= (row != ABSENT) == question.condition[place]
+    return signs

@@ -1,0 +1,254 @@
+"""TopSel's project mode: of seeded directions, those that point best along a person's centred vector are marked.
+
+For dense sets, after a pilot that tells where the middle is. The vector has two coordinates a key, presence and
+value, less what is expected of everybody; a longer one is cut to ``radius``, a shorter one filled up by a coordinate
+that nobody reads. Directions are whole numbers, near Gaussian, from the report's public word; marking is arithmetic on
+whole numbers, and needs no protection: exactly ``marked`` of ``rows`` are marked, whoever answers, and a marked one is
+told e^ε times as readily. Derivation: docs/protocols-groups.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.symbols import Symbol
+from keyveil.core.coins import Coins
+from keyveil.core.errors import ProtocolError
+from keyveil.core.estimates import Estimates
+from keyveil.core.public import public_indices
+from keyveil.core.records import Records
+from keyveil.core.report import Payload
+from keyveil.core.schema import GRID, Schema
+from keyveil.core.tally import Tally
+from keyveil.kernels.directions import ranked_row, sum_told
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.responses import Solution, Spread
+
+MOST_BLOCK = 128  # keys that a report is about
+MOST_SCALE = 1 << 10
+MOST_RADIUS = 1 << 14  # keeps every inner product below 2^24, where single precision is exact
+REDUCED_KEYS, REDUCED_ROWS = 2, 4
+
+_AT_ONCE = 1 << 12  # people whose vectors are held at once
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Project(KeyValue):
+    """``centres`` are what is expected of everybody's presences and then values, out of 2^16, and ``scales`` how much
+    each of these coordinates counts, all whole numbers; ``shrink`` is what cutting leaves of a vector on average.
+    """
+
+    centres: tuple[int, ...]
+    scales: tuple[int, ...]
+    radius: int
+    rows: int = 64
+    marked: int | None = None
+    shrink: Fraction = Fraction(1)
+
+    name: ClassVar[str] = "project"
+    readings: ClassVar[frozenset[str]] = frozenset({"shrink"})
+
+    def validate(self) -> None:
+        d = self.schema.d
+        if len(self.centres) != 2 * d or len(self.scales) != 2 * d:
+            raise _refused(f"project takes {2 * d} centres and scales, two for each of the {d} keys.")
+        if not (all(abs(c) <= GRID for c in self.centres) and all(1 <= s <= MOST_SCALE for s in self.scales)):
+            raise _refused(f"project takes centres up to {GRID} and scales from 1 to {MOST_SCALE}.")
+        if not 1 <= self.radius <= MOST_RADIUS or not 2 <= self.rows <= 256 or not 0 < self.shrink <= 1:
+            raise _refused(f"project takes a radius up to {MOST_RADIUS}, 2 to 256 rows, and a shrink of at most 1.")
+        if self.marked is None:
+            object.__setattr__(self, "marked", best_marked(self.rows, self.epsilon))
+        if not 1 <= self.channel.marked < self.rows:
+            raise _refused(f"project marks some of its {self.rows} rows, not {self.marked}.")
+
+    # -- channel ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def channel(self) -> TwoLevel:
+        assert self.marked is not None
+        return two_level(self.rows, self.marked, self.epsilon)
+
+    @property
+    def ratio(self) -> Ratio:
+        return self.channel.ratio
+
+    @property
+    def codec(self) -> Symbol:
+        return Symbol(self.rows)
+
+    @property
+    def block(self) -> int:
+        """How many keys a report is about."""
+        return min(self.schema.d, MOST_BLOCK)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {**super().sizes, "rows": self.rows, "marked": self.channel.marked}
+
+    def every_word(self) -> list[int]:
+        """Directions of all kinds: no finite list covers them, and the guarantee does not look at them."""
+        return [number * 0x9E3779B97F4A7C15 % (1 << 64) for number in range(8)]
+
+    def reduced(self) -> Self:
+        d, keys = self.schema.d, min(self.schema.d, REDUCED_KEYS)
+        rows = min(self.rows, REDUCED_ROWS)
+        return replace(
+            self,
+            schema=self.schema if keys == d else Schema(keys=keys),
+            centres=self.centres[:keys] + self.centres[d : d + keys],
+            scales=self.scales[:keys] + self.scales[d : d + keys],
+            rows=rows,
+            marked=min(self.channel.marked, rows // 2),
+        )
+
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        keys, values = (np.array([pair[part] for pair in pairs], dtype=np.int32) for part in range(2))
+        alone = Records(np.array([0, len(pairs)], dtype=np.int64), keys, values, self.schema.d)
+        hit, rank = self.channel.draw(coins)
+        place = np.array([rank if hit else self.channel.marked + rank])
+        public = np.array([word], dtype=np.uint64)
+        return int(ranked_row(self.vectors(alone, public), public, self.rows, place)[0])
+
+    def respond_many(self, records: Records, words: Words, coins: Coins) -> NDArray[Any]:
+        hits, ranks = self.channel.draw_many(records.n, coins)
+        places = np.where(hits, ranks, self.channel.marked + ranks)
+        answers = np.empty(records.n, dtype=np.int64)
+        for start in range(0, records.n, _AT_ONCE):
+            some = slice(start, min(start + _AT_ONCE, records.n))
+            vectors = self.vectors(records.slice(some.start, some.stop), words[some])
+            answers[some] = ranked_row(vectors, words[some], self.rows, places[some])
+        return answers
+
+    @property
+    def coordinates(self) -> int:
+        return 2 * self.block + 1
+
+    def vectors(self, records: Records, words: Words) -> NDArray[np.int16]:
+        """Everybody's centred vector of length ``radius``, over the keys of their block."""
+        d, n, block, first = self.schema.d, records.n, self.block, self.first(words)
+        owners = np.repeat(np.arange(n), records.sizes)
+        places = (records.keys - first[owners]) % d
+        asked = places < block
+        owners, places = owners[asked], places[asked]
+        held = np.zeros((n, 2 * block), dtype=np.int64)
+        held[owners, places] = GRID
+        held[owners, block + places] = records.values[asked]
+        keys = (first[:, None] + np.arange(block)) % d
+        both = np.concatenate((keys, d + keys), axis=1)
+        mine = (held - np.array(self.centres)[both]) * np.array(self.scales)[both] // GRID
+        norms = _root((mine**2).sum(axis=1))
+        longer = norms > self.radius
+        cut = mine[longer] * self.radius
+        mine[longer] = np.sign(cut) * (np.abs(cut) // norms[longer, None])
+        rest = np.maximum(self.radius**2 - (mine**2).sum(axis=1), 0)
+        return np.concatenate((mine, _root(rest)[:, None]), axis=1).astype(np.int16)  # no longer than MOST_RADIUS
+
+    def first(self, words: Words) -> Integers:
+        """The key from which on every report is about ``block`` keys in a row: all of them, or from a public one on."""
+        return public_indices(words, self.schema.d) if self.block < self.schema.d else np.zeros(len(words), np.int64)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (3, self.schema.d)
+
+    def fold(self, payloads: NDArray[Any], words: Words) -> NDArray[np.int64]:
+        """Per key the reports about it, and the sums of both its coordinates over the directions that were told."""
+        return sum_told(words, payloads, self.first(words), self.block, self.schema.d)
+
+    def solve(self, tally: Tally, population: bool) -> Solution:
+        asked, *totals = self._own(tally).astype(np.float64)
+        d, people = self.schema.d, np.maximum(asked, 1)
+        centres, scales = np.array(self.centres) / GRID, np.array(self.scales, dtype=np.float64)
+        length = self.radius / (gain(self.channel) * float(self.shrink))
+        frequency, product = (
+            centres[part] + length * total / (2 * people) / scales[part]
+            for part, total in zip((slice(d), slice(d, 2 * d)), totals, strict=True)
+        )
+        # Across a person's vector a direction has variance one, whoever tells it; along it f and f·m err together.
+        var_f, var_u = (length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
+        share, known = np.clip(frequency, 0, 1), 0.0 if population else asked / max(tally.reports, 1)
+        mean = np.clip(product / np.maximum(share, 1 / people), -1, 1)
+        along = (excess(self.channel) - known) * share * (1 - share) / people
+        spread = Spread(np.maximum(var_f + along, 0), np.maximum(var_u + along * mean**2, 0), along * mean)
+        return Solution(frequency, product, spread)
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        return self.solve(tally, population).estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=tally.reports,
+            asked=self._own(tally)[0],
+            confidence=confidence,
+            population=population,
+        )
+
+
+def gain(channel: TwoLevel) -> float:
+    """How far the direction that is told points along a vector of length one, on average."""
+    return float(channel.hit - channel.miss) * channel.marked * _top_mean(channel.outputs, channel.marked)
+
+
+def excess(channel: TwoLevel) -> float:
+    """How much more the direction that is told varies along a vector than across it, by the square of the gain.
+
+    Close to one, and then the errors of fixed people do not depend on who they are.
+    """
+    top = channel.marked * _top_mean(channel.outputs, channel.marked, power=2)
+    square = float(channel.miss) * channel.outputs + float(channel.hit - channel.miss) * top
+    return (square - 1) / gain(channel) ** 2
+
+
+@lru_cache(maxsize=256)
+def best_marked(rows: int, epsilon: Fraction) -> int:
+    """How many marked rows tell most."""
+    return max(range(1, rows), key=lambda marked: gain(two_level(rows, marked, epsilon)))
+
+
+@lru_cache(maxsize=4096)
+def _top_mean(rows: int, marked: int, power: int = 1) -> float:
+    """The mean of the ``marked`` largest of ``rows`` standard normal numbers, or of a power of them."""
+    points, density, binomials = _quadrature(rows)
+    inside = binomials[:marked].sum(axis=0)  # fewer than ``marked`` of the others lie above
+    return float(rows / marked * (points**power * density * inside).sum())
+
+
+@lru_cache(maxsize=16)
+def _quadrature(rows: int) -> tuple[Floats, Floats, Floats]:
+    """Points, normal weights, and how likely so many of the other rows lie above each point."""
+    points = np.linspace(-9, 9, 1801)
+    above = np.array([NormalDist().cdf(-point) for point in points.tolist()])
+    counts = np.arange(rows)[:, None]
+    choose = np.array([math.comb(rows - 1, count) for count in range(rows)], dtype=np.float64)[:, None]
+    density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi) * (points[1] - points[0])
+    return points, density, choose * above**counts * (1 - above) ** (rows - 1 - counts)
+
+
+def _root(squares: Integers) -> Integers:
+    """Square roots rounded down, exactly."""
+    roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
+    roots -= roots**2 > squares
+    roots += (roots + 1) ** 2 <= squares
+    return roots
+
+
+def _refused(sentence: str) -> ProtocolError:
+    return ProtocolError("protocol/broadcast", sentence)

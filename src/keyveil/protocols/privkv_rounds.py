@@ -1,0 +1,87 @@
+"""What PrivKVM and its relatives share: rounds of PrivKV in which liars repeat the mean of the round before.
+
+The mean of a round mixes holders with liars, so it lies between the truth and what the liars were told; every round
+removes the share θ of what was wrong before (docs/protocols.md). The collector keeps the last believable mean of every
+key and announces it. Announcing is all that the published means are needed for: the "unbiased" estimator undoes the
+liars in closed form and adds all rounds up by inverse variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from keyveil.core.errors import ProtocolError
+from keyveil.core.estimates import Estimates
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.evidence import combined
+from keyveil.mechanisms.families.one_key import one_of
+from keyveil.mechanisms.ratios import CLIPPED, SHRUNK, biased_means
+from keyveil.mechanisms.responses import Floats
+from keyveil.mechanisms.rounds.privkvm import PrivKVRound
+from keyveil.protocols.base import Finished, History, Protocol
+
+ESTIMATORS = ("unbiased", "published")
+
+
+@dataclass(frozen=True)
+class Iterated(Protocol):
+    """Rounds of PrivKV; ``estimator`` decides how they are read, not what is asked."""
+
+    estimator: str = "unbiased"
+
+    def validate(self) -> None:
+        one_of(self.name, "estimator", self.estimator, ESTIMATORS)
+
+    def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        rounds = rounds_of(finished)
+        if not rounds:
+            raise nothing_asked(self)
+        n = max(tally.reports for _, tally in rounds)
+        read = rounds if self.estimator == "unbiased" else rounds[:1]
+        solution, asked = combined([asked.observed(tally) for asked, tally in read], n, population)
+        estimates = solution.estimates(
+            schema=self.schema,
+            mechanism=self.name,
+            epsilon=self.epsilon,
+            n=n,
+            asked=asked,
+            confidence=confidence,
+            population=population,
+        )
+        if self.estimator == "unbiased":
+            return estimates
+        fresh = rounds[-1][0].mixed_means(rounds[-1][1])
+        flag = np.where(np.abs(fresh) <= 1, SHRUNK, CLIPPED)
+        mean = biased_means(self.schema, self.means(finished), flag)
+        return replace(estimates, mean=mean, product=None, product_se=None, covariance=None)
+
+    def means(self, finished: History) -> Floats:
+        """The mean of every key as published, 0 before the first round.
+
+        A count beyond what is possible is cut in the first round and later replaced by the mean on record.
+        """
+        recorded = np.zeros(self.schema.d)
+        for number, (asked, tally) in enumerate(rounds_of(finished)):
+            fresh = asked.mixed_means(tally)
+            if number == 0:
+                recorded = np.clip(np.nan_to_num(fresh), -1, 1)
+            else:
+                recorded = np.where(np.abs(fresh) <= 1, fresh, recorded)
+        return recorded
+
+
+def rounds_of(finished: History) -> list[tuple[PrivKVRound, Tally]]:
+    """The rounds of PrivKV in a history, which may hold nothing else."""
+    return [(_privkv(one), one.tally) for one in finished]
+
+
+def nothing_asked(protocol: Protocol) -> ProtocolError:
+    return ProtocolError("protocol/empty", f"No round of {protocol.name} is finished, so there is nothing to estimate.")
+
+
+def _privkv(one: Finished) -> PrivKVRound:
+    if not isinstance(one.round.mechanism, PrivKVRound):
+        raise ProtocolError("protocol/foreign", f"Round {one.round.number} is none of PrivKV.")
+    return one.round.mechanism

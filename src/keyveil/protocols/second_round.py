@@ -1,0 +1,140 @@
+"""What a pilot makes one believe, and how exact a second round would be if that were true: the planner of TopSel.
+
+Everything here is in floats: it only chooses among rounds, each of which is private whatever is chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.estimates import Estimates
+from keyveil.core.schema import GRID, Schema
+from keyveil.learn.shrinkage import bayes
+from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.rounds.topsel_project import MOST_BLOCK, MOST_RADIUS, MOST_SCALE, Project, gain
+
+CUT = NormalDist().inv_cdf(0.8)  # four vectors of five are not cut
+PRIOR = 0.2  # variance of means over keys, for which nothing needs to be asked
+RARE = 0.02  # keeps the scale of a value finite
+SPREAD = 1 / 9  # of values around their mean, as a share of what is possible
+KEY_POWERS, VALUE_POWERS, ENERGIES = (0.0, 0.5), (0.0, 0.5, 1.0), (0.1, 0.25, 0.5, 1.0, 2.0)
+LENIENT, PENALTIES = (0.06, 0.06, 0.0), (10.0, 5.0, 2.0)  # of frequencies, popular means, all means
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PilotBeliefs:
+    """Frequencies and means after the pilot, and how uncertain frequencies and products still are."""
+
+    frequency: Floats
+    mean: Floats
+    var_frequency: Floats
+    var_product: Floats
+
+    @classmethod
+    def of(cls, pilot: Estimates) -> PilotBeliefs:
+        """What empirical Bayes says after the reports of the pilot."""
+        seen = bayes(pilot)
+        frequency = np.clip(np.nan_to_num(seen.frequency.values), 0, 1)
+        mean = np.clip(np.nan_to_num(seen.mean.values), -1, 1)
+        var_frequency = np.nan_to_num(seen.frequency.se, nan=1.0) ** 2
+        var_mean = np.nan_to_num(seen.mean.se, nan=1.0) ** 2
+        return cls(frequency, mean, var_frequency, frequency**2 * var_mean + mean**2 * var_frequency)
+
+    @property
+    def product(self) -> Floats:
+        return self.frequency * self.mean
+
+
+@dataclass(frozen=True)
+class Risks:
+    """Expected squared errors of frequencies, of popular means and of all means."""
+
+    frequency: float
+    popular: float
+    means: float
+
+    @classmethod
+    def of(cls, beliefs: PilotBeliefs, var_f: Floats, var_u: Floats, cov: Floats) -> Risks:
+        f, m = np.maximum(beliefs.frequency, 1e-6), beliefs.mean
+        var_m = np.maximum(var_u + m**2 * var_f - 2 * m * cov, 0) / f**2
+        means = var_m * PRIOR / (var_m + PRIOR)
+        popular = np.argsort(-f, kind="stable")[: max(len(f) // 5, 1)]
+        spread = float(beliefs.frequency.var())
+        error = float(var_f.mean())
+        return cls(error * spread / (error + spread) if spread else error, float(means[popular].mean()), means.mean())
+
+    def score(self, rivals: Sequence[Risks]) -> float:
+        """Less is better; zero is as good as the best of rounds without a projection, in everything."""
+        logs = [
+            math.log(max(getattr(self, name), 1e-300) / max(min(getattr(one, name) for one in rivals), 1e-300))
+            for name in ("frequency", "popular", "means")
+        ]
+        excess = [max(log - free, 0) for log, free in zip(logs, LENIENT, strict=True)]
+        return sum(logs) + sum(cost * over for cost, over in zip(PENALTIES, excess, strict=True))
+
+
+def topsel_risks(mechanism: TopSel, beliefs: PilotBeliefs, n: float) -> Risks:
+    """What a cover or direct round would leave."""
+    asked = np.full(len(beliefs.frequency), n / mechanism.schema.d if mechanism.direct else n)
+    return Risks.of(beliefs, *mechanism.response.spread(beliefs.frequency, beliefs.mean, asked, 0.0))
+
+
+def project_risks(mechanism: Project, beliefs: PilotBeliefs, n: float) -> Risks:
+    """What a projected round would leave."""
+    d, scales = mechanism.schema.d, np.array(mechanism.scales, dtype=np.float64)
+    length = mechanism.radius / (gain(mechanism.channel) * float(mechanism.shrink))
+    variances = (length / scales) ** 2 / (n * mechanism.block / d)
+    return Risks.of(beliefs, variances[:d], variances[d:], np.zeros(d))
+
+
+def projections(schema: Schema, epsilon: Fraction, beliefs: PilotBeliefs, rows: int) -> list[Project]:
+    """Projected rounds around what is believed, with different weights for rare keys and for values."""
+    f, m = np.clip(beliefs.frequency, 1e-3, 1 - 1e-3), beliefs.mean
+    energy = f * (m**2 + SPREAD * (1 - m**2)) - (f * m) ** 2
+    found = []
+    for key_power, value_power, ratio in product(KEY_POWERS, VALUE_POWERS, ENERGIES):
+        keys, values = (f * (1 - f)) ** (-key_power / 2), (f + RARE) ** (-value_power / 2)
+        values *= math.sqrt(ratio * (keys**2 * f * (1 - f)).sum() / (values**2 * energy).sum())
+        found.append(_around(schema, epsilon, beliefs, np.concatenate((keys, values)), rows))
+    return found
+
+
+def _around(schema: Schema, epsilon: Fraction, beliefs: PilotBeliefs, wanted: Floats, rows: int) -> Project:
+    """A projected round with the radius that its vectors need."""
+    d, block = schema.d, min(schema.d, MOST_BLOCK) / schema.d
+    f, m, u = beliefs.frequency, beliefs.mean, beliefs.product
+    # A long vector needs coarser numbers: its radius is bounded.
+    size = min(MOST_SCALE / wanted.max(), MOST_RADIUS / (2 * math.sqrt(2 * d) * wanted.max()))
+    while True:
+        scales = np.maximum(np.rint(wanted * size), 1)
+        keys, values = scales[:d] ** 2, scales[d:] ** 2
+        held = keys * (1 - f) ** 2 + values * ((m - u) ** 2 + SPREAD * (1 - m**2))
+        missing = keys * f**2 + values * u**2
+        middle = block * float((f * held + (1 - f) * missing).sum())
+        spread = math.sqrt(block * float((f * (1 - f) * (held - missing) ** 2).sum()))
+        unsure = block * float((keys * beliefs.var_frequency + values * beliefs.var_product).sum())
+        radius = math.sqrt(max(middle + CUT * spread + unsure, 1.0))
+        if radius <= MOST_RADIUS:
+            break
+        size *= 0.9 * MOST_RADIUS / radius
+    squares = middle + unsure + spread * np.array([NormalDist().inv_cdf((i + 0.5) / 99) for i in range(99)])
+    shrink = float(np.minimum(1, radius / np.sqrt(np.maximum(squares, 1.0))).mean())
+    return Project(
+        schema,
+        epsilon,
+        centres=tuple(int(centre) for centre in np.rint(GRID * np.concatenate((f, u)))),
+        scales=tuple(int(scale) for scale in scales),
+        radius=math.floor(radius),
+        rows=rows,
+        shrink=Fraction(round(shrink * 10**6), 10**6),
+    )

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import keyveil as kv
+from keyveil.core.errors import KeyveilError
+from keyveil.core.estimates import Column, Estimates
+from keyveil.core.records import Records
+from keyveil.lab import datasets
+from keyveil.lab.coins import SeededCoins
+from keyveil.lab.simulate import simulate
+from keyveil.learn.comparisons import compare_campaigns, compare_keys, correlation, subset_sum
+from keyveil.learn.dependence import dependence
+from keyveil.learn.postprocess import estimates as processed
+from keyveil.learn.ranking import top
+
+D, N, RUNS = 6, 1500, 400
+SCHEMA = kv.Schema(keys=D)
+LAW = [0.4, 0.25, 0.15, 0.1, 0.07, 0.03]
+ASKED = ["0", "1", "2", "3"]
+
+
+def _one_key_each() -> Records:
+    keys = np.random.default_rng(0).choice(D, N, p=LAW)
+    return kv.Population.from_records([{str(key): 0} for key in keys]).records(SCHEMA)
+
+
+def _sets() -> Records:
+    rng, records = np.random.default_rng(0), []
+    for _ in range(N):
+        keys = rng.choice(D, rng.integers(0, 4), replace=False, p=LAW)
+        records.append({str(key): float(rng.uniform(-0.1, 0.9)) for key in keys})
+    return kv.Population.from_records(records).records(SCHEMA)
+
+
+def _made(name: str, frequency: list[float], se: float, mean: list[float] | None = None) -> Estimates:
+    """Estimates of a mechanism, written down by hand."""
+    schema = kv.Schema(keys=len(frequency), low=0, high=10)
+    f = np.array(frequency)
+    nothing = Column.unknown(schema, "No means here; kvue gives them.", scaled=True)
+    m = np.zeros(len(f)) if mean is None else np.array(mean)
+    return Estimates(
+        schema=schema,
+        mechanism=name,
+        epsilon=kv.mechanism("kvue", schema, 1).epsilon,
+        n=10_000,
+        confidence=0.95,
+        population=False,
+        asked=np.full(len(f), 10_000),
+        frequency=Column(schema, f, np.full(len(f), se), f - 1.96 * se, f + 1.96 * se),
+        mean=nothing if mean is None else Column(schema, m, np.full(len(f), 0.1), m - 0.2, m + 0.2, scaled=True),
+    )
+
+
+# -- sums and differences --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("grr", {}),
+        ("ss", {"size": 2}),
+        ("oue", {}),
+        ("olh", {}),
+        ("hr", {"form": "bit"}),
+        ("kvue", {}),
+        ("pckv-ue", {"max_pairs": 3}),
+        ("pckv-grr", {"max_pairs": 3}),
+        ("wsr", {"max_pairs": 3}),
+        ("ssr", {"max_pairs": 3, "size": 4}),
+        ("wheel", {"max_pairs": 3}),
+        ("krr-harmony", {}),
+    ],
+)
+def test_sums_and_differences_are_as_uncertain_as_they_say(name: str, options: dict[str, object]) -> None:
+    """The spread of z over 400 collections is one; six standard errors of it are 0.21, and bounds may be generous."""
+    mechanism = kv.mechanism(name, SCHEMA, 1.5, **options)
+    records = _one_key_each() if name in ("grr", "ss", "oue", "olh", "hr") else _sets()
+    true = np.bincount(records.keys, minlength=D) / N
+    z = np.empty((RUNS, 2))
+    for run in range(RUNS):
+        estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(run))))
+        total = subset_sum(estimates, ASKED, mechanism=mechanism)
+        gap = compare_keys(estimates, "0", "1", mechanism=mechanism).difference
+        z[run] = (total.value - true[:4].sum()) / total.se, (gap.value - true[0] + true[1]) / gap.se
+    assert np.abs(z.mean(axis=0)).max() < 6 / math.sqrt(RUNS)
+    assert z.std(axis=0).max() < 1.21
+    assert z.std(axis=0).min() > 0.75
+
+
+def test_the_sum_over_all_keys_of_grr_is_certain() -> None:
+    mechanism, records = kv.mechanism("grr", SCHEMA, 1), _one_key_each()
+    estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(1))))
+    everybody = subset_sum(estimates, list(SCHEMA.keys))
+    assert everybody.value == pytest.approx(1) and everybody.se < 0.2 * math.hypot(*estimates.frequency.se)
+
+
+def test_one_key_is_its_own_sum() -> None:
+    estimates = _made("kvue", [0.5, 0.2], 0.01)
+    assert subset_sum(estimates, ["1"]).se == pytest.approx(0.01)
+    assert subset_sum(processed("base-cut", estimates), [1]).value == pytest.approx(0.2)
+
+
+def test_a_population_adds_the_error_of_sampling_people() -> None:
+    raw = _made("oue", [0.5, 0.3, 0.2], 0.01)
+    here, everywhere = dependence(raw), dependence(dataclasses.replace(raw, population=True))
+    f, se = raw.frequency.values, raw.frequency.se
+    assert here.variance(np.ones(2), f[:2], se[:2]) == pytest.approx(2e-4)
+    assert everywhere.variance(np.ones(2), f[:2], se[:2]) == pytest.approx(2e-4 - 2 * 0.15 / 10_000)
+
+
+def test_hadamard_sums_are_never_called_too_certain() -> None:
+    """Two keys agree more often for the holders of a third; the interval bounds that. One-sided, six se."""
+    mechanism, records = kv.mechanism("hr", SCHEMA, 1.5), _one_key_each()
+    true, z = np.bincount(records.keys, minlength=D) / N, []
+    for run in range(RUNS):
+        estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(run))))
+        total = subset_sum(estimates, ASKED, mechanism=mechanism)
+        z.append((total.value - true[:4].sum()) / total.se)
+    assert np.std(z) < 1.21
+
+
+# -- comparisons -----------------------------------------------------------------------------------------------------
+
+
+def test_two_keys_are_compared_with_a_test() -> None:
+    answer = compare_keys(_made("oue", [0.5, 0.45, 0.05], 0.01), "0", "1")
+    assert answer.difference.value == pytest.approx(0.05)
+    assert answer.z == pytest.approx(0.05 / math.hypot(0.01, 0.01))
+    assert answer.p_value == pytest.approx(math.erfc(answer.z / math.sqrt(2))) and answer.p_value < 0.001
+    assert 0 not in answer.difference
+
+
+def test_two_campaigns_are_compared_in_units_of_the_schema() -> None:
+    before = _made("kvue", [0.5, 0.4], 0.01, mean=[0.0, 0.2])
+    after = _made("ssr", [0.5, 0.4], 0.02, mean=[0.3, 0.2])
+    frequency, mean = compare_campaigns(after, before, "0"), compare_campaigns(after, before, "0", "mean")
+    assert frequency.difference.value == 0 and frequency.p_value == 1
+    assert frequency.difference.se == pytest.approx(math.hypot(0.01, 0.02))
+    assert mean.difference.value == pytest.approx(0.3 * 5)
+    assert mean.difference.se == pytest.approx(5 * math.hypot(0.1, 0.1))
+
+
+def test_equal_means_are_rarely_called_different() -> None:
+    """Keys of the same mean: a test at 5 % errs in 5 % of 400 collections; 6.5 standard errors are 7 %."""
+    people = datasets.independent(20_000, np.array([0.5, 0.4, 0.3]), np.full(3, 0.3), seed=3)
+    schema = kv.Schema(keys=3)
+    mechanism, records = kv.mechanism("kvue", schema, 2), people.records(schema)
+    errs = [
+        compare_keys(
+            mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(run)))), "0", "1", "mean"
+        ).p_value
+        < 0.05
+        for run in range(RUNS)
+    ]
+    assert 0.003 < np.mean(errs) < 0.12
+
+
+def test_what_is_not_known_is_not_tested() -> None:
+    estimates = _made("kvue", [0.5, 0.4], 0.01, mean=[0.1, 0.2])
+    doubtful = dataclasses.replace(estimates, mean=estimates.mean.flagged("insufficient", np.array([False, True])))
+    answer = compare_keys(doubtful, "0", "1", "mean")
+    assert answer.difference.flag == "insufficient" and math.isnan(answer.p_value) and 1e9 in answer.difference
+
+
+# -- ranking ---------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_are_as_sure_as_the_gaps_are_wide() -> None:
+    ranking = top(_made("oue", [0.5, 0.3, 0.29, 0.02, 0.01], 0.005), 3)
+    assert [(one.key, one.rank, one.best, one.worst) for one in ranking.keys] == [
+        ("0", 1, 1, 1),
+        ("1", 2, 2, 3),
+        ("2", 3, 2, 3),
+    ]
+    assert ranking.certain == ("0", "1", "2") and ranking.candidates == 3
+    assert ranking.rows()[0]["key"] == "0" and ranking.rows()[0]["worst"] == 1
+
+
+def test_rank_intervals_hold_the_true_ranks_together() -> None:
+    """Nominal 95 % for all keys at once: fewer than 5 % of 300 collections fail; 10.5 % is five standard errors."""
+    rng, true = np.random.default_rng(1), np.sort(rng_frequencies())[::-1]
+    wrong = 0
+    for _ in range(300):
+        ranking = top(_made("oue", list(true + rng.normal(0, 0.01, len(true))), 0.01), len(true))
+        wrong += any(not one.best <= int(one.key) + 1 <= one.worst for one in ranking.keys)
+    assert wrong / 300 < 0.105
+
+
+def rng_frequencies() -> np.ndarray:
+    return np.random.default_rng(9).uniform(0, 0.3, 20)
+
+
+def test_a_key_that_nobody_spoke_about_may_have_any_rank() -> None:
+    made = _made("kvue", [0.5, 0.3, 0.1], 0.01)
+    values, se = np.array([0.5, np.nan, 0.1]), np.array([0.01, np.nan, 0.01])
+    ranking = top(dataclasses.replace(made, frequency=dataclasses.replace(made.frequency, values=values, se=se)), 3)
+    assert [one.key for one in ranking.keys] == ["0", "2", "1"]
+    assert (ranking.keys[2].best, ranking.keys[2].worst) == (1, 3) and ranking.keys[0].worst == 2
+
+
+# -- frequency against mean ------------------------------------------------------------------------------------------
+
+
+def test_the_correlation_of_frequency_and_mean_is_freed_of_noise() -> None:
+    """As in Ye et al. 2019, Fig. 7, on keys whose mean grows with their frequency."""
+    d = 60
+    frequencies = np.linspace(0.2, 0.8, d)
+    means = 0.5 * (frequencies - 0.5) / 0.3 + np.random.default_rng(1).normal(0, 0.2, d)
+    people = datasets.independent(60_000, frequencies, np.clip(means, -0.9, 0.9), seed=2)
+    runs = [simulate("kvue", people, kv.Schema(keys=d), 1, seed=seed) for seed in range(8)]
+    true = float(np.corrcoef(runs[0].truth.frequency, runs[0].truth.mean)[0, 1])
+    answers = [correlation(run.estimates) for run in runs]
+    # Means over eight runs have standard errors of 0.014; the plain ones are 0.10 too small.
+    assert np.mean([answer.plain for answer in answers]) < true - 0.03
+    assert abs(np.mean([answer.corrected.value for answer in answers]) - true) < 0.085
+    assert all(true in answer.corrected and answer.keys > 50 for answer in answers)
+
+
+def test_too_few_keys_have_no_correlation() -> None:
+    answer = correlation(_made("kvue", [0.5, 0.4], 0.01, mean=[0.1, 0.2]))
+    assert answer.corrected.flag == "insufficient" and (answer.corrected.low, answer.corrected.high) == (-1, 1)
+
+
+def test_pure_noise_has_no_correlation() -> None:
+    noise = np.random.default_rng(4).normal(0, 0.1, 30)
+    answer = correlation(_made("kvue", list(0.5 + 0.01 * noise), 0.01, mean=list(0.5 * noise)))
+    assert answer.corrected.flag == "insufficient"
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_clear_refusals() -> None:
+    plain, other = _made("oue", [0.5, 0.4], 0.01), _made("kvue", [0.5, 0.4], 0.01)
+    questions = (
+        (lambda: subset_sum(plain, []), "queries/empty"),
+        (lambda: subset_sum(plain, ["0", 0]), "queries/twice"),
+        (lambda: subset_sum(plain, ["cola"]), "schema/unknown-key"),
+        (lambda: subset_sum(_made("ssr", [0.5, 0.4], 0.01), ["0"]), "queries/mechanism"),
+        (lambda: subset_sum(_made("rappor", [0.5, 0.4], 0.01), ["0"]), "queries/dependence"),
+        (lambda: subset_sum(_made("somebody-elses", [0.5, 0.4], 0.01), ["0"]), "queries/dependence"),
+        (lambda: compare_keys(plain, "0", "1", "mean"), "estimate/no-mean"),
+        (lambda: compare_keys(plain, "0", "1", "median"), "queries/of"),  # type: ignore[arg-type]
+        (lambda: correlation(plain), "estimate/no-mean"),
+        (lambda: compare_campaigns(plain, dataclasses.replace(other, population=True), "0"), "queries/population"),
+        (lambda: top(plain, 3), "queries/top"),
+    )
+    for ask, code in questions:
+        with pytest.raises(KeyveilError) as refused:
+            ask()
+        assert refused.value.code == code
