@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from keyveil.core.rendering import offer
+
 if TYPE_CHECKING:
     from keyveil.core.coins import Coins as Coins
     from keyveil.core.errors import KeyveilError as KeyveilError
@@ -27,6 +29,15 @@ if TYPE_CHECKING:
     from keyveil.mechanisms.registry import create as mechanism
     from keyveil.privacy.audit import audit as audit
     from keyveil.privacy.certify import certify as certify
+
+offer(
+    {
+        "estimates.frame": "keyveil.frames.results:frame_of",
+        "estimates.read": "keyveil.frames.results:read_estimates",
+        "estimates.plot": "keyveil.display.estimates:forest",
+        "estimates.table": "keyveil.display.estimates:table",
+    }
+)
 
 _WHERE = {
     "Coins": "core.coins:Coins",

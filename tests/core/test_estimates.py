@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from keyveil.core.errors import KeyveilError, MechanismError, MissingExtra, SchemaError
-from keyveil.core.estimates import FLAGS, Column, Estimates, Interval, worst
+from keyveil.core.estimates import FLAGS, Column, Estimates, Header, Interval, worst
 from keyveil.core.schema import Schema
 from keyveil.frames.truth import Truth
 
@@ -56,13 +57,8 @@ def lunch(**changes: Any) -> Estimates:
         scaled=True,
     )
     fields: dict[str, Any] = {
-        "schema": LUNCH,
-        "mechanism": "ssr",
-        "epsilon": Fraction(1, 2),
-        "n": 10_000,
-        "confidence": 0.95,
-        "population": False,
-        "asked": np.array([10_000, 10_000, 10_000]),
+        "header": Header(changes.pop("schema", LUNCH), "ssr", Fraction(1, 2), changes.pop("n", 10_000)),
+        "respondents": np.array([10_000, 10_000, 10_000]),
         "frequency": frequency,
         "mean": mean,
     }
@@ -196,7 +192,7 @@ def test_columns_of_another_length_are_refused(wrong: np.ndarray) -> None:
     for attempt in (
         lambda: dataclasses.replace(right.frequency, se=wrong),
         lambda: dataclasses.replace(right, product=wrong),
-        lambda: dataclasses.replace(right, asked=wrong),
+        lambda: dataclasses.replace(right, respondents=wrong),
         lambda: right.with_truth(Truth(LUNCH, 1, np.zeros(4, np.int64), np.zeros(4))).rows(),
     ):
         with pytest.raises(MechanismError) as caught:
@@ -383,7 +379,7 @@ def test_the_plot_draws_every_estimate_with_its_interval_and_truth() -> None:
         "estimate and interval", "insufficient data", "truth",
     ]  # fmt: skip
     figure.canvas.draw()
-    mpl.pyplot.close(figure)
+    pyplot.close(figure)
 
 
 def test_the_plot_shows_the_top_keys_on_axes_of_ones_own() -> None:
@@ -410,7 +406,7 @@ def test_without_means_there_is_one_panel_and_keys_are_never_read_as_formulas() 
     figure.canvas.draw()  # would fail on the broken formula
     assert len(figure.axes) == 1
     assert [len(label.get_text()) for label in figure.axes[0].get_yticklabels()] == [7, 24]
-    mpl.pyplot.close(figure)
+    pyplot.close(figure)
 
 
 def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,3 +415,54 @@ def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch: pytest.Monk
         lunch().plot()
     assert caught.value.code == "install/plots"
     assert isinstance(caught.value, KeyveilError)
+
+
+# -- there and back --------------------------------------------------------------------------------------------------
+
+
+def numbers(schema: Schema) -> st.SearchStrategy[np.ndarray]:
+    any_number = st.floats(allow_nan=True, allow_infinity=True, width=64)
+    return st.lists(any_number, min_size=schema.d, max_size=schema.d).map(np.array)
+
+
+@given(st.data())
+def test_json_brings_back_every_bit(data: st.DataObject) -> None:
+    schema = Schema(keys=["a", "b"], low=[1, 2], high=[3, 50], map=["linear", "log"])
+
+    def column(scaled: bool) -> Column:
+        if data.draw(st.booleans()):
+            return Column.unknown(schema, "nobody asked", scaled=scaled)
+        flag = np.array(data.draw(st.lists(st.integers(0, len(FLAGS) - 1), min_size=2, max_size=2)), dtype=np.int8)
+        values, se, low, high = (data.draw(numbers(schema)) for _ in range(4))
+        return Column(schema, values, se, low, high, flag, scaled=scaled)
+
+    known = data.draw(st.booleans())
+    made = Estimates(
+        header=Header(schema, "ssr", Fraction("0.3"), 10, 0.9, data.draw(st.booleans()), {"max_pairs": 2}),
+        respondents=np.array([3, 7]),
+        frequency=column(scaled=False),
+        mean=column(scaled=True),
+        product=np.array([0.1, np.nan]) if known else None,
+        truth=Truth(schema, 10, np.array([1, 2]), np.array([0.1, -0.3])) if known else None,
+    )
+
+    with np.errstate(all="ignore"):
+        read = Estimates.from_json(made.to_json())
+        assert read.to_json() == made.to_json()
+    assert (read.header, read.mean.absent, read.frequency.absent) == (
+        made.header,
+        made.mean.absent,
+        made.frequency.absent,
+    )
+    for kind in ("frequency", "mean"):
+        for part in ("values", "se", "low", "high", "flag"):
+            np.testing.assert_array_equal(getattr(getattr(read, kind), part), getattr(getattr(made, kind), part))
+    np.testing.assert_array_equal(read.respondents, made.respondents)
+    assert (read.truth is None, read.product is None) == (made.truth is None, made.product is None)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": {"keys": 2}}', "null", '{"schema": 3}'])
+def test_what_are_no_estimates_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(KeyveilError) as refused:
+        Estimates.from_json(text)
+    assert refused.value.code in ("estimate/document", "schema/document")

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from keyveil.core.estimates import Column, Estimates
+from keyveil.core.estimates import Column, Estimates, Header
 from keyveil.core.schema import Schema
 from keyveil.frames.truth import Truth
 from keyveil.lab import metrics
@@ -20,13 +20,8 @@ def estimates(frequency: list[float], mean: list[float] | None) -> Estimates:
     shown = Column(SCHEMA, values, np.array(0.01), values - 0.02, values + 0.02)
     means = np.array(mean) if mean else None
     return Estimates(
-        schema=SCHEMA,
-        mechanism="test",
-        epsilon=Fraction(1),
-        n=100,
-        confidence=0.95,
-        population=False,
-        asked=np.array(100),
+        header=Header(SCHEMA, "test", Fraction(1), 100),
+        respondents=np.array(100),
         frequency=shown,
         mean=Column.unknown(SCHEMA, "none", scaled=True)
         if means is None

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import keyveil as kv
 from keyveil.core.errors import KeyveilError
-from keyveil.core.estimates import Column, Estimates
+from keyveil.core.estimates import Column, Estimates, Header
 from keyveil.core.records import Records
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
@@ -44,16 +45,15 @@ def _made(name: str, frequency: list[float], se: float, mean: list[float] | None
     nothing = Column.unknown(schema, "No means here; kvue gives them.", scaled=True)
     m = np.zeros(len(f)) if mean is None else np.array(mean)
     return Estimates(
-        schema=schema,
-        mechanism=name,
-        epsilon=kv.mechanism("kvue", schema, 1).epsilon,
-        n=10_000,
-        confidence=0.95,
-        population=False,
-        asked=np.full(len(f), 10_000),
+        header=Header(schema, name, Fraction(1), 10_000),
+        respondents=np.full(len(f), 10_000),
         frequency=Column(schema, f, np.full(len(f), se), f - 1.96 * se, f + 1.96 * se),
         mean=nothing if mean is None else Column(schema, m, np.full(len(f), 0.1), m - 0.2, m + 0.2, scaled=True),
     )
+
+
+def of_a_population(estimates: Estimates) -> Estimates:
+    return estimates.under(dataclasses.replace(estimates.header, population=True))
 
 
 # -- sums and differences --------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_one_key_is_its_own_sum() -> None:
 
 def test_a_population_adds_the_error_of_sampling_people() -> None:
     raw = _made("oue", [0.5, 0.3, 0.2], 0.01)
-    here, everywhere = dependence(raw), dependence(dataclasses.replace(raw, population=True))
+    here, everywhere = dependence(raw), dependence(of_a_population(raw))
     f, se = raw.frequency.values, raw.frequency.se
     assert here.variance(np.ones(2), f[:2], se[:2]) == pytest.approx(2e-4)
     assert everywhere.variance(np.ones(2), f[:2], se[:2]) == pytest.approx(2e-4 - 2 * 0.15 / 10_000)
@@ -247,7 +247,7 @@ def test_clear_refusals() -> None:
         (lambda: compare_keys(plain, "0", "1", "mean"), "estimate/no-mean"),
         (lambda: compare_keys(plain, "0", "1", "median"), "queries/of"),  # type: ignore[arg-type]
         (lambda: correlation(plain), "estimate/no-mean"),
-        (lambda: compare_campaigns(plain, dataclasses.replace(other, population=True), "0"), "queries/population"),
+        (lambda: compare_campaigns(plain, of_a_population(other), "0"), "queries/population"),
         (lambda: top(plain, 3), "queries/top"),
     )
     for ask, code in questions:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.channels import subset, two_level
 from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Header
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.responses import (
     Response,
@@ -93,15 +94,10 @@ def test_a_fake_mean_is_taken_out() -> None:
     supports = round(n * (f * 0.5 + (1 - f) * 0.2))
     signed = round(n * (f * 0.25 * m + (1 - f) * 0.1 * 0.5))
     estimates = response.estimates(
-        schema=SCHEMA,
-        mechanism="test",
-        epsilon=ONE,
-        n=n,
-        asked=np.array([n]),
+        Header(SCHEMA, "test", ONE, n),
+        respondents=np.array([n]),
         supports=np.array([supports]),
         signed=np.array([signed]),
-        confidence=0.95,
-        population=False,
     )
     assert estimates.frequency.values[0] == pytest.approx(f, abs=1e-8)
     assert estimates.mean.values[0] == pytest.approx(m, abs=1e-7)
@@ -112,17 +108,7 @@ def test_a_fake_mean_is_taken_out() -> None:
 def test_a_key_that_nobody_was_asked_about_has_no_estimate() -> None:
     response = three_state(Fraction(1, 2), Fraction(1, 5), Fraction(3, 4))
     nobody = np.array([0])
-    estimates = response.estimates(
-        schema=SCHEMA,
-        mechanism="test",
-        epsilon=ONE,
-        n=10,
-        asked=nobody,
-        supports=nobody,
-        signed=nobody,
-        confidence=0.95,
-        population=False,
-    )
+    estimates = response.estimates(Header(SCHEMA, "test", ONE, 10), respondents=nobody, supports=nobody, signed=nobody)
     assert estimates.flag == ("insufficient",)
     row = estimates.rows()[0]
     assert row["frequency"] is None and row["frequency_se"] is None and row["mean"] is None

@@ -298,7 +298,7 @@ def test_keys_that_nobody_was_asked_about_are_insufficient() -> None:
     history = [Finished(first, Tally(first.mechanism.fingerprint, int(counts.sum()), counts))]
     estimates = protocol.estimate(history)
     assert estimates.flag[1] == "insufficient" and estimates.flag[0] == "ok"
-    assert np.isnan(estimates.frequency.values[1]) and estimates.asked[1] == 0
+    assert np.isnan(estimates.frequency.values[1]) and estimates.respondents[1] == 0
 
 
 def test_before_the_first_round_there_is_nothing_to_estimate() -> None:

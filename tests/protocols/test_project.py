@@ -141,7 +141,7 @@ def test_many_keys_are_asked_about_in_blocks() -> None:
     mechanism = Project(schema, Fraction(4), centres, (64,) * 600, 900)
     records = datasets.independent(1000, shares, np.zeros(300), 1).records(schema)
     estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(6))))
-    assert estimates.asked.sum() == 1000 * 128
+    assert estimates.respondents.sum() == 1000 * 128
     z = (estimates.frequency.values - 0.4) / estimates.frequency.se
     assert abs((z**2).mean() - 1) < 0.5
 

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from keyveil.campaign.documents import Campaign, problems
-from keyveil.cli.campaign_exports import estimates_of, export_reports, export_tally, write_csv, write_tokens
+from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.connection import Collector, Database, Server, TokenFile, address, reach
 from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
@@ -21,6 +21,7 @@ from keyveil.cli.forecast import MOST_INVENTED, USUAL_PEOPLE, Forecast, Warning,
 from keyveil.cli.options import Json, MaxPairs, Settings, settings
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
+from keyveil.core.estimates import Estimates
 from keyveil.learn.questions import LEAST_CONFIDENCE, MOST_CONFIDENCE
 
 app = typer.Typer(
@@ -227,7 +228,7 @@ def estimates(
     wanted = {"round": round, "postprocess": postprocess, "confidence": confidence}
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
-        known = estimates_of(found, collector.campaign(name)[0].schema)
+        known = Estimates.from_document(found, collector.campaign(name)[0].schema)
     silent = refuse_silent(known, csv, plot, report)
     if csv is not None:
         write_csv(csv, known)

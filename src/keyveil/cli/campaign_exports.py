@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-from fractions import Fraction
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from numpy.typing import NDArray
 from keyveil.cli.campaign_files import beside, write_json
 from keyveil.cli.connection import Collector, address, download, written
 from keyveil.core.errors import CampaignError, KeyveilError
-from keyveil.core.estimates import FLAGS, Column, Estimates
-from keyveil.core.schema import Schema
+from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 
 Floats = NDArray[np.float64]
@@ -67,45 +65,6 @@ def export_tally(collector: Collector, name: str, round: int | None, out: Path) 
     write_json(beside(out), {**about, "min_reports": view["campaign"]["min_reports"]})
     reports = Tally.from_bytes(counts).reports
     return {"round": number, "reports": reports, "written": [str(out), str(beside(out))]}
-
-
-def estimates_of(document: dict[str, Any], schema: Schema) -> Estimates:
-    """Estimates as a collector writes them down, to look at and draw; no longer to compute with."""
-    rows = document["estimates"]
-    if [row["key"] for row in rows] != list(schema.keys):
-        raise KeyveilError("transport/answer", "The collector's estimates are about other keys than its campaign.")
-    flags = np.array([FLAGS.index(row["flag"]) for row in rows], dtype=np.int8)
-
-    def column(name: str) -> tuple[Floats, ...]:
-        fields = (name, f"{name}_se", f"{name}_low", f"{name}_high")
-        return tuple(np.array([row[field] for row in rows], dtype=np.float64) for field in fields)  # null becomes NaN
-
-    value, se, low, high = column("frequency")
-    frequency = Column(schema, value, se, low, high, flags)
-    value, se, low, high = column("mean")
-    value, low, high = (_to_unit(schema, part) for part in (value, low, high))
-    mean = Column(schema, value, se / schema.slope(value), low, high, flags, scaled=True)
-    return Estimates(
-        schema=schema,
-        mechanism=document["mechanism"],
-        epsilon=Fraction(document["epsilon"]),
-        n=document["reports"],
-        confidence=document["confidence"],
-        population=False,
-        asked=np.full(schema.d, document["reports"]),
-        frequency=frequency if np.isfinite(frequency.high).any() else Column.unknown(schema, _ABSENT),
-        mean=mean if np.isfinite(mean.high).any() else Column.unknown(schema, _ABSENT, scaled=True),
-    )
-
-
-def _to_unit(schema: Schema, means: Floats) -> Floats:
-    """Means from the schema's units to [-1, 1], and beyond it where an interval goes beyond the range."""
-    low, middle, high = (schema.from_unit(np.full(schema.d, end)) for end in (-1.0, 0.0, 1.0))
-    maps = schema.map if isinstance(schema.map, tuple) else (schema.map,) * schema.d
-    logarithmic = np.array([one == "log" for one in maps])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        plain, bent = (means - middle) / ((high - low) / 2), np.log(means / middle) / np.log(high / middle)
-    return np.where(logarithmic, bent, plain)
 
 
 def write_csv(path: Path, estimates: Estimates) -> None:

@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.cli.campaign_exports import estimates_of
 from keyveil.cli.connection import Collector, address
 from keyveil.cli.data import screen
 from keyveil.cli.local_collector import running_collector
@@ -72,7 +71,7 @@ def demo(
     _tell_of_one(console, crowd.witness, asked)
     answered = np.array(sorted(crowd.answered.get(asked.number, ())), dtype=np.int64)
     truth = those(population, answered).truth(campaign.schema)
-    estimates = estimates_of(found, campaign.schema).with_truth(truth)
+    estimates = Estimates.from_document(found, campaign.schema).with_truth(truth)
     console.print(_table(estimates.display()))
     console.print(_summary(crowd, status, people, epsilon, time.perf_counter() - begin))
     for path in _write(estimates, out):

@@ -20,7 +20,6 @@ from keyveil.collector.negotiation import preferred
 from keyveil.collector.problems import Refusal
 from keyveil.collector.service import Service
 from keyveil.collector.uploads import no_such_campaign
-from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError
 from keyveil.core.estimates import Estimates
 from keyveil.learn import questions
@@ -193,16 +192,7 @@ def _cached(request: Request, body: bytes, media_type: str, lifetime: str) -> Re
 
 
 def _as_json(estimates: Estimates, round: int | None) -> bytes:
-    return _encoded(
-        {
-            "mechanism": estimates.mechanism,
-            "epsilon": decimal_text(estimates.epsilon),
-            "reports": estimates.n,
-            "confidence": estimates.confidence,
-            "round": round,
-            "estimates": estimates.rows(),
-        }
-    )
+    return _encoded({**estimates.document(), "reports": estimates.n, "round": round})
 
 
 def _as_csv(estimates: Estimates, _: int | None) -> bytes:

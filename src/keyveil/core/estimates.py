@@ -10,17 +10,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.epsilon import decimal_text
-from keyveil.core.errors import MechanismError, MissingExtra, SchemaError
+from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.rendering import look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from keyveil.core.schema import Schema
     from keyveil.frames.truth import Truth
 
-FLAGS = ("ok", "shrunk", "clipped", "truncated", "insufficient", "suppressed")  # in increasing severity
+FLAGS = ("ok", "shrunk", "clipped", "wide", "truncated", "insufficient", "suppressed")  # in increasing severity
+
+NUMBERS = ("values", "se", "low", "high")  # of a column
+OPTIONAL = ("product", "product_se", "covariance")  # of estimates
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -84,7 +88,7 @@ class Column:
     absent: str = ""  # why the mechanism does not estimate this at all
 
     def __post_init__(self) -> None:
-        for name in ("values", "se", "low", "high"):
+        for name in NUMBERS:
             object.__setattr__(self, name, _per_key(self.schema, getattr(self, name), np.float64))
         object.__setattr__(self, "flag", _per_key(self.schema, self.flag, np.int8))
 
@@ -136,6 +140,22 @@ class Column:
                 scaled=False,
             )
 
+    def document(self) -> dict[str, Any]:
+        """The numbers on the scale of estimation as JSON; or why there are none."""
+        if self.absent:
+            return {"absent": self.absent}
+        numbers = {name: [_exactly(one) for one in getattr(self, name)] for name in NUMBERS}
+        return {**numbers, "flag": [FLAGS[code] for code in self.flag]}
+
+    @classmethod
+    def from_document(cls, document: Any, schema: Schema, *, scaled: bool) -> Column:
+        """The column that ``document`` wrote down."""
+        if "absent" in document:
+            return cls.unknown(schema, document["absent"], scaled=scaled)
+        values, se, low, high = (np.array([_read(one) for one in document[name]]) for name in NUMBERS)
+        flag = np.array([FLAGS.index(name) for name in document["flag"]], dtype=np.int8)
+        return cls(schema, values, se, low, high, flag, scaled=scaled)
+
     def flagged(self, flag: str, where: NDArray[np.bool_]) -> Column:
         """The column with a flag on some keys, where it has none that is more severe."""
         code = np.where(where, FLAGS.index(flag), 0).astype(np.int8)
@@ -149,17 +169,36 @@ class Column:
         return dataclasses.replace(self, values=cut["values"], low=cut["low"], high=cut["high"], flag=flag)
 
 
+@dataclass(frozen=True)
+class Header:
+    """What estimates are about: whose keys, how the reports were made, how many there are, and who is the target."""
+
+    schema: Schema
+    mechanism: str  # the name of a mechanism or protocol
+    epsilon: Fraction
+    n: int  # reports
+    confidence: float = 0.95
+    population: bool = False  # the target is the population that the people are a sample of, not these people alone
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism, as they stand in documents
+
+    def document(self) -> dict[str, Any]:
+        """The header as JSON, without the schema."""
+        return {
+            "mechanism": self.mechanism,
+            "epsilon": decimal_text(self.epsilon),
+            "options": dict(self.options),
+            "n": self.n,
+            "confidence": self.confidence,
+            "population": self.population,
+        }
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Estimates:
     """Frequencies and means of all keys, with everything that is needed to judge them."""
 
-    schema: Schema
-    mechanism: str
-    epsilon: Fraction
-    n: int  # reports
-    confidence: float
-    population: bool  # intervals for the population that the people are a sample of, not for these people alone
-    asked: NDArray[np.int64]  # per key, how many reports could speak about it
+    header: Header
+    respondents: NDArray[np.int64]  # per key, how many reports could speak about it
     frequency: Column
     mean: Column
     product: Floats | None = None  # unbiased estimate of frequency times mean, on [-1, 1]
@@ -168,10 +207,35 @@ class Estimates:
     truth: Truth | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "asked", _per_key(self.schema, self.asked, np.int64))
-        for name in ("product", "product_se", "covariance"):
+        object.__setattr__(self, "respondents", _per_key(self.schema, self.respondents, np.int64))
+        for name in OPTIONAL:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _per_key(self.schema, getattr(self, name), np.float64))
+
+    @property
+    def schema(self) -> Schema:
+        return self.header.schema
+
+    @property
+    def mechanism(self) -> str:
+        return self.header.mechanism
+
+    @property
+    def epsilon(self) -> Fraction:
+        return self.header.epsilon
+
+    @property
+    def n(self) -> int:
+        """How many reports there are."""
+        return self.header.n
+
+    @property
+    def confidence(self) -> float:
+        return self.header.confidence
+
+    @property
+    def population(self) -> bool:
+        return self.header.population
 
     @property
     def flag(self) -> tuple[str, ...]:
@@ -181,6 +245,10 @@ class Estimates:
     def with_truth(self, truth: Truth) -> Estimates:
         """The same estimates with the truth beside them, as simulations know it."""
         return dataclasses.replace(self, truth=truth)
+
+    def under(self, header: Header) -> Estimates:
+        """The same numbers under another header: what a round says, as the answer of its protocol."""
+        return dataclasses.replace(self, header=header)
 
     def flagged(self, flag: str, where: NDArray[np.bool_] | None = None) -> Estimates:
         """The same estimates with a flag on some keys, or on all, where there is none that is more severe."""
@@ -199,50 +267,42 @@ class Estimates:
         lists = [[_or_none(cell) for cell in column] for column in columns.values()]
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*lists, strict=True)]
 
+    def document(self, *, unit: bool = False) -> dict[str, Any]:
+        """How it was estimated, the rows under ``estimates``, and under ``exact`` what the rows leave out.
+
+        Rows have means in the schema's units; ``exact`` has them on [-1, 1], so that nothing is lost by rounding.
+        """
+        return {**self.header.document(), "estimates": self.rows(unit=unit), "exact": self._exact()}
+
     def to_json(self, *, unit: bool = False) -> str:
-        """One JSON object: how it was estimated, and the rows under ``estimates``."""
-        document = {
-            "mechanism": self.mechanism,
-            "epsilon": decimal_text(self.epsilon),
-            "n": self.n,
-            "confidence": self.confidence,
-            "population": self.population,
-            "estimates": self.rows(unit=unit),
-        }
+        """One JSON object: ``document`` and the schema; ``from_json`` reverses it."""
+        document = {**self.document(unit=unit), "schema": self.schema.document()}
         return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Estimates:
+        """The estimates that ``to_json`` wrote, to the last bit."""
+        try:
+            document = json.loads(text)
+        except ValueError as reason:
+            raise unreadable("this is no JSON") from reason
+        return cls.from_document(document)
+
+    @classmethod
+    def from_document(cls, document: Any, schema: Schema | None = None) -> Estimates:
+        """The estimates of a ``document``; ``schema`` is that of the document unless it is given."""
+        return cast("Estimates", look("estimates.read")(document, schema))
 
     def to_frame(self, backend: Backend = "pandas", *, unit: bool = False) -> Any:
         """The rows as a frame of pandas, polars or pyarrow; unknown numbers are missing values."""
-        columns = self._columns(unit)
-        try:
-            if backend == "pandas":
-                import pandas
-
-                return pandas.DataFrame(columns)
-            if backend == "polars":
-                import polars
-
-                return polars.DataFrame(columns, nan_to_null=True)
-            if backend == "pyarrow":
-                import pyarrow
-
-                return pyarrow.table({name: pyarrow.array(cells, from_pandas=True) for name, cells in columns.items()})
-        except ImportError as reason:
-            raise MissingExtra(
-                "install/local", f"Frames of {backend} need it installed: pip install 'keyveil[local]' {backend}."
-            ) from reason
-        raise MechanismError("estimate/backend", f"Frames come from pandas, polars or pyarrow, not {backend!r}.")
+        return look("estimates.frame")(self._columns(unit), backend)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, top: int = 20, truth: Truth | None = None) -> Figure:
         """Intervals of the most frequent keys, frequencies beside means, on axes of your own or a new figure."""
-        from keyveil.display.estimates import forest
-
-        return forest(self, ax, top, self.truth if truth is None else truth)
+        return cast("Figure", look("estimates.plot")(self, ax, top, self.truth if truth is None else truth))
 
     def _repr_html_(self) -> str:
-        from keyveil.display.estimates import table
-
-        return table(self)
+        return str(look("estimates.table")(self))
 
     def __repr__(self) -> str:
         return (
@@ -267,7 +327,23 @@ class Estimates:
             "true_mean": true_mean if unit else self.schema.from_unit(true_mean),
         }
         known = {name: np.where(np.isfinite(array), array, np.nan) for name, array in numbers.items()}
-        return {"key": list(self.schema.keys), **known, "flag": list(self.flag)}
+        flags = {
+            "flag": list(self.flag),
+            "frequency_flag": [FLAGS[code] for code in self.frequency.flag],
+            "mean_flag": [FLAGS[code] for code in self.mean.flag],
+        }
+        return {"key": list(self.schema.keys), **known, **flags}
+
+    def _exact(self) -> dict[str, Any]:
+        """Numbers by key that the rows lack or round; what was not estimated is left out."""
+        optional = {name: getattr(self, name) for name in OPTIONAL}
+        return {
+            "respondents": self.respondents.tolist(),
+            "frequency": self.frequency.document(),
+            "mean": self.mean.document(),
+            **{name: [_exactly(one) for one in numbers] for name, numbers in optional.items() if numbers is not None},
+            **({} if self.truth is None else {"truth": self.truth.document()}),
+        }
 
 
 def _per_key(schema: Schema, numbers: Any, dtype: type[np.generic]) -> NDArray[Any]:
@@ -280,6 +356,21 @@ def _per_key(schema: Schema, numbers: Any, dtype: type[np.generic]) -> NDArray[A
     own = array if array.shape else np.full(schema.d, array)
     own.setflags(write=False)
     return own
+
+
+def unreadable(why: str) -> MechanismError:
+    return MechanismError("estimate/document", f"Estimates cannot be read from this: {why}.")
+
+
+def _exactly(number: float) -> float | str | None:
+    """A number as JSON can have it without loss: NaN is null, infinity a word."""
+    if math.isnan(number):
+        return None
+    return float(number) if math.isfinite(number) else str(float(number))
+
+
+def _read(number: Any) -> float:
+    return math.nan if number is None else float(number)
 
 
 def _or_none(cell: Any) -> str | float | None:

@@ -52,6 +52,17 @@ class Tally:
         """The tally of no reports: adding it changes nothing."""
         return cls(fingerprint, 0, np.zeros(shape, dtype=np.int64))
 
+    def refuse_other(self, fingerprint: bytes, shape: tuple[int, ...]) -> None:
+        """Raise unless this is a tally of the mechanism with this fingerprint and shape of counts."""
+        if self.fingerprint != fingerprint:
+            raise TallyError(
+                "tally/foreign",
+                f"This tally belongs to another mechanism, parameters or schema ({_short(self.fingerprint)}, "
+                f"not {_short(fingerprint)}).",
+            )
+        if self.counts.shape != shape:
+            raise TallyError("tally/foreign", f"This tally has counts of shape {self.counts.shape}, not {shape}.")
+
     def __add__(self, other: Tally) -> Tally:
         if not isinstance(other, Tally):
             return NotImplemented

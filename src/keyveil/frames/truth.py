@@ -7,6 +7,7 @@ people add up to the truth of all of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,16 @@ class Truth:
         if self.schema != other.schema:
             raise PopulationError("population/schema", "Truths of different schemas cannot be added.")
         return Truth(self.schema, self.n + other.n, self.count + other.count, self.total + other.total)
+
+    def document(self) -> dict[str, Any]:
+        """The sums as JSON, without the schema."""
+        return {"n": self.n, "count": self.count.tolist(), "total": self.total.tolist()}
+
+    @classmethod
+    def from_document(cls, document: Any, schema: Schema) -> Truth:
+        """The truth that ``document`` wrote down."""
+        count, total = (np.array(document[name]) for name in ("count", "total"))
+        return cls(schema, document["n"], count.astype(np.int64), total.astype(np.float64))
 
     @property
     def frequency(self) -> NDArray[np.float64]:

@@ -134,7 +134,7 @@ def _cells(mechanism: IOH, records: Records, coins: Coins, rng: np.random.Genera
 
 
 def _marginals(mechanism: Marginals, records: Records, coins: Coins, rng: np.random.Generator) -> Counts:
-    members, cells = mechanism.asked(coins.words(records.n)), mechanism.inner.schema.d
+    members, cells = mechanism.members_of(coins.words(records.n)), mechanism.inner.schema.d
     counts = np.zeros(mechanism.tally_shape, dtype=np.int64)
     counts[:, 0] = np.bincount(members, minlength=len(counts))
     some, rows = np.unique(members, return_inverse=True)  # few of many members have reports

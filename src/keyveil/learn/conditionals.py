@@ -107,7 +107,7 @@ class Conditionals:
     def _shares(self, keys: Ints, condition: Mapping[int, bool]) -> Column:
         answers = self._answer(keys, [share(condition)])
         value, se = answers.values[:, 0], np.sqrt(answers.covariance[:, 0, 0])
-        z, unknown = normal_quantile(self.confidence), answers.asked == 0
+        z, unknown = normal_quantile(self.confidence), answers.respondents == 0
         low, high = np.where(unknown, 0, value - z * se), np.where(unknown, 1, value + z * se)
         flag = np.where(unknown, INSUFFICIENT, 0).astype(np.int8)
         column = Column(Schema(keys=len(keys)), value, se, low, high, flag)
@@ -131,7 +131,7 @@ class Conditionals:
         answers = self._answer(keys, questions)
         (both, one, other), z = answers.values.T, normal_quantile(self.confidence)
         singles = np.sqrt(answers.covariance[:, (1, 2), (1, 2)])
-        known = (answers.asked > 0) & (answers.values[:, 1:] > 0).all(axis=1)
+        known = (answers.respondents > 0) & (answers.values[:, 1:] > 0).all(axis=1)
         sure = known & (answers.values[:, 1:] > z * singles).all(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = np.array([1 / (one * other), -both / (one**2 * other), -both / (one * other**2)])
@@ -144,7 +144,7 @@ class Conditionals:
 
     def _ratio(self, answers: JointAnswers, limits: tuple[float, float]) -> Column:
         """The second answer over the first."""
-        whole, part = np.where(answers.asked > 0, answers.values.T, np.nan)
+        whole, part = np.where(answers.respondents > 0, answers.values.T, np.nan)
         spread = Spread(answers.covariance[:, 0, 0], answers.covariance[:, 1, 1], answers.covariance[:, 0, 1])
         column = fieller(Schema(keys=len(whole)), whole, part, spread, normal_quantile(self.confidence))
         unknown = column.flag > 0

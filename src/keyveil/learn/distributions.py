@@ -75,7 +75,7 @@ def distribution(
         )
     estimates = mechanism.estimate(tally, confidence, population)
     frequency = estimates.frequency
-    doubtful = estimates.asked == 0 if frequency.absent else ~(frequency.values - z * frequency.se > 0)
+    doubtful = estimates.respondents == 0 if frequency.absent else ~(frequency.values - z * frequency.se > 0)
     return Distributions(
         schema=mechanism.schema,
         mechanism=mechanism.name,

@@ -41,7 +41,7 @@ class Masses:
     values: Floats
     points: Floats  # where the mass of a cell is taken to lie
     edges: Floats
-    asked: NDArray[np.int64]  # per key, the reports that could speak about it
+    respondents: NDArray[np.int64]  # per key, the reports that could speak about it
 
     @abstractmethod
     def variance(self, key: int, weights: Floats) -> Floats:
@@ -58,7 +58,7 @@ class LabelMasses(Masses):
     def variance(self, key: int, weights: Floats) -> Floats:
         own, other, mixed, two = (float(odds) for odds in self.odds[key][:4])
         raw = self.values[key]
-        if not self.asked[key]:
+        if not self.respondents[key]:
             return np.full(len(weights), np.nan)
         frequency = float(np.clip(raw.sum(), 0.0, 1.0))
         cells, absent = norm_sub(raw, frequency), 1 - frequency
@@ -71,7 +71,7 @@ class LabelMasses(Masses):
         own_squares = mean**2 @ cells + absent * stranger**2  # of everybody's own mean
         between = own_squares - (mean @ cells + absent * stranger) ** 2
         spread = all_squares - own_squares + (1 - self.known[key]) * between
-        noise: Floats = np.maximum(spread, 0.0) / (self.asked[key] * (own - other) ** 2)
+        noise: Floats = np.maximum(spread, 0.0) / (self.respondents[key] * (own - other) ** 2)
         return noise
 
 
@@ -103,7 +103,7 @@ class WindowMasses(Masses):
         if self.fake:
             slopes = np.vstack([slopes, np.full(slopes.shape[1], self.fake - self.seen)])
             expected = np.append(expected, 1 - expected.sum())
-        information = (slopes.T / expected) @ slopes * self.asked[key]
+        information = (slopes.T / expected) @ slopes * self.respondents[key]
         grouped = weights @ inner
         noise: Floats = np.einsum("mg,mg->m", grouped, np.linalg.solve(information, grouped.T).T) * self.scale**2
         return noise
@@ -122,11 +122,16 @@ class WindowMasses(Masses):
 def label_masses(mechanism: KVUE | BinnedSetResponse | LabelRound, tally: Tally, population: bool) -> LabelMasses:
     """The masses of a mechanism with bins."""
     histogram = mechanism.histogram(tally, population)
-    asked = mechanism.estimate(tally).asked
-    known = np.zeros(mechanism.schema.d) if population else asked / max(tally.reports, 1)
+    respondents = mechanism.estimate(tally).respondents
+    known = np.zeros(mechanism.schema.d) if population else respondents / max(tally.reports, 1)
     middle = (histogram.edges[1:] + histogram.edges[:-1]) / 2
     return LabelMasses(
-        values=histogram.mass, points=middle, edges=histogram.edges, asked=asked, odds=_odds(mechanism), known=known
+        values=histogram.mass,
+        points=middle,
+        edges=histogram.edges,
+        respondents=respondents,
+        odds=_odds(mechanism),
+        known=known,
     )
 
 
@@ -160,13 +165,13 @@ def window_masses(mechanism: KVSW | SquareWave, tally: Tally, method: Literal["e
             frequency = np.clip(np.maximum(estimates.frequency.values, least), 0.0, scale)
             values = frequency[:, None] * _without_fakes(mechanism, tally, frequency / scale, method)
     else:
-        for key in np.flatnonzero(estimates.asked):
+        for key in np.flatnonzero(estimates.respondents):
             values[key] = mechanism.distribution(tally, mechanism.schema.keys[key], method)
     return WindowMasses(
         values=values,
         points=points,
         edges=edges,
-        asked=estimates.asked,
+        respondents=estimates.respondents,
         window=mechanism.window,
         seen=seen,
         fake=fake,

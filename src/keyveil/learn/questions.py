@@ -127,10 +127,10 @@ def _conditional(
 ) -> Row:
     from keyveil.learn.conditionals import Conditionals
 
-    asked = Conditionals(mechanism, tally, min_reports, confidence, population)
-    frequency = numbers(asked.frequency(query.key, query.given))
+    conditionals = Conditionals(mechanism, tally, min_reports, confidence, population)
+    frequency = numbers(conditionals.frequency(query.key, query.given))
     try:
-        mean: Row | None = numbers(asked.mean(query.key, query.given))
+        mean: Row | None = numbers(conditionals.mean(query.key, query.given))
     except MechanismError as refused:
         if refused.code != "question/no-values":
             raise

@@ -160,11 +160,11 @@ def _learnt(likelihood: Floats, places: Ints, vague: Floats, known: Flags) -> La
     groups = int(fold.max()) + 1
     laws, scores = np.empty((groups + 1, len(widths), size)), np.zeros(len(widths))
     for group in range(groups + 1):
-        told, asked = fold != group, fold == group
+        told, held_out = fold != group, fold == group
         law = _fitted(rows[told], at[told], vague)
         for number, width in enumerate(widths):
             laws[group, number] = _smoothed(law, width)
-            foretold = (rows[asked] * laws[group, number][at[asked]]).sum(axis=1)
+            foretold = (rows[held_out] * laws[group, number][at[held_out]]).sum(axis=1)
             scores[number] += np.log(np.maximum(foretold, 1e-300)).sum()
     trust = np.exp(scores - scores.max())
     of_key = np.full(len(known), groups)

@@ -25,7 +25,7 @@ from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import RecordError, ReportError
-from keyveil.core.estimates import Estimates
+from keyveil.core.estimates import Estimates, Header
 from keyveil.core.public import public_word
 from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
@@ -33,6 +33,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.rare_bits import read_rare_bits
 from keyveil.kernels.siphash import siphash_many
+from keyveil.mechanisms.capabilities import Takes
 
 if TYPE_CHECKING:
     from keyveil.privacy.certify import Certificate
@@ -55,12 +56,23 @@ class Mechanism(ABC):
     exhaustive: ClassVar[bool] = True
     """Whether ``every_word`` shows all that public words can do; if they seed hashes, it shows examples."""
 
+    takes: ClassVar[Takes]
+    """Which records can be answered; every family says it."""
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    """Options at which the mechanism tells different things, for three keys; the first are the usual ones."""
+
     readings: ClassVar[frozenset[str]] = frozenset()
     """Options that only change how a tally is read; reports and tallies are the same whatever they say."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         self.validate()
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        """Capabilities that these options take away from the class."""
+        return frozenset()
 
     def validate(self) -> None:
         """Refuse options that make no sense together; nothing to refuse by default."""
@@ -186,6 +198,10 @@ class Mechanism(ABC):
         publics = np.frombuffer(b"".join(report.public for report in listed), np.uint8).reshape(-1, PUBLIC_BYTES)
         return Reports(publics, self.codec.stack([report.payload for report in listed]))
 
+    def header(self, n: int, confidence: float = 0.95, population: bool = False) -> Header:
+        """What estimates from ``n`` reports of this mechanism are about."""
+        return Header(self.schema, self.name, self.epsilon, n, confidence, population, self.options)
+
     def certificate(self) -> Certificate:
         """The exact epsilon, and the pair of records and the report that attain it."""
         from keyveil.privacy.certify import certify  # devices do not need it
@@ -234,7 +250,8 @@ class Mechanism(ABC):
 
     def _own(self, tally: Tally) -> NDArray[np.int64]:
         """The counts of a tally that is certainly ours."""
-        return (tally + Tally.empty(self.fingerprint, self.tally_shape)).counts
+        tally.refuse_other(self.fingerprint, self.tally_shape)
+        return tally.counts
 
 
 def record_refused(code: str, sentence: str) -> RecordError:

@@ -39,7 +39,7 @@ class Observed:
     made_up: Floats | float  # one for all keys, or one for each
 
     @property
-    def asked(self) -> Ints:
+    def respondents(self) -> Ints:
         return np.asarray(self.counts.sum(axis=0), dtype=np.int64)
 
     def evidence(self, n: int, likely: tuple[Floats, Floats] | None = None) -> Evidence:
@@ -48,27 +48,29 @@ class Observed:
         Reports are taken as a sample of all reports; given ``likely`` (f, m), the share of people who were asked
         about a key is a known part of the target, and that they differ is no error.
         """
-        asked = self.asked.astype(np.float64)
+        respondents = self.respondents.astype(np.float64)
         rows = np.array([self.supports, self.signs], dtype=np.float64)
-        made_up = np.broadcast_to(np.asarray(self.made_up, dtype=np.float64), asked.shape)
-        seen = rows @ self.counts / np.maximum(asked, 1)
-        design = np.zeros((len(asked), 2, 2))
+        made_up = np.broadcast_to(np.asarray(self.made_up, dtype=np.float64), respondents.shape)
+        seen = rows @ self.counts / np.maximum(respondents, 1)
+        design = np.zeros((len(respondents), 2, 2))
         design[:, 0, 0] = self.seen - self.fake
         design[:, 1, 0] = -made_up
         design[:, 1, 1] = self.slope
-        shares = (self.counts + 1 / len(self.counts)) / (asked + 1)  # one report more keeps the covariance regular
+        shares = (self.counts + 1 / len(self.counts)) / (
+            respondents + 1
+        )  # one report more keeps the covariance regular
         covariance = _covariance(rows, shares)
         if likely is not None:
             frequency, mean = likely
             covariance = _covariance(rows, self._possible(shares, frequency))
-            steps = np.stack([np.full_like(asked, self.seen - self.fake), self.slope * mean - made_up], axis=1)
-            between = (asked / max(n, 1) * frequency * (1 - frequency))[:, None, None] * _outer(steps)
+            steps = np.stack([np.full_like(respondents, self.seen - self.fake), self.slope * mean - made_up], axis=1)
+            between = (respondents / max(n, 1) * frequency * (1 - frequency))[:, None, None] * _outer(steps)
             within = covariance - between
             enough = np.linalg.det(within) > _LEAST * np.linalg.det(covariance)
             covariance = np.where(enough[:, None, None], within, covariance)
-        weight = np.swapaxes(design, 1, 2) @ np.linalg.inv(covariance) * asked[:, None, None]
-        beyond = seen.T - np.stack([np.full_like(asked, self.fake), made_up], axis=1)
-        return Evidence(self.asked, weight @ design, (weight @ beyond[:, :, None])[:, :, 0])
+        weight = np.swapaxes(design, 1, 2) @ np.linalg.inv(covariance) * respondents[:, None, None]
+        beyond = seen.T - np.stack([np.full_like(respondents, self.fake), made_up], axis=1)
+        return Evidence(self.respondents, weight @ design, (weight @ beyond[:, :, None])[:, :, 0])
 
     def _possible(self, shares: Floats, frequency: Floats) -> Floats:
         """Shares of outputs with as many speaking for a key as may be: few counts make rare keys look certain."""
@@ -83,12 +85,14 @@ class Observed:
 class Evidence:
     """Per key the precision [d, 2, 2] of (f, U) and the precision times the estimate; evidence adds up."""
 
-    asked: Ints
+    respondents: Ints
     precision: Floats
     weighted: Floats
 
     def __add__(self, other: Evidence) -> Evidence:
-        return Evidence(self.asked + other.asked, self.precision + other.precision, self.weighted + other.weighted)
+        return Evidence(
+            self.respondents + other.respondents, self.precision + other.precision, self.weighted + other.weighted
+        )
 
     def __radd__(self, other: Any) -> Evidence:
         """Lets the built-in ``sum`` start from its 0."""
@@ -103,7 +107,7 @@ class Evidence:
 
     def solution(self) -> Solution:
         """The estimates with their variances; NaN where nothing follows."""
-        known, d = self.known, len(self.asked)
+        known, d = self.known, len(self.respondents)
         values, covariance = np.full((d, 2), np.nan), np.full((d, 2, 2), np.nan)
         covariance[known] = np.linalg.inv(self.precision[known])
         values[known] = (covariance[known] @ self.weighted[known][:, :, None])[:, :, 0]
@@ -122,7 +126,7 @@ def combined(rounds: Sequence[Observed], n: int, population: bool) -> tuple[Solu
         drawn = frequency * (1 - frequency), frequency - product**2, product * (1 - frequency)
         spread = Spread(*(part + more / max(n, 1) for part, more in zip(solution.spread, drawn, strict=True)))
         solution = Solution(solution.frequency, solution.product, spread)
-    return solution, np.where(evidence.known, evidence.asked, 0)
+    return solution, np.where(evidence.known, evidence.respondents, 0)
 
 
 def _total(parts: Sequence[Evidence]) -> Evidence:

@@ -9,7 +9,7 @@ A module is loaded only when its name is asked for. What a name stands for is de
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,16 @@ def find_mechanism(name: str) -> type[Mechanism]:
     """The class behind the name of a mechanism; a protocol is refused."""
     found: type[Mechanism] = _load(name, MECHANISMS)
     return found
+
+
+def forms() -> Iterator[tuple[str, Mechanism]]:
+    """Every mechanism for three keys in the forms that tell different things, with a label such as ``kvue:bins=4``."""
+    schema = Schema(keys=3)
+    for name in mechanism_names():
+        kind = find_mechanism(name)
+        for options in kind.examples:
+            shown = ",".join(f"{option}={value}" for option, value in options.items() if option != "max_pairs")
+            yield f"{name}:{shown}" if shown else name, create(name, schema, 1, **options)
 
 
 def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism | Protocol:

@@ -106,9 +106,9 @@ class Adaptive(Protocol):
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         if self.repaired or len(finished) < 2:
-            return merged(finished, self.name, self.epsilon, confidence, population)
+            return merged(finished, self, confidence, population)
         keys, values = (one.estimates(confidence, population) for one in finished)
-        return replace(values, mechanism=self.name, epsilon=self.epsilon, frequency=keys.frequency)
+        return replace(values.under(self.header(values.n, confidence, population)), frequency=keys.frequency)
 
 
 def _refused(sentence: str) -> ProtocolError:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Ratio
 from keyveil.core.epsilon import decimal_text, log_ceiling, parse_epsilon
 from keyveil.core.errors import ProtocolError
-from keyveil.core.estimates import Estimates
+from keyveil.core.estimates import Estimates, Header
 from keyveil.core.public import public_word
 from keyveil.core.report import Report, Reports
 from keyveil.core.schema import Schema
@@ -162,6 +162,10 @@ class Protocol(ABC):
             for name, value in named.items()
             if name not in ("schema", "epsilon")
         }
+
+    def header(self, n: int, confidence: float = 0.95, population: bool = False) -> Header:
+        """What estimates from the reports of ``n`` people are about."""
+        return Header(self.schema, self.name, self.epsilon, n, confidence, population, self.parameters)
 
     def next_round(self, finished: History) -> Round | None:
         """``plan``, after the history was found to be one of this protocol and the budget to suffice."""

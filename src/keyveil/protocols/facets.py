@@ -138,9 +138,16 @@ class Coordinates(Facets):
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         """Frequencies, which all coordinates share; each coordinate has means of its own, in ``answers``."""
-        together = merged(finished, self.name, self.epsilon, confidence, population)
+        together = merged(finished, self, confidence, population)
         unknown = Column.unknown(self.schema, "Every coordinate has means of its own: ask for answers.", scaled=True)
-        return replace(together, schema=self.schema, mean=unknown, product=None, product_se=None, covariance=None)
+        return replace(
+            together,
+            header=replace(together.header, schema=self.schema),
+            mean=unknown,
+            product=None,
+            product_se=None,
+            covariance=None,
+        )
 
 
 @dataclass(frozen=True)

@@ -13,45 +13,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.errors import ProtocolError
-from keyveil.core.estimates import FLAGS, Column, Estimates
+from keyveil.core.estimates import FLAGS, Column, Estimates, Header
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread, normal_quantile
-from keyveil.protocols.base import Finished
+from keyveil.protocols.base import Finished, Protocol
 
 Floats = NDArray[np.float64]
 
 
 def merged(
-    groups: Sequence[Finished], name: str, epsilon: Fraction, confidence: float = 0.95, population: bool = False
+    groups: Sequence[Finished], protocol: Protocol, confidence: float = 0.95, population: bool = False
 ) -> Estimates:
-    """Frequencies and means of everybody from the tallies of disjoint groups."""
+    """Frequencies and means of everybody from the tallies of disjoint groups of a protocol."""
     if not groups:
-        raise ProtocolError("protocol/nothing", f"No group of {name} has been asked yet.")
+        raise ProtocolError("protocol/nothing", f"No group of {protocol.name} has been asked yet.")
     heard = [group for group in groups if group.tally.reports] or groups[:1]
     fixed, sampled = ([one.estimates(confidence, whole) for one in heard] for whole in (False, True))
     if len(heard) == 1:
-        return replace((sampled if population else fixed)[0], mechanism=name, epsilon=epsilon)
+        alone = (sampled if population else fixed)[0]
+        return alone.under(replace(protocol.header(alone.n, confidence, population), schema=alone.schema))
     n = np.array([float(one.n) for one in fixed])
     frequency = _answers([(a.frequency.values, a.frequency.se, b.frequency.se) for a, b in _pairs(fixed, sampled)], n)
     product = _answers([(a.product, a.product_se, b.product_se) for a, b in _pairs(fixed, sampled)], n)
-    shared: dict[str, Any] = {
-        "schema": fixed[0].schema,
-        "mechanism": name,
-        "epsilon": epsilon,
-        "n": int(n.sum()),
-        "asked": np.sum([one.asked for one in fixed], axis=0),
-        "confidence": confidence,
-        "population": population,
-    }
-    z, carried = normal_quantile(confidence), np.max([_carried(one) for one in fixed], axis=0)
+    header = replace(protocol.header(int(n.sum()), confidence, population), schema=fixed[0].schema)
+    respondents = np.sum([one.respondents for one in fixed], axis=0)
+    carried = np.max([_carried(one) for one in fixed], axis=0)
     if product is None or frequency is None:
-        return _flagged(_apart(fixed, sampled, frequency, n, z, population, shared), carried)
+        return _flagged(_apart(header, respondents, fixed, sampled, frequency, n), carried)
     crossed = [(a.covariance, b.covariance) for a, b in _pairs(fixed, sampled)]
     spread = Spread(
         frequency.variance(n, population),
@@ -59,7 +51,7 @@ def merged(
         _covariance(crossed, frequency, product, n, population),
     )
     solution = Solution(frequency.value, product.value, spread)
-    return _flagged(solution.estimates(**shared), carried)
+    return _flagged(solution.estimates(header, respondents=respondents), carried)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,20 +118,21 @@ def _total(within: Floats, between: Floats, a: GroupValues, b: GroupValues, n: F
 
 
 def _apart(
+    header: Header,
+    respondents: NDArray[np.int64],
     fixed: Sequence[Estimates],
     sampled: Sequence[Estimates],
     frequency: GroupValues | None,
     n: Floats,
-    z: float,
-    population: bool,
-    shared: dict[str, Any],
 ) -> Estimates:
     """Groups of which none gives both: frequencies and means are merged on their own."""
     mean = _answers([(a.mean.values, a.mean.se, b.mean.se) for a, b in _pairs(fixed, sampled)], n)
+    z, population = normal_quantile(header.confidence), header.population
     return Estimates(
+        header=header,
+        respondents=respondents,
         frequency=_column(fixed, "frequency", frequency, n, z, population),
         mean=_column(fixed, "mean", mean, n, z, population),
-        **shared,
     )
 
 

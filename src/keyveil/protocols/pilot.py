@@ -140,7 +140,7 @@ class Pilot(Protocol):
         return finished[at].heard() if at < len(finished) else None
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
-        return merged(finished, self.name, self.epsilon, confidence, population)
+        return merged(finished, self, confidence, population)
 
 
 def _spelled(law: SizeLaw) -> str:

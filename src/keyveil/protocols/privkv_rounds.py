@@ -42,13 +42,8 @@ class Iterated(Protocol):
         read = rounds if self.estimator == "unbiased" else rounds[:1]
         solution, asked = combined([asked.observed(tally) for asked, tally in read], n, population)
         estimates = solution.estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=n,
-            asked=asked,
-            confidence=confidence,
-            population=population,
+            self.header(n, confidence, population),
+            respondents=asked,
         )
         if self.estimator == "unbiased":
             return estimates

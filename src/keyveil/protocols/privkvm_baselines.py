@@ -94,7 +94,7 @@ class PrivKVMMeanEst(Protocol):
             raise nothing_asked(self)
         estimates = finished[0].estimates(confidence, population)
         mean = biased_means(self.schema, self.means(finished), _shrunk(self))
-        return replace(estimates, mechanism=self.name, epsilon=self.epsilon, mean=mean)
+        return replace(estimates.under(self.header(estimates.n, confidence, population)), mean=mean)
 
 
 def _shrunk(protocol: Protocol) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

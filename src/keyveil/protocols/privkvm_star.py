@@ -66,13 +66,8 @@ class PrivKVMStar(Protocol):
         rounds = [_labels(one).observed(one.tally) for one in finished]
         solution, asked = combined(rounds, n, population)
         estimates = solution.estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=n,
-            asked=asked,
-            confidence=confidence,
-            population=population,
+            self.header(n, confidence, population),
+            respondents=asked,
         )
         light = ~self.frequent(finished)
         return _pooled(estimates, light) if light.any() else estimates

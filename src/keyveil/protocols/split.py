@@ -83,7 +83,7 @@ class Split(Protocol):
         return {one.round.mechanism.name: one.estimates(confidence, population) for one in finished}
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
-        return merged(finished, self.name, self.epsilon, confidence, population)
+        return merged(finished, self, confidence, population)
 
 
 def _read_shares(text: str) -> dict[str, Fraction]:

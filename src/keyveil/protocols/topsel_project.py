@@ -109,7 +109,7 @@ class TopSelProject(Protocol):
         return min(ranked, key=lambda entry: entry[0])[1]
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
-        return merged(finished, self.name, self.epsilon, confidence, population)
+        return merged(finished, self, confidence, population)
 
 
 def _refused(sentence: str) -> ProtocolError:

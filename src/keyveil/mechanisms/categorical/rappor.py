@@ -216,13 +216,8 @@ class RAPPOR(Categorical):
                 values = self.bloom.nonnegative(sums, n)
                 column = Column(self.schema, values, unknown, unknown, unknown, _flag("clipped"))
         return Estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=n,
-            confidence=confidence,
-            population=population,
-            asked=np.full(d, n, dtype=np.int64),
+            header=self.header(n, confidence, population),
+            respondents=np.full(d, n, dtype=np.int64),
             frequency=column,
             mean=Column.unknown(self.schema, self.no_mean, scaled=True),
         )

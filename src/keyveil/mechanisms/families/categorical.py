@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
+from keyveil.mechanisms.capabilities import Takes
 from keyveil.mechanisms.responses import Response
 
 Floats = NDArray[np.float64]
@@ -27,6 +28,8 @@ REDUCED_KEYS = 4
 @dataclass(frozen=True)
 class Categorical(Mechanism):
     """A mechanism for one key a person."""
+
+    takes: ClassVar[Takes] = "one key"
 
     def validate(self) -> None:
         if self.schema.d < 2:
@@ -96,21 +99,18 @@ class FrequencyOracle(Categorical):
         return counts
 
     def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
-        asked = np.full_like(frequency, n)
-        return self.response.spread(frequency, np.zeros_like(frequency), asked, 0.0 if population else 1.0).frequency
+        respondents = np.full_like(frequency, n)
+        return self.response.spread(
+            frequency, np.zeros_like(frequency), respondents, 0.0 if population else 1.0
+        ).frequency
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts = self._own(tally)
         return self.response.estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=np.full(self.schema.d, tally.reports, dtype=np.int64),
+            self.header(tally.reports, confidence, population),
+            respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
             supports=self.supports(counts, tally.reports),
             signed=None,
-            confidence=confidence,
-            population=population,
             no_mean=self.no_mean,
         )
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Self
+from typing import ClassVar, Self
 
 from keyveil.core.errors import MechanismError
 from keyveil.core.histogram import Histogram
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.capabilities import Takes
 
 REDUCED_KEYS = 3
 
@@ -19,6 +20,8 @@ REDUCED_KEYS = 3
 @dataclass(frozen=True)
 class KeyValue(Mechanism):
     """A mechanism for sets of key-value pairs."""
+
+    takes: ClassVar[Takes] = "every set"
 
     def check(self, pairs: Pairs) -> Pairs:
         return pairs

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import product
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
+from keyveil.mechanisms.capabilities import Takes
 from keyveil.mechanisms.encoders import UniformKey
 from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, normal_quantile
 
@@ -34,7 +35,7 @@ REDUCED_KEYS = 2
 class ValueTotals(NamedTuple):
     """What the reports about each key say, on the scale [-1, 1] and per report."""
 
-    asked: NDArray[np.int64]  # how many there are
+    respondents: NDArray[np.int64]  # how many there are
     mean: Floats  # of their unbiased estimates; NaN where nobody was asked
     square: Floats  # mean square of their unbiased estimates
     spread: Floats  # variance of the values between people as far as the reports show it; 0 where they cannot
@@ -43,6 +44,8 @@ class ValueTotals(NamedTuple):
 @dataclass(frozen=True)
 class Numeric(Mechanism):
     """A mechanism for values of keys that everybody holds."""
+
+    takes: ClassVar[Takes] = "every key"
 
     @abstractmethod
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
@@ -75,22 +78,17 @@ class Numeric(Mechanism):
     # -- estimates ----------------------------------------------------------------------------------------------
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        asked, mean, square, spread = self.answers(self._own(tally), tally.reports)
-        z, people = normal_quantile(confidence), asked.astype(np.float64)
+        respondents, mean, square, spread = self.answers(self._own(tally), tally.reports)
+        z, people = normal_quantile(confidence), respondents.astype(np.float64)
         # Those who were asked are a share of the target: for that share the spread between people is no error.
         known = 0.0 if population else people / max(tally.reports, 1)
-        nothing = asked == 0
+        nothing = respondents == 0
         within = square - np.clip(np.nan_to_num(mean), -1, 1) ** 2 - known * spread
         least = 4 * FEWEST * np.nan_to_num(square) / np.maximum(people, 1)  # as if a few of the signs could be others
         se = np.where(nothing, np.nan, np.sqrt(np.maximum(within, least) / np.maximum(people, 1)))
         return Estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            confidence=confidence,
-            population=population,
-            asked=asked,
+            header=self.header(tally.reports, confidence, population),
+            respondents=respondents,
             frequency=Column.unknown(
                 self.schema, f"{self.name} collects values of keys that everybody holds; kvue gives frequencies."
             ),

@@ -107,15 +107,10 @@ class OneKey(KeyValue):
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts = self._own(tally)
         return self.response.estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=counts.sum(axis=0),
+            self.header(tally.reports, confidence, population),
+            respondents=counts.sum(axis=0),
             supports=np.asarray(self.supports) @ counts,
             signed=None if self.signs is None else np.asarray(self.signs) @ counts,
-            confidence=confidence,
-            population=population,
             no_mean=f"{self.name} with bins estimates histograms; without bins it estimates means.",
         )
 

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ class Sampled(KeyValue):
 
     max_pairs: int
 
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2},)
+
     def validate(self) -> None:
         if not 1 <= self.max_pairs <= self.schema.d:
             raise MechanismError(
@@ -49,6 +51,9 @@ class Sampled(KeyValue):
             raise MechanismError(
                 "mechanism/option", f"{self.name} takes {option}={'|'.join(known)}, not {getattr(self, option)!r}."
             )
+
+    def cap(self) -> int:
+        return self.max_pairs
 
     @cached_property
     def encoder(self) -> PadAndSample:
@@ -115,15 +120,10 @@ class PCKV(Sampled):
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         minus, plus = self.votes(self._own(tally))
         estimates = self.response.estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=np.full(self.schema.d, tally.reports, dtype=np.int64),
+            self.header(tally.reports, confidence, population),
+            respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
             supports=minus + plus,
             signed=plus - minus,
-            confidence=confidence,
-            population=population,
         )
         return estimates if self.estimator == "unbiased" else self._published(estimates, minus, plus)
 

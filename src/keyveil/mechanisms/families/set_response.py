@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +157,7 @@ class SetResponse(KeyValue):
         """How many reports support each symbol, [label, key]."""
         return self._own(tally)
 
-    def asked(self, tally: Tally) -> Integers:
+    def respondents(self, tally: Tally) -> Integers:
         """How many reports could speak about each key."""
         return np.full(self.schema.d, tally.reports)
 
@@ -167,26 +167,21 @@ class SetResponse(KeyValue):
 
     def solve(self, tally: Tally, population: bool) -> Solution:
         """Unbiased estimates from the supports."""
-        counts, asked = self.supports(tally), self.asked(tally)
+        counts, respondents = self.supports(tally), self.respondents(tally)
         columns = np.empty((5, self.schema.d))
         for keys, odds in self.odds:
             mine = counts[:, keys]
             signed = mine[1] - mine[0] if self.labels.signed else None
             response = odds.of_key(self.labels.count)
-            part = response.solve(tally.reports, asked[keys], mine.sum(axis=0), signed, population)
+            part = response.solve(tally.reports, respondents[keys], mine.sum(axis=0), signed, population)
             columns[:, keys] = part.frequency, part.product, *part.spread
         return Solution(columns[0], columns[1], Spread(*columns[2:]))
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         no_mean = f"{self.name} with bins estimates histograms; without bins it estimates means."
         return self.solve(tally, population).estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=self.asked(tally),
-            confidence=confidence,
-            population=population,
+            self.header(tally.reports, confidence, population),
+            respondents=self.respondents(tally),
             no_mean=None if self.labels.signed else no_mean,
         )
 
@@ -197,9 +192,14 @@ class CappedSetResponse(SetResponse):
 
     max_pairs: int
 
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2},)
+
     def validate(self) -> None:
         if not 1 <= self.max_pairs <= self.schema.d:
             raise refused(f"{self.name} takes max_pairs from 1 to {self.schema.d}, the number of keys.")
+
+    def cap(self) -> int:
+        return self.max_pairs
 
     @cached_property
     def encoder(self) -> Cap:
@@ -221,6 +221,8 @@ class BinnedSetResponse(CappedSetResponse):
     """A set response whose labels may be cells of the value's range instead of signs."""
 
     bins: int | None = None
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"max_pairs": 2, "bins": 4})
 
     def validate(self) -> None:
         super().validate()

@@ -65,11 +65,11 @@ def answer_from_cells(
         places: pooled(members, tables, keys[:, list(places)])
         for places in {tuple(sorted({*a.places, *b.places})) for a in questions for b in questions}
     }
-    asked = np.array([counts[question.places][:, 0] for question in questions]).T
+    respondents = np.array([counts[question.places][:, 0] for question in questions]).T
     sizes = np.array([_cells(question, length) for question in questions])
     sums = np.array([counts[one.places][:, 1:] @ _signs(one) for one in questions]).T
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = (sums / asked - fake * sizes) / gain
+        values = (sums / respondents - fake * sizes) / gain
     certain = [at for at, question in enumerate(questions) if not question.places]  # everybody: one, without error
     values[:, certain] = 1.0
     covariance = _per_report(oracle, questions, values, sizes, length)
@@ -77,11 +77,11 @@ def answer_from_cells(
         for j, b in enumerate(questions):
             common = counts[tuple(sorted({*a.places, *b.places}))][:, 0]
             with np.errstate(divide="ignore", invalid="ignore"):
-                covariance[:, i, j] *= common / (asked[:, i].astype(np.float64) * asked[:, j])
+                covariance[:, i, j] *= common / (respondents[:, i].astype(np.float64) * respondents[:, j])
     covariance[:, certain, :] = covariance[:, :, certain] = 0.0
     if not population:
         covariance = of_these_people(questions, values, covariance, n)
-    return JointAnswers(values, covariance, asked.min(axis=1))
+    return JointAnswers(values, covariance, respondents.min(axis=1))
 
 
 def _per_report(

@@ -38,8 +38,8 @@ class Family(NamedTuple):
         A presence moment stands in C(d - |B|, order - |B|) of them, a value moment in C(d - 1 - |B|, order - 1 - |B|);
         errors of means are compared with a range that is twice as wide, which makes the weights equal otherwise.
         """
-        asked = math.comb(d - self.valued - self.size, order - self.valued - self.size)
-        return math.isqrt(asked * UNIT * UNIT)
+        pairs = math.comb(d - self.valued - self.size, order - self.valued - self.size)
+        return math.isqrt(pairs * UNIT * UNIT)
 
 
 def families(order: int, values: bool) -> tuple[Family, ...]:

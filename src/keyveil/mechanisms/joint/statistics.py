@@ -69,7 +69,7 @@ class JointAnswers:
 
     values: Floats  # [rows, questions]
     covariance: Floats  # [rows, questions, questions]
-    asked: Ints  # [rows], reports about the question that is least asked
+    respondents: Ints  # [rows], reports about the question that is least asked
 
 
 @runtime_checkable
@@ -113,7 +113,7 @@ def of_these_people(questions: Sequence[Statistic], values: Floats, covariance: 
 
 def solution(answers: JointAnswers) -> Solution:
     """Frequencies and products f·m of every row from the answers to the two questions; unknown if either is."""
-    known = np.where(answers.asked[:, None] > 0, answers.values, np.nan)
+    known = np.where(answers.respondents[:, None] > 0, answers.values, np.nan)
     if known.shape[1] == 1:
         nothing = np.full(len(known), np.nan)
         return Solution(known[:, 0], nothing, Spread(answers.covariance[:, 0, 0], nothing, nothing))

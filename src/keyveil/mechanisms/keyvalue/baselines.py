@@ -98,13 +98,8 @@ class Baseline(KeyValue):
         self, tally: Tally, counts: NDArray[np.int64], means: Floats, confidence: float, population: bool
     ) -> Estimates:
         return Estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            confidence=confidence,
-            population=population,
-            asked=np.full(self.schema.d, tally.reports, dtype=np.int64),
+            header=self.header(tally.reports, confidence, population),
+            respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
             frequency=self.frequency(counts, tally.reports, normal_quantile(confidence), population),
             mean=biased_means(self.schema, means, np.array(SHRUNK)),
         )

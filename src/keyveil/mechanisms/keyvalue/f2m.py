@@ -22,8 +22,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
 from keyveil.mechanisms.keyvalue.privkv import SPLITS
-from keyveil.mechanisms.ratios import ratio_estimates
-from keyveil.mechanisms.responses import FEWEST, Floats, Spread
+from keyveil.mechanisms.responses import FEWEST, Floats, Solution, Spread
 
 ESTIMATORS = ("unbiased", "mle")
 _STEPS = 30  # of scoring; each multiplies the distance to the maximum by the relative error of the counts
@@ -73,31 +72,25 @@ class F2M(OneKey):
         if self.estimator == "unbiased":
             return super().estimate(tally, confidence, population)
         counts = self._own(tally)
-        asked = counts.sum(axis=0)
-        shares, covariance = self._likeliest((counts / np.maximum(asked, 1)).T)
-        minus, plus = np.where(asked > 0, shares.T, np.nan)
+        respondents = counts.sum(axis=0)
+        shares, covariance = self._likeliest((counts / np.maximum(respondents, 1)).T)
+        minus, plus = np.where(respondents > 0, shares.T, np.nan)
         frequency, product = plus + minus, plus - minus
-        known = 0.0 if population else asked / max(tally.reports, 1)
-        likely_f = np.clip(np.nan_to_num(frequency), 1 / np.maximum(asked, 1), 1)
+        known = 0.0 if population else respondents / max(tally.reports, 1)
+        likely_f = np.clip(np.nan_to_num(frequency), 1 / np.maximum(respondents, 1), 1)
         likely_m = np.clip(np.nan_to_num(product / likely_f), -1, 1)
         low, high, crossed = covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1]
         # What lies between the people who were asked is no error for them; their values are taken as constant.
-        between, people = known * likely_f * (1 - likely_f), np.maximum(asked, 1)
+        between, people = known * likely_f * (1 - likely_f), np.maximum(respondents, 1)
         least_f, least_u = (FEWEST / (people * step) ** 2 for step in (self.response.gain, self._sign_gain))
         spread = Spread(
             np.maximum((low + high + 2 * crossed - between) / people, least_f),
             np.maximum((low + high - 2 * crossed - between * likely_m**2) / people, least_u),
             (high - low - between * likely_m) / people,
         )
-        return ratio_estimates(
-            self,
-            n=tally.reports,
-            asked=asked,
-            frequency=frequency,
-            product=product,
-            spread=spread,
-            confidence=confidence,
-            population=population,
+        return Solution(frequency, product, spread).estimates(
+            self.header(tally.reports, confidence, population),
+            respondents=respondents,
         )
 
     @property

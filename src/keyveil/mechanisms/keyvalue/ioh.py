@@ -30,8 +30,7 @@ from keyveil.mechanisms.encoders import are_positive, is_positive
 from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.families.one_key import one_of
-from keyveil.mechanisms.ratios import ratio_estimates
-from keyveil.mechanisms.responses import Floats, Spread, fieller, normal_quantile
+from keyveil.mechanisms.responses import Floats, Solution, Spread, fieller, normal_quantile
 
 ORACLES: dict[str, type[FrequencyOracle]] = {"sue": SUE, "oue": OUE, "grr": GRR}
 MINUS, ABSENT, PLUS = range(3)  # digits of a cell's number in base 3, the first key's digit first
@@ -116,15 +115,9 @@ class IOH(KeyValue):
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         answers = self._answers(tally)
         frequency, product, spread = self._held(answers, self._matching({}), population)
-        return ratio_estimates(
-            self,
-            n=tally.reports,
-            asked=np.full(self.schema.d, tally.reports, dtype=np.int64),
-            frequency=frequency,
-            product=product,
-            spread=spread,
-            confidence=confidence,
-            population=population,
+        return Solution(frequency, product, spread).estimates(
+            self.header(tally.reports, confidence, population),
+            respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
         )
 
     def conditional_frequency(

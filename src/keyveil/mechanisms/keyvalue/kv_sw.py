@@ -165,19 +165,14 @@ class KVSW(Sampled):
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts, n = self._own(tally), tally.reports
         steps = 2 * np.arange(self.window.outputs) - (self.window.outputs - 1)
-        asked = np.full(self.schema.d, n, dtype=np.int64)
-        solution = self.response.solve(n, asked, counts.sum(axis=0), steps @ counts, population)
+        respondents = np.full(self.schema.d, n, dtype=np.int64)
+        solution = self.response.solve(n, respondents, counts.sum(axis=0), steps @ counts, population)
         square = (steps**2 @ counts) / max(n, 1)
         variance = self._variance(solution, square, n, population)
         spread = solution.spread._replace(product=variance)
         return replace(solution, spread=spread).estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=n,
-            asked=asked,
-            confidence=confidence,
-            population=population,
+            self.header(n, confidence, population),
+            respondents=respondents,
         )
 
     def _variance(self, solution: Solution, square: Floats, n: int, population: bool) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keyveil.core.channels import Table
 from keyveil.core.epsilon import levels
@@ -28,6 +28,7 @@ class KVUE(OneKey):
     bins: int | None = None
 
     name: ClassVar[str] = "kvue"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"bins": 4})
 
     def validate(self) -> None:
         if self.bins is not None and not 2 <= self.bins <= 256:

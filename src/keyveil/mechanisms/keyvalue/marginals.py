@@ -142,11 +142,11 @@ class Marginals(KeyValue):
         return cells
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        true = self.cells_of(records, self.asked(words), coins).astype(np.int32)
+        true = self.cells_of(records, self.members_of(words), coins).astype(np.int32)
         one_cell = Records(np.arange(records.n + 1, dtype=np.int64), true, np.zeros_like(true), self.inner.schema.d)
         return self.inner.respond_many(one_cell, words, coins)
 
-    def asked(self, words: NDArray[np.uint64]) -> Ints:
+    def members_of(self, words: NDArray[np.uint64]) -> Ints:
         """The member of the family that every report is about."""
         return public_indices(words, len(self.family))
 
@@ -158,7 +158,7 @@ class Marginals(KeyValue):
         return (len(self.family), 1 + 3**self.size)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        members, cells = self.asked(words), 3**self.size
+        members, cells = self.members_of(words), 3**self.size
         counts = np.zeros(self.tally_shape, dtype=np.int64)
         counts[:, 0] = np.bincount(members, minlength=len(counts))
         if self.oracle == "grr":
@@ -201,13 +201,8 @@ class Marginals(KeyValue):
         rows = np.arange(self.schema.d)[:, None]
         answers = self.answer_jointly(tally, rows, [share({0: True}), total(0, {})], population)
         return solution(answers).estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=answers.asked,
-            confidence=confidence,
-            population=population,
+            self.header(tally.reports, confidence, population),
+            respondents=answers.respondents,
         )
 
 

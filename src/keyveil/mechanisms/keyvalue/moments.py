@@ -50,6 +50,7 @@ class Moments(KeyValue):
     values: bool = True
 
     name: ClassVar[str] = "moments"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"values": False})
 
     def validate(self) -> None:
         d = self.schema.d
@@ -144,11 +145,11 @@ class Moments(KeyValue):
         Reports about different moments come from different people, so the moments of a sample are independent.
         """
         counts = self._own(tally) if ids is None else self._own(tally)[:, ids]
-        asked, gain = counts.sum(axis=0), float(2 * self.channel.probability(1, 1) - 1)
+        respondents, gain = counts.sum(axis=0), float(2 * self.channel.probability(1, 1) - 1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moments = (counts[1] - counts[0]) / (gain * asked)
-            variance = (gain**-2 - np.clip(np.nan_to_num(moments), -1, 1) ** 2) / asked
-        return moments, np.where(asked > 0, variance, np.nan), asked
+            moments = (counts[1] - counts[0]) / (gain * respondents)
+            variance = (gain**-2 - np.clip(np.nan_to_num(moments), -1, 1) ** 2) / respondents
+        return moments, np.where(respondents > 0, variance, np.nan), respondents
 
     def answer_jointly(
         self, tally: Tally, keys: Ints, questions: Sequence[Statistic], population: bool = False
@@ -159,12 +160,12 @@ class Moments(KeyValue):
         terms = sorted(set(chain.from_iterable(weights)), key=str)
         matrix = np.array([[own.get(term, 0.0) for term in terms] for own in weights])
         columns = [self._column(tally, keys, term) for term in terms]
-        values, variance, asked = (np.array(part).T for part in zip(*columns, strict=True))
+        values, variance, respondents = (np.array(part).T for part in zip(*columns, strict=True))
         answered = values @ matrix.T
         covariance: Floats = np.einsum("it,rt,jt->rij", matrix, variance, matrix)
         if not population:
             covariance = of_these_people(questions, answered, covariance, tally.reports)
-        return JointAnswers(answered, covariance, asked.min(axis=1))
+        return JointAnswers(answered, covariance, respondents.min(axis=1))
 
     def _column(self, tally: Tally, keys: Ints, term: Term) -> tuple[Floats, Floats, Ints]:
         place, subset = term
@@ -192,13 +193,8 @@ class Moments(KeyValue):
         questions = [frequency, product] if self.values else [frequency]
         answers = self.answer_jointly(tally, np.arange(self.schema.d)[:, None], questions, population)
         return solution(answers).estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=answers.asked,
-            confidence=confidence,
-            population=population,
+            self.header(tally.reports, confidence, population),
+            respondents=answers.respondents,
             no_mean=None if self.values else "moments without values give no means; with values they do.",
         )
 

@@ -113,7 +113,7 @@ class PrivKV(OneKey):
         """
         presence, fake = float(self.truths[0]), float(self.fake_mean)
         seen = estimates.frequency
-        floor = np.maximum(1 / np.maximum(estimates.asked, 1), np.nan_to_num(2 * seen.se))
+        floor = np.maximum(1 / np.maximum(estimates.respondents, 1), np.nan_to_num(2 * seen.se))
         frequency = np.clip(np.nan_to_num(seen.values), np.minimum(floor, 1), 1)
         holders, liars = frequency * presence, (1 - frequency) * (1 - presence)
         share = liars / (holders + liars)

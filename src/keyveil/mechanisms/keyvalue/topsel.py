@@ -66,6 +66,7 @@ class TopSel(SetResponse):
     refine: bool | None = None
 
     name: ClassVar[str] = "topsel"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"set_sizes": "1:0.6,2:0.4"}, {"padding": 2}, {"mode": "direct"})
 
     def validate(self) -> None:
         if self.mode not in ("cover", "direct"):
@@ -208,8 +209,8 @@ class TopSel(SetResponse):
     def hits(self, held: list[int], word: int) -> list[int]:
         """The candidates that suit what is held."""
         if self.direct:
-            asked = public_index(word, self.groups)
-            return [next((1 + symbol % 2 for symbol in held if symbol // 2 == asked), 0)]
+            key = public_index(word, self.groups)
+            return [next((1 + symbol % 2 for symbol in held if symbol // 2 == key), 0)]
         dummies = (self.symbols + self._apart * number for number in range(self.padding - len(held)))
         seed, scheme = self.seed_of(word), self.scheme
         return sorted({scheme.bucket(seed, symbol) for symbol in (*held, *dummies)})
@@ -269,8 +270,8 @@ class TopSel(SetResponse):
             return counts
         return self.by_label(self.scheme.count_tables(self.cohort_seeds, counts, self.symbols))
 
-    def asked(self, tally: Tally) -> Integers:
-        return self._own(tally).sum(axis=1) if self.direct else super().asked(tally)
+    def respondents(self, tally: Tally) -> Integers:
+        return self._own(tally).sum(axis=1) if self.direct else super().respondents(tally)
 
     @cached_property
     def odds(self) -> Sequence[tuple[Keys, Odds]]:

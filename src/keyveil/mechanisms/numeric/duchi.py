@@ -58,10 +58,10 @@ class Duchi(OneValue):
         return np.bincount(cells, minlength=2 * self.schema.d).reshape(self.tally_shape)
 
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
-        slope, asked = float(self.channel.hit - self.channel.miss), counts.sum(axis=0)
+        slope, respondents = float(self.channel.hit - self.channel.miss), counts.sum(axis=0)
         # A sign has the same square whatever the value: nothing shows how much people differ, so nothing is subtracted.
-        mean = average(counts[PLUS] - counts[MINUS], asked) / slope
-        return ValueTotals(asked, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
+        mean = average(counts[PLUS] - counts[MINUS], respondents) / slope
+        return ValueTotals(respondents, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
 
 
 def draw_sign(channel: TwoLevel, value: int, coins: Coins) -> int:

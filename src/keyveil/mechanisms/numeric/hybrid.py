@@ -119,11 +119,13 @@ class Hybrid(OneValue):
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         """The plain mean of all unbiased estimates: of all fixed weights the best at the worst values."""
         (signs, plus, _), (windows, totals, squares) = counts
-        asked, slope = signs + windows, float(self.sign.hit - self.sign.miss)
-        mean = average(plus / slope + self.window.unit(totals), asked)
-        share = average(windows, asked)
+        respondents, slope = signs + windows, float(self.sign.hit - self.sign.miss)
+        mean = average(plus / slope + self.window.unit(totals), respondents)
+        share = average(windows, respondents)
         answers, spread = self.window.squares(squares / np.maximum(windows, 1), mean)
-        return ValueTotals(asked, mean, share * answers + (1 - share) / slope**2, np.where(windows > 0, spread, 0.0))
+        return ValueTotals(
+            respondents, mean, share * answers + (1 - share) / slope**2, np.where(windows > 0, spread, 0.0)
+        )
 
     def every_value(self) -> list[int]:
         return self.window.every_value()

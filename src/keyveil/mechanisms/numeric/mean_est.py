@@ -95,10 +95,10 @@ class MeanEst(Numeric):
         return count_bits(payloads)[: self.schema.d]
 
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
-        slope, asked = float(self.slope), np.full(self.schema.d, n, dtype=np.int64)
+        slope, respondents = float(self.slope), np.full(self.schema.d, n, dtype=np.int64)
         # As with duchi, signs do not show how much people differ, so nothing is subtracted.
-        mean = average(2 * counts - n, asked) / slope
-        return ValueTotals(asked, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
+        mean = average(2 * counts - n, respondents) / slope
+        return ValueTotals(respondents, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
 
     def every_record(self) -> Iterable[Pairs]:
         """Every choice of ends, and a record that is a mixture of all of them."""

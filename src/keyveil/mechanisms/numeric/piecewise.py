@@ -68,9 +68,9 @@ class Piecewise(OneValue):
         return fold_moments(payloads - int(self.window.middle), self.encoder.keys(words), self.schema.d)
 
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
-        asked, totals, squares = counts
-        mean = average(self.window.unit(totals), asked)
-        return ValueTotals(asked, mean, *self.window.squares(average(squares, asked), mean))
+        respondents, totals, squares = counts
+        mean = average(self.window.unit(totals), respondents)
+        return ValueTotals(respondents, mean, *self.window.squares(average(squares, respondents), mean))
 
     def every_value(self) -> list[int]:
         return self.window.every_value()

@@ -71,10 +71,10 @@ class SquareWave(OneValue):
         return np.bincount(cells, minlength=self.schema.d * self.window.outputs).reshape(self.tally_shape)
 
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
-        asked = counts.sum(axis=1)
+        respondents = counts.sum(axis=1)
         outputs = np.arange(self.window.outputs) - float(self.window.middle)
-        mean = average(self.window.unit(counts @ outputs), asked)
-        return ValueTotals(asked, mean, *self.window.squares(average(counts @ outputs**2, asked), mean))
+        mean = average(self.window.unit(counts @ outputs), respondents)
+        return ValueTotals(respondents, mean, *self.window.squares(average(counts @ outputs**2, respondents), mean))
 
     def distribution(self, tally: Tally, key: str | int | None = None, method: Literal["em", "ems"] = "em") -> Floats:
         """How the values of a key are distributed over ``cells`` equidistant points, both ends included.

@@ -100,15 +100,10 @@ class KeyPhase(Sampled):
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.response.estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=np.full(self.schema.d, tally.reports),
+            self.header(tally.reports, confidence, population),
+            respondents=np.full(self.schema.d, tally.reports),
             supports=self._own(tally)[:-1],
             signed=None,
-            confidence=confidence,
-            population=population,
             no_mean="This group was asked for keys alone; the next one tells values.",
         )
 
@@ -137,6 +132,9 @@ class ValuePhase(KeyValue):
     steps: int = 1024
 
     name: ClassVar[str] = "adaptive-value"
+
+    def cap(self) -> int:
+        return self.max_pairs
 
     def validate(self) -> None:
         d = self.schema.d
@@ -314,13 +312,8 @@ class ValuePhase(KeyValue):
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         estimates = self.solve(tally, population).estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=np.full(self.schema.d, tally.reports),
-            confidence=confidence,
-            population=population,
+            self.header(tally.reports, confidence, population),
+            respondents=np.full(self.schema.d, tally.reports),
         )
         if self.repaired:
             return estimates

@@ -163,15 +163,10 @@ class PrivKVRound(OneKey):
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         """This round alone: unbiased if it asks about keys, else only the mean that liars are part of."""
-        solution, asked = combined([self.observed(tally)], tally.reports, population)
+        solution, respondents = combined([self.observed(tally)], tally.reports, population)
         estimates = solution.estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=asked,
-            confidence=confidence,
-            population=population,
+            self.header(tally.reports, confidence, population),
+            respondents=respondents,
         )
         if self.key_epsilon:
             return estimates
@@ -179,7 +174,7 @@ class PrivKVRound(OneKey):
         flag = np.where(np.abs(mean) > 1, CLIPPED, SHRUNK)
         return replace(
             estimates,
-            asked=self._own(tally).sum(axis=0),
+            respondents=self._own(tally).sum(axis=0),
             frequency=Column.unknown(
                 self.schema, "A round without a budget for keys says nothing about who holds them."
             ),

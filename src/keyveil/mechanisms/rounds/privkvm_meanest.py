@@ -105,13 +105,8 @@ class FilledVector(KeyValue):
         why = "A vector of values with its gaps filled says nothing about who holds a key."
         mean = self.mixed_means(tally)
         return Estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            confidence=confidence,
-            population=population,
-            asked=np.full(self.schema.d, tally.reports),
+            header=self.header(tally.reports, confidence, population),
+            respondents=np.full(self.schema.d, tally.reports),
             frequency=Column.unknown(self.schema, why),
             mean=biased_means(self.schema, mean, np.full(self.schema.d, SHRUNK)),
         )

@@ -143,15 +143,10 @@ class LabelRound(OneKey):
         )
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        solution, asked = combined([self.observed(tally)], tally.reports, population)
+        solution, respondents = combined([self.observed(tally)], tally.reports, population)
         return solution.estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=asked,
-            confidence=confidence,
-            population=population,
+            self.header(tally.reports, confidence, population),
+            respondents=respondents,
         )
 
     def histogram(self, tally: Tally, population: bool = False) -> Histogram:

@@ -82,13 +82,8 @@ class SizeQuestion(KeyValue):
         self._own(tally)  # refuses a stranger's
         why = "This group was asked how many pairs people hold, not which."
         return Estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            confidence=confidence,
-            population=population,
-            asked=np.zeros(self.schema.d, dtype=np.int64),
+            header=self.header(tally.reports, confidence, population),
+            respondents=np.zeros(self.schema.d, dtype=np.int64),
             frequency=Column.unknown(self.schema, why),
             mean=Column.unknown(self.schema, why, scaled=True),
         )

@@ -144,11 +144,11 @@ class Project(KeyValue):
         d, n, block, first = self.schema.d, records.n, self.block, self.first(words)
         owners = np.repeat(np.arange(n), records.sizes)
         places = (records.keys - first[owners]) % d
-        asked = places < block
-        owners, places = owners[asked], places[asked]
+        inside = places < block
+        owners, places = owners[inside], places[inside]
         held = np.zeros((n, 2 * block), dtype=np.int64)
         held[owners, places] = GRID
-        held[owners, block + places] = records.values[asked]
+        held[owners, block + places] = records.values[inside]
         keys = (first[:, None] + np.arange(block)) % d
         both = np.concatenate((keys, d + keys), axis=1)
         mine = (held - np.array(self.centres)[both]) * np.array(self.scales)[both] // GRID
@@ -174,8 +174,8 @@ class Project(KeyValue):
         return sum_told(words, payloads, self.first(words), self.block, self.schema.d)
 
     def solve(self, tally: Tally, population: bool) -> Solution:
-        asked, *totals = self._own(tally).astype(np.float64)
-        d, people = self.schema.d, np.maximum(asked, 1)
+        respondents, *totals = self._own(tally).astype(np.float64)
+        d, people = self.schema.d, np.maximum(respondents, 1)
         centres, scales = np.array(self.centres) / GRID, np.array(self.scales, dtype=np.float64)
         length = self.radius / (gain(self.channel) * float(self.shrink))
         frequency, product = (
@@ -184,7 +184,7 @@ class Project(KeyValue):
         )
         # Across a person's vector a direction has variance one, whoever tells it; along it f and f·m err together.
         var_f, var_u = (length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
-        share, known = np.clip(frequency, 0, 1), 0.0 if population else asked / max(tally.reports, 1)
+        share, known = np.clip(frequency, 0, 1), 0.0 if population else respondents / max(tally.reports, 1)
         mean = np.clip(product / np.maximum(share, 1 / people), -1, 1)
         along = (excess(self.channel) - known) * share * (1 - share) / people
         spread = Spread(np.maximum(var_f + along, 0), np.maximum(var_u + along * mean**2, 0), along * mean)
@@ -192,13 +192,8 @@ class Project(KeyValue):
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.solve(tally, population).estimates(
-            schema=self.schema,
-            mechanism=self.name,
-            epsilon=self.epsilon,
-            n=tally.reports,
-            asked=self._own(tally)[0],
-            confidence=confidence,
-            population=population,
+            self.header(tally.reports, confidence, population),
+            respondents=self._own(tally)[0],
         )
 
 

@@ -1,0 +1,60 @@
+"""Estimates as data frames, and estimates read back from their documents."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from keyveil.core.errors import MechanismError, MissingExtra
+from keyveil.core.estimates import OPTIONAL, Backend, Column, Estimates, Header, unreadable
+from keyveil.core.schema import Schema
+from keyveil.frames.truth import Truth
+
+
+def frame_of(columns: dict[str, Any], backend: Backend) -> Any:
+    """A frame of pandas, polars or pyarrow; NaN becomes a missing value."""
+    try:
+        if backend == "pandas":
+            import pandas
+
+            return pandas.DataFrame(columns)
+        if backend == "polars":
+            import polars
+
+            return polars.DataFrame(columns, nan_to_null=True)
+        if backend == "pyarrow":
+            import pyarrow
+
+            return pyarrow.table({name: pyarrow.array(cells, from_pandas=True) for name, cells in columns.items()})
+    except ImportError as reason:
+        raise MissingExtra(
+            "install/local", f"Frames of {backend} need it installed: pip install 'keyveil[local]' {backend}."
+        ) from reason
+    raise MechanismError("estimate/backend", f"Frames come from pandas, polars or pyarrow, not {backend!r}.")
+
+
+def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:
+    """The estimates that ``Estimates.document`` wrote down; the schema is that of the document unless it is given."""
+    try:
+        return _read(document, schema or Schema.from_document(document["schema"]))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as reason:
+        raise unreadable(f"{type(reason).__name__} at {reason}") from reason
+
+
+def _read(document: Any, schema: Schema) -> Estimates:
+    if [row["key"] for row in document["estimates"]] != list(schema.keys):
+        raise unreadable("they are about other keys than their schema")
+    exact = document["exact"]
+    epsilon, n = Fraction(document["epsilon"]), document["n"]
+    about = (document[name] for name in ("confidence", "population", "options"))
+    truth = exact.get("truth")
+    return Estimates(
+        header=Header(schema, document["mechanism"], epsilon, n, *about),
+        respondents=np.array(exact["respondents"], dtype=np.int64),
+        frequency=Column.from_document(exact["frequency"], schema, scaled=False),
+        mean=Column.from_document(exact["mean"], schema, scaled=True),
+        truth=None if truth is None else Truth.from_document(truth, schema),
+        **{name: np.array(exact[name], dtype=np.float64) for name in OPTIONAL if name in exact},
+    )

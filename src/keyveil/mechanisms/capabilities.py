@@ -1,0 +1,191 @@
+"""What a mechanism declares that its reports can tell: small protocols, asked for by capability and never by class.
+
+    rates = can(mechanism, SupportRates)            # the mechanism seen as one that has them, or None
+    joint = need(mechanism, JointStatistics)        # or one sentence that names the mechanisms that have them
+
+Family bases implement most of them, so that a new mechanism inherits what its family can tell. A mechanism whose
+options take something away says so in ``lacks``. Nothing has a silent default: what is not declared is not there.
+
+Capabilities have methods only: looking for one must not compute anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import MechanismError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from keyveil.core.channels import Ratio
+    from keyveil.core.coins import Coins
+    from keyveil.core.estimates import Estimates
+    from keyveil.core.histogram import Histogram
+    from keyveil.core.records import Records
+    from keyveil.core.tally import Tally
+    from keyveil.mechanisms.base import Mechanism
+    from keyveil.mechanisms.dependence import Dependence
+    from keyveil.mechanisms.families.set_response import Odds
+    from keyveil.mechanisms.families.window import WindowCounts
+    from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
+    from keyveil.mechanisms.responses import Spread
+    from keyveil.mechanisms.totals import Constraint
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+Takes = Literal["every set", "one key", "every key"]
+"""Which records a mechanism can answer: any set of pairs (the empty one too), exactly one key, or a value for all keys.
+
+Only the first suits devices: with the others, whether somebody answers at all depends on the record.
+"""
+
+
+@runtime_checkable
+class SupportRates(Protocol):
+    """A report says yes or no for a key."""
+
+    def support_rates(self) -> tuple[Fraction, Fraction]:
+        """How often it says yes for the key's holders and for everybody else: the p and q of a frequency oracle."""
+
+
+@runtime_checkable
+class KeyDependence(Protocol):
+    """It is known how the estimates of two keys depend on each other, from how often one report supports both."""
+
+    def dependence(self, population: bool = False) -> Dependence:
+        """The constants of the covariance of two frequencies (docs/queries.md)."""
+
+
+@runtime_checkable
+class KnownTotal(Protocol):
+    """Something is known of the sum of all frequencies."""
+
+    def constraint(self, estimates: Estimates) -> Constraint:
+        """What holds for the frequencies behind these estimates."""
+
+
+@runtime_checkable
+class Cells(Protocol):
+    """Reports support cells of the value's range."""
+
+    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
+        """The share of people with the key and a value in the cell, for every key and cell."""
+
+    def cell_odds(self) -> Sequence[Odds]:
+        """How often a report supports cells, per key."""
+
+
+@runtime_checkable
+class Windows(Protocol):
+    """Reports tell values through a sliding window."""
+
+    def window_counts(self, tally: Tally) -> WindowCounts:
+        """Counts of the window's outputs for every key, and how much of them is noise."""
+
+
+@runtime_checkable
+class JointStatistics(Protocol):
+    """Reports tell about several keys at once."""
+
+    def answer_jointly(
+        self, tally: Tally, keys: Counts, statistics: Sequence[Statistic], population: bool = False
+    ) -> JointAnswers:
+        """Statistics of sets of keys ``[rows, places]``, with the covariance of the statistics of a row."""
+
+
+@runtime_checkable
+class PredictedVariance(Protocol):
+    """Errors are known before anybody reports."""
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """Variances and covariance of the estimates of f and f·m per key.
+
+        ``frequency`` and ``mean`` (on [-1, 1]) are the truth per key, ``sizes[k]`` is the share of people who hold k
+        pairs, ``n`` the number of people. Bias is not part of it: records within the cap are taken as given.
+        """
+
+
+class CountDraws(Protocol):
+    """Binomial and multinomial numbers; NumPy's generators are such a thing, and only the lab has them."""
+
+    def binomial(self, n: Any, p: Any) -> Any: ...
+    def multinomial(self, n: Any, pvals: Any) -> Any: ...
+
+
+@runtime_checkable
+class TallyLaw(Protocol):
+    """The tally of many people can be drawn without drawing their reports."""
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> Counts:
+        """Counts in the law of ``fold`` over everybody's report."""
+
+
+@runtime_checkable
+class Announced(Protocol):
+    """Which options a collector may set after it has heard answers, and the worst that it can do with them."""
+
+    def announced(self) -> frozenset[str]:
+        """The names of these options; all others are fixed before the first answer."""
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        """This mechanism under every announcement that matters, extremes included; call it at reduced sizes."""
+
+    def announced_ratio(self) -> Ratio:
+        """Closed form: the largest ratio of the probabilities of one report, whatever is announced."""
+
+
+@runtime_checkable
+class Capped(Protocol):
+    """Only so many pairs of a record count: frequencies of records above the cap come out too low."""
+
+    def cap(self) -> int:
+        """The most pairs of a record that count in full."""
+
+
+Capability = TypeVar("Capability")
+
+_MEANING: dict[type, str] = {
+    SupportRates: "how often a report supports a key",
+    KeyDependence: "how the estimates of two keys depend on each other",
+    KnownTotal: "what frequencies sum to",
+    Cells: "the distribution of values, as a histogram",
+    Windows: "the distribution of values, through a window",
+    JointStatistics: "how keys depend on each other",
+    PredictedVariance: "its errors before anybody reports",
+    TallyLaw: "the law of its tally",
+    Announced: "what may be announced to it",
+    Capped: "how many pairs count",
+}
+
+
+def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
+    """The mechanism seen as one that has the capability; ``None`` if it does not have it."""
+    if isinstance(mechanism, capability) and capability not in mechanism.lacks:
+        return cast("Capability", mechanism)
+    return None
+
+
+def need(mechanism: Any, capability: type[Capability], code: str = "mechanism/capability") -> Capability:
+    """The same, refused with a sentence that names the mechanisms that have it."""
+    found = can(mechanism, capability)
+    if found is None:
+        raise MechanismError(
+            code, f"Reports of {mechanism.name} do not tell {_MEANING[capability]}; those of {who_can(capability)} do."
+        )
+    return found
+
+
+def who_can(*capabilities: type) -> str:
+    """The names of the mechanisms that have one of these capabilities, as a phrase; options that bring it are named."""
+    from keyveil.mechanisms.registry import forms  # which loads every mechanism, and only a refusal needs it
+
+    told = [label for label, mechanism in forms() if any(can(mechanism, one) for one in capabilities)]
+    return ", ".join(told[:-1]) + " and " + told[-1] if len(told) > 1 else "".join(told) or "none"
