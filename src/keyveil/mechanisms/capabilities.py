@@ -12,7 +12,7 @@ Capabilities have methods only: looking for one must not compute anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,9 +168,8 @@ _MEANING: dict[type, str] = {
 
 def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
     """The mechanism seen as one that has the capability; ``None`` if it does not have it."""
-    if isinstance(mechanism, capability) and capability not in mechanism.lacks:
-        return cast("Capability", mechanism)
-    return None
+    lacks: frozenset[type] = mechanism.lacks
+    return mechanism if isinstance(mechanism, capability) and capability not in lacks else None
 
 
 def need(mechanism: Any, capability: type[Capability], code: str = "mechanism/capability") -> Capability:
