@@ -29,13 +29,16 @@ mpl.use("Agg")
 NAN, INF = math.nan, math.inf
 COLUMNS = [
     "key", "frequency", "frequency_se", "frequency_low", "frequency_high", "mean", "mean_se", "mean_low", "mean_high",
-    "true_frequency", "true_mean", "flag",
+    "true_frequency", "true_mean", "flag", "frequency_flag", "mean_flag",
 ]  # fmt: skip
 NO_MEAN = "grr reports keys only; use kvue, ssr or pckv-ue for means."
 
 
 LUNCH = Schema(keys=["burger", "fries", "pepsi"], low=1, high=5)
 TRUTH = Truth(LUNCH, 10, count=np.array([5, 3, 0]), total=np.array([0.0, 1.5, 0.0]))
+
+
+HEADER = tuple(field.name for field in dataclasses.fields(Header))
 
 
 def lunch(**changes: Any) -> Estimates:
@@ -56,8 +59,9 @@ def lunch(**changes: Any) -> Estimates:
         flag=np.array([0, 0, FLAGS.index("insufficient")], dtype=np.int8),
         scaled=True,
     )
+    about = {name: changes.pop(name) for name in HEADER if name in changes}
     fields: dict[str, Any] = {
-        "header": Header(changes.pop("schema", LUNCH), "ssr", Fraction(1, 2), changes.pop("n", 10_000)),
+        "header": dataclasses.replace(Header(LUNCH, "ssr", Fraction(1, 2), 10_000), **about),
         "respondents": np.array([10_000, 10_000, 10_000]),
         "frequency": frequency,
         "mean": mean,
@@ -80,7 +84,7 @@ def many(d: int, **options: Any) -> Estimates:
         schema=schema,
         frequency=frequency,
         mean=same(schema, 0.0, 0.1, -0.2, 0.2, scaled=True),
-        asked=np.full(d, 10_000),
+        respondents=np.full(d, 10_000),
     )
 
 
@@ -160,7 +164,7 @@ def test_ranges_may_differ_by_key_and_be_logarithmic() -> None:
 def test_a_wild_mean_on_a_logarithmic_scale_is_unknown_rather_than_a_warning() -> None:
     schema = Schema(keys=1, low=1, high=10_000, map="log")
     mean = same(schema, 1e3, 1e3, -1e3, 1e3, scaled=True)
-    estimates = lunch(schema=schema, frequency=Column.unknown(schema, "No."), mean=mean, asked=np.array([1]))
+    estimates = lunch(schema=schema, frequency=Column.unknown(schema, "No."), mean=mean, respondents=np.array([1]))
     assert estimates.rows()[0]["mean"] is None
     assert estimates.rows()[0]["mean_low"] == 0.0
     assert estimates.rows(unit=True)[0]["mean"] == 1e3
@@ -266,9 +270,11 @@ def test_json_is_one_object_that_every_parser_takes() -> None:
         raise AssertionError(constant)  # NaN and Infinity are not JSON
 
     document = json.loads(lunch(epsilon=Fraction(1, 10)).to_json(), parse_constant=refuse)
-    rows = document.pop("estimates")
-    assert document == {"mechanism": "ssr", "epsilon": "0.1", "n": 10_000, "confidence": 0.95, "population": False}
-    assert rows == lunch().rows()
+    rows, exact, schema = (document.pop(name) for name in ("estimates", "exact", "schema"))
+    header = {"mechanism": "ssr", "epsilon": "0.1", "options": {}, "n": 10_000, "confidence": 0.95, "population": False}
+    assert document == header
+    assert rows == lunch().rows() and schema == LUNCH.document()
+    assert exact["mean"]["values"] == [0.0, 1.1, None] and exact["mean"]["high"] == [0.2, 1.2, "inf"]
 
 
 def test_display_clips_and_says_so_while_the_original_stays() -> None:
@@ -330,7 +336,7 @@ def test_keys_cannot_smuggle_markup_into_the_table() -> None:
     nasty = """<script>alert("x")</script><img src=x onerror='y'>&amp;"""
     schema = Schema(keys=[nasty, "b"], low=1, high=5)
     column = same(schema, 0.5, 0.5, 0.5, 0.5)
-    estimates = lunch(schema=schema, frequency=column, mean=column, asked=1, mechanism="<b>")
+    estimates = lunch(schema=schema, frequency=column, mean=column, respondents=1, mechanism="<b>")
     tree = ElementTree.fromstring(estimates._repr_html_())
     assert {element.tag for element in tree.iter()} <= {
         "div", "table", "thead", "tbody", "tr", "th", "td", "svg", "line", "rect", "circle",
@@ -346,7 +352,7 @@ def test_the_table_loads_nothing() -> None:
 def test_no_number_breaks_the_table_or_the_json(numbers: list[float]) -> None:
     schema = Schema(keys=1, low=1, high=5)
     frequency, mean = same(schema, *numbers[:4]), same(schema, *numbers[4:], scaled=True)
-    estimates = lunch(schema=schema, frequency=frequency, mean=mean, asked=1)
+    estimates = lunch(schema=schema, frequency=frequency, mean=mean, respondents=1)
     drawing = ElementTree.fromstring(estimates._repr_html_())
     places = [value for mark in drawing.iter() for name, value in mark.items() if name in {"x", "x1", "x2", "cx"}]
     assert all(0 <= float(place) <= 150 for place in places)
@@ -402,7 +408,9 @@ def test_keys_of_different_ranges_share_the_unit_axis() -> None:
 def test_without_means_there_is_one_panel_and_keys_are_never_read_as_formulas() -> None:
     schema = Schema(keys=["$\\frac$", "x" * 100])
     column = same(schema, 0.5, 0.5, 0.5, 0.5)
-    figure = lunch(schema=schema, frequency=column, mean=Column.unknown(schema, NO_MEAN, scaled=True), asked=1).plot()
+    figure = lunch(
+        schema=schema, frequency=column, mean=Column.unknown(schema, NO_MEAN, scaled=True), respondents=1
+    ).plot()
     figure.canvas.draw()  # would fail on the broken formula
     assert len(figure.axes) == 1
     assert [len(label.get_text()) for label in figure.axes[0].get_yticklabels()] == [7, 24]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.channels import subset, two_level
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import Header
+from keyveil.core.estimates import FLAGS, Header
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.responses import (
     Response,
@@ -119,7 +119,7 @@ def test_a_key_that_nobody_was_asked_about_has_no_estimate() -> None:
 def test_a_key_like_an_absent_one_is_insufficient() -> None:
     spread = Spread(np.array([0.01]), np.array([0.01]), np.array([0.0]))
     column = fieller(SCHEMA, np.array([0.1]), np.array([0.05]), spread, 1.96)
-    assert (column.low[0], column.high[0], column.flag[0]) == (-1, 1, 4)
+    assert (column.low[0], column.high[0], column.flag[0]) == (-1, 1, FLAGS.index("insufficient"))
 
 
 def test_fieller_is_the_set_of_means_that_fit() -> None:
