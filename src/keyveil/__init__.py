@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from keyveil.mechanisms.registry import create as mechanism
     from keyveil.privacy.audit import audit as audit
     from keyveil.privacy.certify import certify as certify
+    from keyveil.protocols.catalogue import catalogue as mechanisms
 
 offer(
     {
@@ -49,7 +50,8 @@ _WHERE = {
     "Tally": "core.tally:Tally",
     "audit": "privacy.audit:audit",
     "certify": "privacy.certify:certify",
-    "mechanism": "mechanisms.registry:create",
+    "mechanism": "mechanisms.registry:make",
+    "mechanisms": "protocols.catalogue:catalogue",
     "postprocess": "learn.postprocess",
     "simulate": "lab.simulate:simulate",
 }
@@ -65,6 +67,7 @@ __all__ = [
     "audit",
     "certify",
     "mechanism",
+    "mechanisms",
     "postprocess",
     "simulate",
 ]

@@ -14,6 +14,7 @@ from keyveil.cli.certify import certify
 from keyveil.cli.compare import compare
 from keyveil.cli.demo import demo
 from keyveil.cli.estimate import estimate
+from keyveil.cli.mechanisms import mechanisms
 from keyveil.cli.report import report
 from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
@@ -37,6 +38,7 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(estimate)
 app.command()(compare)
+app.command()(mechanisms)
 app.command()(serve)
 app.command()(report)
 app.command()(tally)

@@ -110,6 +110,11 @@ class Mechanism(ABC):
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         """Frequencies and means with intervals; ``population`` adds the error of sampling people."""
 
+    @property
+    @abstractmethod
+    def estimated(self) -> frozenset[str]:
+        """What ``estimate`` gives: frequency, mean, both or neither."""
+
     @abstractmethod
     def check(self, pairs: Pairs) -> Pairs:
         """The cleaned record, refused if this mechanism cannot take it."""

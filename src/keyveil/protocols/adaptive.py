@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
@@ -40,6 +40,7 @@ class Adaptive(Protocol):
     steps: int = 1024
 
     name: ClassVar[str] = "adaptive"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2},)
     needs_cap: ClassVar[bool] = True
 
     def validate(self) -> None:

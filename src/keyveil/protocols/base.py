@@ -135,6 +135,8 @@ class Protocol(ABC):
     name: ClassVar[str]
     announces: ClassVar[bool] = True
     """Whether what came back changes what is asked next; if not, nobody can announce anything hostile."""
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+    """Options at which the protocol tells different things; the first are the usual ones."""
     needs_cap: ClassVar[bool] = False
     """Whether somebody must say how many pairs of a person count (``max_pairs``)."""
 

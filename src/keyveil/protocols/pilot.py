@@ -47,6 +47,7 @@ class Pilot(Protocol):
     options: Mapping[str, Any] | str = field(default_factory=dict)
 
     name: ClassVar[str] = "pilot"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"then": "kv-sw"})
 
     def validate(self) -> None:
         object.__setattr__(self, "options", assignments(self.options))

@@ -36,6 +36,7 @@ class Split(Protocol):
     max_pairs: int | None = None
 
     name: ClassVar[str] = "split"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"groups": "ssr,moments", "max_pairs": 2})
     announces: ClassVar[bool] = False
     needs_cap: ClassVar[bool] = True
 

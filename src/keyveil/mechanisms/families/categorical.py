@@ -35,6 +35,10 @@ class Categorical(Mechanism):
         if self.schema.d < 2:
             raise MechanismError("mechanism/too-few-keys", f"{self.name} needs at least two keys to choose from.")
 
+    @property
+    def estimated(self) -> frozenset[str]:
+        return frozenset({"frequency"})
+
     @abstractmethod
     def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
         """Variance of the estimates of n people's true frequencies, known before anybody reports."""

@@ -16,12 +16,18 @@ from keyveil.mechanisms.capabilities import Takes
 
 REDUCED_KEYS = 3
 
+FREQUENCIES_AND_MEANS, FREQUENCIES = frozenset({"frequency", "mean"}), frozenset({"frequency"})
+
 
 @dataclass(frozen=True)
 class KeyValue(Mechanism):
     """A mechanism for sets of key-value pairs."""
 
     takes: ClassVar[Takes] = "every set"
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        return FREQUENCIES_AND_MEANS
 
     def check(self, pairs: Pairs) -> Pairs:
         return pairs

@@ -47,6 +47,10 @@ class Numeric(Mechanism):
 
     takes: ClassVar[Takes] = "every key"
 
+    @property
+    def estimated(self) -> frozenset[str]:
+        return frozenset({"mean"})
+
     @abstractmethod
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         """What the counts of ``n`` reports say about each key."""

@@ -27,7 +27,7 @@ from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import Labels, UniformKey, value_of, values_of
-from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, KeyValue
 from keyveil.mechanisms.responses import Response, table_response
 
 ABSENT = 0  # the first state; label i is state i + 1
@@ -51,6 +51,10 @@ class OneKey(KeyValue):
     @abstractmethod
     def signs(self) -> Sequence[int] | None:
         """What each output says about the value; ``None`` if values are collected as cells."""
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        return FREQUENCIES if self.signs is None else FREQUENCIES_AND_MEANS
 
     @property
     def labels(self) -> Labels:

@@ -28,7 +28,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import Cap, Labels
-from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.responses import Response, Solution, Spread, label_supports, support_counts
 
 REDUCED_PAIRS = 2
@@ -97,6 +97,10 @@ class Held(NamedTuple):
 @dataclass(frozen=True)
 class SetResponse(KeyValue):
     """One answer about all pairs of a person."""
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        return FREQUENCIES_AND_MEANS if self.labels.signed else FREQUENCIES
 
     @property
     def labels(self) -> Labels:

@@ -26,7 +26,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
-from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.families.key_value import FREQUENCIES, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.joint.coefficients import NONE, UNIT, Coefficients, Family, families
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, of_these_people, share, solution, total
@@ -51,6 +51,10 @@ class Moments(KeyValue):
 
     name: ClassVar[str] = "moments"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"values": False})
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        return super().estimated if self.values else FREQUENCIES
 
     def validate(self) -> None:
         d = self.schema.d

@@ -29,7 +29,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.arcs import below_each
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import Cap, round_many, round_to
-from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split
 from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.keyvalue.wsr import MOST_UNFAIR, MOST_WEIGHT, heaviest
@@ -55,6 +55,10 @@ class KeyPhase(Sampled):
     split: Split = "tight"
 
     name: ClassVar[str] = "adaptive-key"
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        return FREQUENCIES
 
     def validate(self) -> None:
         super().validate()
@@ -132,6 +136,10 @@ class ValuePhase(KeyValue):
     steps: int = 1024
 
     name: ClassVar[str] = "adaptive-value"
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        return FREQUENCIES_AND_MEANS if self.repaired else frozenset({"mean"})
 
     def cap(self) -> int:
         return self.max_pairs

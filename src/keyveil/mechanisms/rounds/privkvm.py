@@ -58,6 +58,10 @@ class PrivKVRound(OneKey):
         check_broadcast(self.schema, self.fake)
 
     @property
+    def estimated(self) -> frozenset[str]:
+        return super().estimated if self.key_epsilon else frozenset({"mean"})
+
+    @property
     def value_epsilon(self) -> Fraction:
         return self.epsilon - self.key_epsilon
 

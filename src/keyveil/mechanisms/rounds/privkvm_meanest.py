@@ -61,6 +61,10 @@ class FilledVector(KeyValue):
 
     name: ClassVar[str] = "filled-vector"
 
+    @property
+    def estimated(self) -> frozenset[str]:
+        return frozenset({"mean"})
+
     def validate(self) -> None:
         check_broadcast(self.schema, self.fake)
         _ = self.inner  # refuses too many keys

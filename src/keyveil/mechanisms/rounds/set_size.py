@@ -31,6 +31,10 @@ class SizeQuestion(KeyValue):
 
     name: ClassVar[str] = "set-size"
 
+    @property
+    def estimated(self) -> frozenset[str]:
+        return frozenset()
+
     def validate(self) -> None:
         if not 1 <= self.most <= self.schema.d:
             raise ProtocolError(

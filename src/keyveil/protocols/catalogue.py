@@ -1,0 +1,134 @@
+"""Every name with what it tells, whom it suits, its options and its price: the table behind ``keyveil mechanisms``."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import MISSING, Field, asdict, dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.errors import KeyveilError
+from keyveil.core.schema import Schema
+from keyveil.mechanisms.questions import ASKABLE, answerable
+from keyveil.mechanisms.registry import find, is_protocol, make, names
+from keyveil.protocols.base import Protocol
+from keyveil.protocols.registry import as_protocol
+
+SIZES = (100, 10, 3)  # numbers of keys at which a price is given: the first that the mechanism takes
+EPSILON = 1
+
+
+@dataclass(frozen=True)
+class Option:
+    """A keyword argument of a mechanism, or ``--set name=value`` on the command line."""
+
+    name: str
+    type: str
+    default: str | None  # None where it must be given
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a person sends in all, ids not counted, at so many keys and ε = 1."""
+
+    bits: float
+    keys: int
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Description:
+    """What one should know of a name before choosing it."""
+
+    name: str
+    kind: str  # mechanism or protocol
+    summary: str
+    takes: str  # which records it can answer
+    devices: bool  # whether devices answer it: only where every record can be answered
+    answers: dict[str, tuple[str, ...]]  # kinds of questions by the options that bring them; "" are the usual ones
+    options: tuple[Option, ...]
+    price: Price
+
+    def document(self) -> dict[str, Any]:
+        """The description as JSON."""
+        return asdict(self)
+
+
+def catalogue() -> list[Description]:
+    """Every name of the registry, described."""
+    return [describe(name) for name in names()]
+
+
+def describe(name: str) -> Description:
+    """One name, described; loads its module."""
+    kind = find(name)
+    usual, keys = _usual(name)
+    rounds = [one.mechanism for one in usual.longest()]
+    return Description(
+        name=name,
+        kind="protocol" if is_protocol(name) else "mechanism",
+        summary=_summary(kind),
+        takes=rounds[0].takes,
+        devices=suits_devices(usual),
+        answers={
+            _spelled(options): answered(as_protocol(make(name, Schema(keys=3), EPSILON, **options)))
+            for options in kind.examples
+        },
+        options=tuple(_option(field) for field in fields(kind) if field.name not in ("schema", "epsilon")),
+        price=Price(_bits(usual), keys, len(rounds)),
+    )
+
+
+def suits_devices(protocol: Protocol) -> bool:
+    """Whether every record can be answered in every round; otherwise silence would tell."""
+    return all(one.mechanism.takes == "every set" for one in protocol.longest())
+
+
+def answered(protocol: Protocol) -> tuple[str, ...]:
+    """The kinds of questions that a collection answers.
+
+    Frequencies and means come from all rounds together; every other question is put to the reports of the last round.
+    """
+    mechanisms = [one.mechanism for one in protocol.longest()]
+    together = frozenset().union(*(one.estimated for one in mechanisms))
+    last = answerable(mechanisms[-1])
+    return tuple(kind for kind in ASKABLE if kind in last or kind in together)
+
+
+def _usual(name: str) -> tuple[Protocol, int]:
+    """A name with its usual options, at the largest number of keys in ``SIZES`` that it takes."""
+    options = find(name).examples[0]
+    for keys in SIZES[:-1]:
+        try:
+            return as_protocol(make(name, Schema(keys=keys), EPSILON, **options)), keys
+        except KeyveilError:  # it grows too fast with the number of keys
+            continue
+    return as_protocol(make(name, Schema(keys=SIZES[-1]), EPSILON, **options)), SIZES[-1]
+
+
+def _bits(protocol: Protocol) -> float:
+    """On average over people: everybody answers the rounds of their own part."""
+    return sum(one.mechanism.bits_per_report * float(one.part.stop - one.part.start) for one in protocol.longest())
+
+
+def _summary(kind: type) -> str:
+    """The first line of the module, which says what it is for; of the class where a module has several."""
+    module = inspect.getmodule(kind)
+    line = (inspect.getdoc(module) or "").split("\n")[0]
+    own = (inspect.getdoc(kind) or "").split("\n")[0]
+    several = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == kind.__module__]
+    return own if sum("name" in vars(one) for one in several) > 1 or not line else line
+
+
+def _option(field: Field[Any]) -> Option:
+    default = field.default
+    if default is MISSING:
+        return Option(field.name, str(field.type), None if field.default_factory is MISSING else "")
+    if isinstance(default, Fraction):
+        default = decimal_text(default) if default.denominator in (1, 2, 5, 10, 20) else default
+    return Option(field.name, str(field.type), "chosen" if default is None else str(default))
+
+
+def _spelled(options: dict[str, Any]) -> str:
+    return ",".join(f"{name}={value}" for name, value in options.items() if name != "max_pairs")
