@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
 
 from keyveil.cli.connection import written
 from keyveil.cli.options import Json
 from keyveil.cli.terminal import Terminal
 from keyveil.mechanisms.questions import ASKABLE
-from keyveil.protocols.catalogue import EPSILON, Description, catalogue, describe
+from keyveil.protocols.catalogue import EPSILON, SIZES, Description, catalogue, describe
 
 _MARK, _PART = "●", "○"
 _SHORT = {  # headings of kinds that fit into eighty columns
@@ -26,6 +26,29 @@ _SHORT = {  # headings of kinds that fit into eighty columns
     "quantiles": "quant",
     "conditional": "cond",
 }
+
+_PAGE = """\
+# What can be asked
+
+Which questions the reports of every mechanism and protocol can answer. The page is written by this command:
+
+```console
+$ keyveil mechanisms --page docs/what-can-be-asked.md
+```
+
+{meanings}
+
+{told} is told with the usual options, {part} with others that are listed below the table. Devices answer only what
+can take every record: otherwise whether somebody answers at all would tell. Of protocols, frequencies and means come
+from all rounds together, and every other question is put to the last round. Bits are what a person sends in all at
+ε = {epsilon} and the number of keys beside them, ids not counted.
+
+{table}
+
+## Other options
+
+{forms}
+"""
 
 
 def mechanisms(
@@ -48,27 +71,24 @@ def mechanisms(
     if name is not None:
         _show(screen, found[0])
         return 0
-    screen.print(_table(found))
+    for line in _lines(found):
+        screen.print(line)
+    screen.print()
     for kind, row in ASKABLE.items():
         screen.print(f"{_SHORT[kind]:7}{kind:14}{row.meaning}")
     screen.print(
-        f"{_MARK} told, {_PART} told with other options: keyveil mechanisms NAME. Devices answer only what is checked. "
-        f"Bits are what a person sends at ε = {EPSILON} and so many keys."
+        f"{_MARK} told, {_PART} told with other options: keyveil mechanisms NAME. Devices refuse what has no yes. "
+        f"Bits are what a person sends for {SIZES[0]} keys (fewer where it cannot take so many) at ε = {EPSILON}."
     )
     return 0
 
 
-def _table(found: list[Description]) -> Table:
-    table = Table(title="What can be asked", title_justify="left", box=None, pad_edge=False)
-    for heading in ("name", "device", *_SHORT.values()):
-        table.add_column(heading, no_wrap=True, justify="left" if heading == "name" else "center")
-    for heading in ("rounds", "bits", "keys"):
-        table.add_column(heading, no_wrap=True, justify="right")
+def _lines(found: list[Description]) -> Iterator[str]:
+    """The table in eighty columns."""
+    yield f"{'name':16}{'device':7}" + "".join(f"{short:^6}" for short in _SHORT.values()) + "bits"
     for one in found:
-        marks = [mark(one, kind) for kind in ASKABLE]
-        bits = f"{one.price.bits:.0f}"
-        table.add_row(one.name, "✓" if one.devices else "", *marks, str(one.price.rounds), bits, str(one.price.keys))
-    return table
+        marks = "".join(f"{mark(one, kind):^6}" for kind in ASKABLE)
+        yield f"{one.name:16}{'yes' if one.devices else '':7}{marks}{one.price.bits:4.0f}"
 
 
 def mark(one: Description, kind: str) -> str:
@@ -101,30 +121,13 @@ def markdown(found: list[Description]) -> str:
         if options
     ]
     meanings = [f"- **{kind}**: {row.meaning}" for kind, row in ASKABLE.items()]
-    return "\n".join(
-        [
-            "# What can be asked",
-            "",
-            "Which questions the reports of every mechanism and protocol can answer. The page is written by this command:",
-            "",
-            "```console",
-            "$ keyveil mechanisms --page docs/what-can-be-asked.md",
-            "```",
-            "",
-            *meanings,
-            "",
-            f"{_MARK} is told with the usual options, {_PART} with others that are listed below the table. Devices answer",
-            "only what can take every record, since otherwise whether somebody answers at all would tell. Of protocols,",
-            "frequencies and means come from all rounds together, and every other question is put to the last round.",
-            f"Bits are what a person sends in all at ε = {EPSILON} and the number of keys beside them, ids not counted.",
-            "",
-            *(f"| {row} |" for row in table),
-            "",
-            "## Other options",
-            "",
-            *forms,
-            "",
-        ]
+    return _PAGE.format(
+        meanings="\n".join(meanings),
+        told=_MARK,
+        part=_PART,
+        epsilon=EPSILON,
+        table="\n".join(f"| {row} |" for row in table),
+        forms="\n".join(forms),
     )
 
 
