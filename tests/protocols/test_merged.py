@@ -22,6 +22,7 @@ SCHEMA = Schema(keys=3)
 SHARES, MEANS = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])  # where f and f·m hang together most
 EPSILON = Fraction(4)
 KVUE, SSR = create("kvue", SCHEMA, EPSILON), create("ssr", SCHEMA, EPSILON, max_pairs=3)
+CELLS = create("kvue", SCHEMA, EPSILON, bins=4)  # tells frequencies, not means
 
 
 def answered(mechanism: Mechanism, records: Records, *seed: int) -> Finished:
@@ -40,8 +41,21 @@ def test_two_groups_with_the_same_counts_halve_variances_and_covariance(populati
     assert both.mean.values == pytest.approx(alone.mean.values, rel=1e-3)
 
 
+def test_who_tells_frequencies_alone_takes_its_share_of_the_covariance_with_it() -> None:
+    """f̂ = w·f̂₁ + (1 - w)·f̂₂ and Û = Û₂ of a sample: the covariance is (1 - w) times that of the second group."""
+    people = datasets.independent(1800, SHARES, MEANS, 1).records(SCHEMA)
+    groups = [answered(CELLS, people.slice(0, 900), 1), answered(SSR, people.slice(900, 1800), 2)]
+    first, second = (group.estimates(population=True) for group in groups)
+    both = merged(groups, "two", EPSILON, population=True)
+    w = (both.frequency.values - second.frequency.values) / (first.frequency.values - second.frequency.values)
+    assert second.covariance is not None and ((w > 0.05) & (w < 0.95)).all()
+    assert both.product == pytest.approx(second.product)
+    assert both.covariance == pytest.approx((1 - w) * second.covariance)
+
+
 @pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
-def test_joint_errors_of_unequal_groups_are_as_stated(population: bool) -> None:
+@pytest.mark.parametrize("first", [KVUE, CELLS], ids=["signs", "cells"])
+def test_joint_errors_of_unequal_groups_are_as_stated(first: Mechanism, population: bool) -> None:
     """The errors of f, of U = f·m and of U - m·f; only the last sees the covariance.
 
     A third of the people answers ``kvue``, the rest ``ssr``, drawn anew each time. Squares are held against the mean of
@@ -56,7 +70,7 @@ def test_joint_errors_of_unequal_groups_are_as_stated(population: bool) -> None:
     for repeat in range(repeats):
         people = records.slice(n * repeat, n * (repeat + 1)) if population else shuffled(records, rng)
         groups = [
-            answered(KVUE, people.slice(0, n // 3), 4, repeat),
+            answered(first, people.slice(0, n // 3), 4, repeat),
             answered(SSR, people.slice(n // 3, n), 5, repeat),
         ]
         both = merged(groups, "two", EPSILON, population=population)
