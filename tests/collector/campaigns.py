@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import pytest
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch, pad
 from keyveil.collector.service import Service
 from keyveil.core.coins import Coins
+from keyveil.core.errors import KeyveilError
 from keyveil.protocols.base import EVERYONE, parting_word
 
 SNACKS: dict[str, Any] = {
@@ -69,3 +72,10 @@ def merged(*batches: Batch) -> Batch:
         tuple(number for one in batches for number in one.ids),
         tuple(payload for one in batches for payload in one.payloads),
     )
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    """The code of the error with which a call ends."""
+    with pytest.raises(KeyveilError) as refused:
+        call()
+    return refused.value.code

@@ -16,15 +16,8 @@ from keyveil.collector import service as service_module
 from keyveil.collector.folding import count
 from keyveil.collector.service import Service
 from keyveil.collector.writer import Outcome
-from keyveil.core.errors import KeyveilError
-from tests.collector.campaigns import asked, batch_of, merged, snacks, started
+from tests.collector.campaigns import asked, batch_of, merged, refusal, snacks, started
 from tests.collector.conftest import SetClock
-
-
-def refusal(call: Callable[[], Any]) -> str:
-    with pytest.raises(KeyveilError) as refused:
-        call()
-    return refused.value.code
 
 
 def test_reports_are_stored_folded_and_estimated(service: Service) -> None:
@@ -186,18 +179,6 @@ def test_a_part_of_the_people_is_known_by_the_ids_of_their_reports(service: Serv
     assert service.submit("snacks", Batch(2, second.hash, mine.ids[:1], batch_of(second, 1).payloads)).result().refused
 
 
-def test_nothing_is_shown_below_the_least_number_of_reports(service: Service) -> None:
-    document = started(service)
-    service.submit("snacks", batch_of(document, 9)).result()
-    service.settle()
-
-    for call in (service.estimates, service.finished, service.tally):
-        assert refusal(lambda call=call: call("snacks")) == "campaign/too-few"  # type: ignore[misc]
-    service.act("snacks", "stop")
-    service.settle()
-    assert service.view("snacks")["state"] == "closed"
-
-
 def test_an_enrolled_device_reports_once_a_round(service: Service) -> None:
     document = started(service, enrolment="token", rounds=[{"enough": 3}])
     first, second, third = service.enrol("snacks", 3)
@@ -229,27 +210,6 @@ def test_tokens_are_kept_as_hashes_and_admit_only_their_role(service: Service) -
     with service.database.read() as connection:
         stored = connection.execute(select(tables.access.c.token_hash)).scalars().all()
     assert all(admin.encode() not in bytes(one) for one in stored)
-
-
-def test_payloads_are_forgotten_and_their_ids_are_not(service: Service, clock: SetClock) -> None:
-    document = started(service, retention_days=2, protocol={"name": "kvue", "epsilon": "1"})
-    batch = batch_of(document, 20)
-    service.submit("snacks", batch).result()
-    service.settle()
-    before = service.tally("snacks")[1]
-    assert payloads(service) == 20
-    clock.moment += timedelta(days=2, hours=6)
-    service.settle()
-
-    assert payloads(service) == 0
-    assert service.tally("snacks")[1] == before
-    other = Batch(1, document.hash, batch.ids[:1], batch_of(document, 1).payloads)
-    assert service.submit("snacks", other).result() == Outcome(0, 1)
-
-
-def payloads(service: Service) -> int | None:
-    with service.database.read() as connection:
-        return connection.execute(select(func.count()).where(tables.report.c.payload.is_not(None))).scalar()
 
 
 def test_two_collectors_on_one_database_count_every_report_once(open_service: Callable[..., Service]) -> None:
@@ -337,35 +297,6 @@ def test_no_round_is_added_to_a_campaign_that_was_stopped_meanwhile(service: Ser
     service.settle()
     assert service.view("snacks")["round"]["number"] == 1
     assert service.view("snacks")["state"] == "estimated"
-
-
-def test_a_round_below_the_least_number_is_left_out_of_what_is_shown(service: Service) -> None:
-    protocol = {"name": "split", "epsilon": "1", "groups": "ssr:1,kvue:1", "max_pairs": 2}
-    first = started(service, protocol=protocol, rounds=[{}], min_reports=30)
-    service.submit("snacks", batch_of(first, 40)).result()
-    service.act("snacks", "close")
-    service.settle()
-    before = service.estimates("snacks").frequency.values
-    service.submit("snacks", batch_of(asked(service), 1)).result()
-    service.act("snacks", "stop")
-    service.settle()
-
-    assert (service.estimates("snacks").frequency.values == before).all()
-
-
-def test_between_two_looks_at_an_open_round_lie_many_reports(service: Service) -> None:
-    document = started(service, min_reports=20)
-    service.submit("snacks", batch_of(document, 20)).result()
-    service.settle()
-    before = service.tally("snacks")[1]
-    for _ in range(19):
-        service.submit("snacks", batch_of(document, 1)).result()
-        service.settle()
-    assert service.tally("snacks")[1] == before
-    service.submit("snacks", batch_of(document, 1)).result()
-    service.settle()
-
-    assert service.tally("snacks")[1].reports == 40
 
 
 def test_a_malformed_report_does_not_use_up_an_enrolment(service: Service) -> None:

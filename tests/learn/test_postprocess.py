@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -122,6 +124,17 @@ def test_erratum_D4_one_symbol_tells_the_mean_set_size(name: str) -> None:  # no
         assert processed.constraint.total == pytest.approx(mechanism.weight_held(tally))  # type: ignore[attr-defined]
     assert processed.frequency.values.sum() == pytest.approx(processed.constraint.total)
     assert processed.constraint.total == pytest.approx(FREQUENCIES.sum(), rel=0.15)
+
+
+@pytest.mark.parametrize(("told", "believed"), [(3.2, 2.0), (2.0, 2.0), (1.2, 1.2), (-0.4, 0.0)])
+@pytest.mark.parametrize("name", ["wsr", "pckv-grr"])
+def test_nobody_counts_more_pairs_than_the_cap_or_fewer_than_none(name: str, told: float, believed: float) -> None:
+    """Noise can make the sum that one symbol tells larger than ``max_pairs``, or negative."""
+    mechanism, raw, _ = _estimates(name, 2000, max_pairs=2)
+    moved = replace(raw.frequency, values=raw.frequency.values + (told - raw.frequency.values.sum()) / D)
+    processed = estimates("norm-sub", replace(raw, frequency=moved), mechanism=mechanism)
+    assert processed.constraint.total == pytest.approx(believed)
+    assert processed.frequency.values.sum() == pytest.approx(believed, abs=1e-9)
 
 
 def test_erratum_D4_the_sum_one_would_shrink_everything() -> None:  # noqa: N802

@@ -59,6 +59,21 @@ def test_the_bound_on_epsilon_is_rarely_too_high_and_not_idle() -> None:
     assert (chances * bounds).sum() > 0.3 * math.log(p / q)
 
 
+@pytest.mark.parametrize("alarm", [0.2, 0.01, 1e-8])
+def test_both_probabilities_share_the_alarm(alarm: float) -> None:
+    """Always against never in 20 draws, by hand: α/2 for each, so P ≥ x and Q ≤ 1 - x with x²⁰ = α/2."""
+    x = (alarm / 2) ** (1 / 20)
+    assert epsilon_at_least(20, 0, 20, alarm) == pytest.approx(max(math.log(x / (1 - x)), 0))
+
+
+def test_all_events_that_are_tested_share_the_alarm() -> None:
+    """A subject that tells everything three times: three certain events, each with a third of 1 - 0.97."""
+    found = audit(lambda record: (record,) * 3, records=[0, 1], draws=4000, confidence=0.97, coins=SeededCoins(1))
+    worst = found.worst
+    assert (worst.hits, worst.other_hits) == (worst.draws, 0)
+    assert found.lower_bound == pytest.approx(epsilon_at_least(worst.draws, 0, worst.draws, 0.03 / 3))
+
+
 # -- no false alarms ------------------------------------------------------------------------------------------------
 
 

@@ -140,7 +140,13 @@ def shown(history: Sequence[Finished], least: int) -> list[Finished]:
     while ready and ready[-1].tally.reports < least:
         ready.pop()
     short = [one for one in ready if one.tally.reports < least]
-    return ready if all(one.estimates().frequency.absent for one in short) else []
+    return ready if all(_silent(one) for one in short) else []
+
+
+def _silent(finished: Finished) -> bool:
+    """Whether a round tells neither shares nor means of keys; a later round of privkvm tells means alone."""
+    estimates = finished.estimates()
+    return bool(estimates.frequency.absent and estimates.mean.absent)
 
 
 def _put_round(connection: Connection, stored: StoredCampaign, asked: Round, today: date) -> bool:
