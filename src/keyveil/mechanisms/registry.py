@@ -235,6 +235,11 @@ def check_class(name: str, cls: Any) -> None:
         )
     if name in MECHANISMS or name in PROTOCOLS or name in ROUNDS:
         raise MechanismError("mechanism/taken", f"The name {name} belongs to Keyveil itself; choose another one.")
+    check_members(cls, name)
+
+
+def check_members(cls: Any, name: str | None = None) -> None:
+    """Refuse a class that is no mechanism or protocol (of this name), as far as that shows before one is made."""
     bases = (Mechanism, import_module("keyveil.protocols.base").Protocol)  # a room above this one
     if not isinstance(cls, type) or not issubclass(cls, bases):
         shown = cls.__qualname__ if isinstance(cls, type) else repr(cls)
@@ -242,12 +247,12 @@ def check_class(name: str, cls: Any) -> None:
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:
         raise ContractError(f"contract/{missing[0]}", f"{cls.__qualname__} lacks {', '.join(missing)}.")
-    if getattr(cls, "name", None) != name:
-        raise ContractError(
-            "contract/name", f"{cls.__qualname__}.name is {getattr(cls, 'name', None)!r}; it must be {name!r}."
-        )
-    own = {} if "__dataclass_fields__" in vars(cls) else vars(cls).get("__annotations__", {})
-    for option in (option for option, kind in own.items() if "ClassVar" not in str(kind)):
+    own_name = getattr(cls, "name", None)
+    if not isinstance(own_name, str) or name not in (None, own_name):
+        wanted = "a string" if name is None else repr(name)
+        raise ContractError("contract/name", f"{cls.__qualname__}.name is {own_name!r}; it must be {wanted}.")
+    declared = {} if "__dataclass_fields__" in vars(cls) else vars(cls).get("__annotations__", {})
+    for option in (option for option, kind in declared.items() if "ClassVar" not in str(kind)):
         raise ContractError(
             f"contract/{option}",
             f"{cls.__qualname__} has the option {option}, but is no dataclass: write @dataclass(frozen=True) above it.",
