@@ -29,7 +29,7 @@ from keyveil.testing.people import EXTREME, cap
 from keyveil.testing.reports import parts_add_up, reports_are_what_devices_draw, reports_travel
 from keyveil.testing.verdict import about
 
-KEYS = 4  # a schema small enough that errors of all keys are seen in seconds
+KEYS, PEOPLE = 4, 6000  # a schema and a crowd so small that the errors of every key are seen in seconds
 EPSILONS = ("0.1", "0.5", "1", "2", "5")
 LITTLE_NOISE = Fraction(4)  # an epsilon at which who holds what is seen in the errors
 
@@ -93,9 +93,7 @@ def check_mechanism(
         for subject in subjects:
             with about(subject, member):
                 check(subject)
-        promise = (getattr(check, "func", check).__doc__ or "").partition("\n")[0].rstrip(".")
-        name = getattr(check, "func", check).__name__.replace("_", " ")
-        runs.append(CheckRun(name, promise, time.perf_counter() - begin))
+        runs.append(CheckRun(*_described(check), time.perf_counter() - begin))
 
     run(members_are_there, usual, member="class")
     run(documents_make_the_same_mechanism, usual, member="document")
@@ -108,7 +106,7 @@ def check_mechanism(
     run(reports_travel, small(usual.epsilon), member="codec")
     run(parts_add_up, usual, member="fold")
     for population in (False, True):
-        run(partial(errors_are_as_stated, population=population), usual, member="estimate")
+        run(partial(errors_are_as_stated, population=population, n=PEOPLE), usual, member="estimate")
     quiet = make(Schema(keys=len(EXTREME[0])), LITTLE_NOISE)
     if _gives_products(quiet):
         for population in (False, True):
@@ -116,6 +114,13 @@ def check_mechanism(
     for check in CAPABILITY_CHECKS:
         run(check, usual, member=check.__name__)
     return CheckedContract(usual.name, usual.options, tuple(runs))
+
+
+def _described(check: Check) -> tuple[str, str]:
+    """The name of a check and the promise that it is about, for people."""
+    function, given = (check.func, check.keywords) if isinstance(check, partial) else (check, {})
+    name = function.__name__.replace("_", " ") + (" of a sample" if given.get("population") else "")
+    return name, (function.__doc__ or "").partition("\n")[0].rstrip(".")
 
 
 def _maker(given: str | Mechanism | Make, options: dict[str, Any]) -> Make:
