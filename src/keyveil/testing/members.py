@@ -7,19 +7,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields
 from fractions import Fraction
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from keyveil.core.canonical import canonical
 from keyveil.core.coins import Coins
+from keyveil.core.errors import RecordError
 from keyveil.core.estimates import Estimates
 from keyveil.core.report import PUBLIC_BYTES
+from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import CAPABILITIES, Takes
+from keyveil.mechanisms.options import fitted
 from keyveil.testing.people import copies
-from keyveil.testing.verdict import about, hold
+from keyveil.testing.verdict import about, hold, refuses
 
 _CODEC = ("bits", "longest", "varies", "encode", "decode", "stack", "unstack")
 _MANY = 50  # people in a block
@@ -32,18 +36,37 @@ def members_are_there(mechanism: Mechanism) -> None:
     The first one that is missing, fails or is of the wrong kind is named.
     """
     hold(isinstance(mechanism, Mechanism), mechanism, "class", "is not derived from Mechanism")
-    _readings(mechanism)
+    _declarations(mechanism)
+    _takes(mechanism)
     _options(mechanism)
     small = _reduced(mechanism)
     for check in (_ratio, _codec, _every_record, _every_word, _check, _respond, _respond_many, _fold, _estimate):
         check(small)
 
 
-def _readings(mechanism: Mechanism) -> None:
+def _declarations(mechanism: Mechanism) -> None:
     options = {field.name for field in fields(mechanism)} - {"schema", "epsilon"}
     unknown = sorted(set(mechanism.readings) - options)
     hold(not unknown, mechanism, "readings", f"names {', '.join(unknown)}, which is no option")
     hold(isinstance(mechanism.exhaustive, bool), mechanism, "exhaustive", "is neither True nor False")
+    with about(mechanism, "lacks"):
+        strange = sorted(getattr(one, "__name__", repr(one)) for one in mechanism.lacks - CAPABILITIES)
+    hold(not strange, mechanism, "lacks", f"names {', '.join(strange)}, which is no capability")
+    for example in mechanism.examples:
+        with about(mechanism, "examples"):
+            type(mechanism)(Schema(keys=3), mechanism.epsilon, **fitted(mechanism.name, type(mechanism), example))
+
+
+def _takes(mechanism: Mechanism) -> None:
+    """``check`` refuses the records that ``takes`` leaves out, and no others."""
+    takes, d = getattr(mechanism, "takes", None), mechanism.schema.d
+    hold(takes in get_args(Takes), mechanism, "takes", f"is {takes!r}, not one of {', '.join(get_args(Takes))}")
+    whole = [(key, 0) for key in range(d)]
+    answered = {"every set": [[], whole[:1], whole], "one key": [whole[:1]], "every key": [whole]}[str(takes)]
+    for pairs in ([], whole[:1], whole):
+        taken = not refuses(RecordError, lambda pairs=pairs: mechanism.check(pairs))  # type: ignore[misc]
+        told = f"{'takes' if taken else 'refuses'} a record of {len(pairs)} of {d} keys, although it takes {takes}"
+        hold(taken == (pairs in answered), mechanism, "check", told)
 
 
 def _options(mechanism: Mechanism) -> None:

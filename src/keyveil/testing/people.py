@@ -1,59 +1,44 @@
 """People that a mechanism can take, with the truth about them.
 
-Which records that are is found by asking ``check``, so anybody's mechanism gets people that suit it: sets of pairs of
-any size up to its cap, exactly one key, or a value for every key.
+Its ``takes`` and its cap decide who they are: people with sets of pairs of any size up to the cap, with exactly one
+key, or with a value for every key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.errors import RecordError
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.testing.verdict import broken
+from keyveil.mechanisms.capabilities import Capped, can
 
 Floats = NDArray[np.float64]
-Kind = Literal["sets", "one key", "every key"]
 
 EXTREME = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])
 """Frequencies and means of three keys for which the errors of f and f·m are correlated most; at most two are held."""
 
 
-def kind_of_records(mechanism: Mechanism) -> Kind:
-    """What ``check`` takes: any set, the empty one included, exactly one key, or every key."""
-    whole = [(key, 0) for key in range(mechanism.schema.d)]
-    kinds: dict[Kind, Pairs] = {"sets": [], "one key": whole[:1], "every key": whole}
-    for kind, pairs in kinds.items():
-        try:
-            mechanism.check(pairs)
-        except RecordError:
-            continue
-        return kind
-    raise broken(mechanism, "check", "refuses the empty record, a record of one key and one of all keys")
-
-
 def cap(mechanism: Mechanism) -> int:
     """How many pairs of a person count."""
-    given = getattr(mechanism, "max_pairs", None)
-    return mechanism.schema.d if given is None else int(given)
+    capped = can(mechanism, Capped)
+    return mechanism.schema.d if capped is None else capped.cap()
 
 
 def population_truth(mechanism: Mechanism) -> tuple[Floats, Floats]:
     """Frequencies and means of the population that ``people`` samples from, per key."""
     d = mechanism.schema.d
-    means, kind = np.linspace(-0.6, 0.7, d), kind_of_records(mechanism)
-    if kind == "one key":
+    means = np.linspace(-0.6, 0.7, d)
+    if mechanism.takes == "one key":
         weights = np.linspace(1, 3, d)
         return weights / weights.sum(), means
-    if kind == "every key":
+    if mechanism.takes == "every key":
         return np.ones(d), means
     if cap(mechanism) < d:
         shares = np.linspace(0.3, 0.6, d)
@@ -63,10 +48,10 @@ def population_truth(mechanism: Mechanism) -> tuple[Floats, Floats]:
 
 def people(mechanism: Mechanism, n: int, seed: int) -> Population:
     """A sample of n people that the mechanism can take."""
-    (frequencies, means), kind = population_truth(mechanism), kind_of_records(mechanism)
-    if kind == "one key":
+    frequencies, means = population_truth(mechanism)
+    if mechanism.takes == "one key":
         return datasets.one_key(n, frequencies, means, seed)
-    if kind == "every key":
+    if mechanism.takes == "every key":
         return datasets.everyone(n, means, seed)
     if cap(mechanism) < mechanism.schema.d:
         return datasets.one_of_each_group(n, frequencies, means, cap(mechanism), seed)
@@ -82,10 +67,10 @@ def extreme_people(mechanism: Mechanism, n: int, seed: int) -> Population:
 
 def full_record(mechanism: Mechanism) -> Pairs:
     """A record as large as the mechanism is meant for: one key, all keys, or six spread over the domain."""
-    d, kind = mechanism.schema.d, kind_of_records(mechanism)
-    if kind == "one key":
+    d = mechanism.schema.d
+    if mechanism.takes == "one key":
         return [(2 * d // 3, 0)]
-    keys = range(d) if kind == "every key" else sorted({key * (d - 1) // 5 for key in range(6)})
+    keys = range(d) if mechanism.takes == "every key" else sorted({key * (d - 1) // 5 for key in range(6)})
     return [(key, GRID * (key % 5 - 2) // 3) for key in keys]
 
 
