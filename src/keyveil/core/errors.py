@@ -109,3 +109,7 @@ class PrivacyError(KeyveilError):
 
 class MissingExtra(KeyveilError):
     """A part of Keyveil that is not installed."""
+
+
+class KeyveilWarning(UserWarning):
+    """One sentence that somebody must know although things go on, such as a package that cannot be used."""

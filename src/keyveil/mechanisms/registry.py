@@ -22,7 +22,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from keyveil.core.epsilon import Number, parse_epsilon
-from keyveil.core.errors import ContractError, KeyveilError, MechanismError
+from keyveil.core.errors import ContractError, KeyveilError, KeyveilWarning, MechanismError
 from keyveil.core.hints import did_you_mean
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
@@ -267,7 +267,7 @@ def _others() -> dict[str, type[Any]]:
             try:
                 found[name] = _from_entry_point(name)
             except KeyveilError as reason:
-                warnings.warn(reason.sentence, stacklevel=3)
+                warnings.warn(reason.sentence, KeyveilWarning, stacklevel=3)
     return found
 
 
@@ -287,6 +287,12 @@ def _entry_points() -> dict[str, list[EntryPoint]]:
     for one in entry_points(group=GROUP):
         found.setdefault(one.name, []).append(one)
     return found
+
+
+def forget_entry_points() -> None:
+    """Look at the installed packages anew; needed only after one was installed while this process runs."""
+    _entry_points.cache_clear()
+    _from_entry_point.cache_clear()
 
 
 @cache

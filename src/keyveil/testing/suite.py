@@ -15,6 +15,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms import registry
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.options import fitted
 from keyveil.testing.accuracy import errors_are_as_stated, joint_errors_are_as_stated
 from keyveil.testing.capabilities import CAPABILITY_CHECKS
 from keyveil.testing.identity import documents_make_the_same_mechanism, fingerprints_tell_mechanisms_apart
@@ -131,6 +132,7 @@ def _maker(given: str | Mechanism | Make, options: dict[str, Any]) -> Make:
         return lambda schema, epsilon: registry.create(given, schema, epsilon, **options)
     if isinstance(given, type):
         registry.check_members(given)
+        options = fitted(given.name, given, options)
     return lambda schema, epsilon: _made(given, schema, epsilon, options)
 
 
