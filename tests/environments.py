@@ -33,7 +33,7 @@ def built_wheel(folder: Path) -> Path:
 
 def metadata_of(wheel: Path) -> Distribution:
     (folder,) = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" in name}
-    return PathDistribution(zipfile.Path(wheel, f"{folder}/"))  # type: ignore[arg-type]
+    return PathDistribution(zipfile.Path(wheel, f"{folder}/"))
 
 
 def named_by(package: Distribution, extras: frozenset[str]) -> list[Requirement]:

@@ -197,5 +197,5 @@ def _modules(node: Any) -> list[str]:
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""]
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("import_module", "_load") and node.args:
-        return [node.args[0].value] if isinstance(node.args[0], ast.Constant) else []
+        return [str(node.args[0].value)] if isinstance(node.args[0], ast.Constant) else []
     return []

@@ -121,10 +121,10 @@ def test_a_mistyped_name_of_others_is_guessed() -> None:
 
 @pytest.mark.usefixtures("mine")
 def test_a_class_that_is_defined_again_takes_the_place_of_its_former_self() -> None:
-    again = dataclass(frozen=True)(type("Mine", (KVUE,), {"name": "mine", "__module__": Mine.__module__}))
+    again: Any = dataclass(frozen=True)(type("Mine", (KVUE,), {"name": "mine", "__module__": Mine.__module__}))
     kv.register("mine", again)
     assert type(kv.mechanism("mine", SCHEMA, 1)) is again
-    other = dataclass(frozen=True)(type("Other", (KVUE,), {"name": "mine", "__module__": Mine.__module__}))
+    other: Any = dataclass(frozen=True)(type("Other", (KVUE,), {"name": "mine", "__module__": Mine.__module__}))
     with pytest.raises(MechanismError) as refused:
         kv.register("mine", other)
     assert refused.value.code == "mechanism/taken"

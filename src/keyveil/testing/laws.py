@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -125,7 +124,7 @@ def _parts(payload: Any) -> list[tuple[str, int]]:
     return [("symbol", payload), ("sixteenth", payload // 16), ("parity", payload % 2)]
 
 
-def _fits(mechanism: Mechanism, member: str, seen: Counter[Hashable], expected: Law, draws: int) -> None:
+def _fits(mechanism: Mechanism, member: str, seen: Counter[Any], expected: Law, draws: int) -> None:
     """A chi-squared test of what was seen, with rare outcomes taken together."""
     strange = [outcome for outcome in seen if outcome not in expected]
     hold(not strange, mechanism, member, f"draws the report {strange[:1]}, which the enumeration of respond lacks")

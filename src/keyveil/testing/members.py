@@ -29,6 +29,8 @@ _CODEC = ("bits", "longest", "varies", "encode", "decode", "stack", "unstack")
 _MANY = 50  # people in a block
 _SOME = 200  # records that are looked at
 
+Foreign = Any  # a mechanism of which nothing can be taken for granted yet
+
 
 def members_are_there(mechanism: Mechanism) -> None:
     """Each member in the order in which others need it, on the mechanism at its reduced size.
@@ -44,7 +46,7 @@ def members_are_there(mechanism: Mechanism) -> None:
         check(small)
 
 
-def _declarations(mechanism: Mechanism) -> None:
+def _declarations(mechanism: Foreign) -> None:
     options = {field.name for field in fields(mechanism)} - {"schema", "epsilon"}
     unknown = sorted(set(mechanism.readings) - options)
     hold(not unknown, mechanism, "readings", f"names {', '.join(unknown)}, which is no option")
@@ -57,7 +59,7 @@ def _declarations(mechanism: Mechanism) -> None:
             type(mechanism)(Schema(keys=3), mechanism.epsilon, **fitted(mechanism.name, type(mechanism), example))
 
 
-def _takes(mechanism: Mechanism) -> None:
+def _takes(mechanism: Foreign) -> None:
     """``check`` refuses the records that ``takes`` leaves out, and no others."""
     takes, d = getattr(mechanism, "takes", None), mechanism.schema.d
     hold(takes in get_args(Takes), mechanism, "takes", f"is {takes!r}, not one of {', '.join(get_args(Takes))}")
@@ -69,7 +71,7 @@ def _takes(mechanism: Mechanism) -> None:
         hold(taken == (pairs in answered), mechanism, "check", told)
 
 
-def _options(mechanism: Mechanism) -> None:
+def _options(mechanism: Foreign) -> None:
     with about(mechanism, "options"):
         canonical(mechanism.options)  # refuses floats, among others
     with about(mechanism, "fingerprint"):
@@ -78,7 +80,7 @@ def _options(mechanism: Mechanism) -> None:
     hold(whole, mechanism, "fingerprint", "is not 32 bytes")
 
 
-def _reduced(mechanism: Mechanism) -> Mechanism:
+def _reduced(mechanism: Foreign) -> Foreign:
     with about(mechanism, "reduced"):
         small = mechanism.reduced()
     hold(type(small) is type(mechanism), mechanism, "reduced", f"gives a {type(small).__name__}")
@@ -90,7 +92,7 @@ def _reduced(mechanism: Mechanism) -> Mechanism:
     return small
 
 
-def _ratio(mechanism: Mechanism) -> None:
+def _ratio(mechanism: Foreign) -> None:
     with about(mechanism, "ratio"):
         ratio = mechanism.ratio
     exact = isinstance(ratio, int | Fraction) or ratio == math.inf
@@ -98,7 +100,7 @@ def _ratio(mechanism: Mechanism) -> None:
     hold(ratio >= 1, mechanism, "ratio", f"is {ratio}, below 1")
 
 
-def _codec(mechanism: Mechanism) -> None:
+def _codec(mechanism: Foreign) -> None:
     with about(mechanism, "codec"):
         codec = mechanism.codec
     missing = [part for part in _CODEC if not hasattr(codec, part)]
@@ -108,7 +110,7 @@ def _codec(mechanism: Mechanism) -> None:
         hold(0 <= bits < math.inf, mechanism, "bits_per_report", f"is {bits}")
 
 
-def _every_record(mechanism: Mechanism) -> None:
+def _every_record(mechanism: Foreign) -> None:
     d = mechanism.schema.d
     records = list(islice(_listed(mechanism, "every_record", mechanism.every_record), _SOME))
     hold(len(records) > 1, mechanism, "every_record", "gives fewer than two records: nothing to tell apart")
@@ -121,13 +123,13 @@ def _every_record(mechanism: Mechanism) -> None:
         )
 
 
-def _every_word(mechanism: Mechanism) -> None:
+def _every_word(mechanism: Foreign) -> None:
     words = list(islice(_listed(mechanism, "every_word", mechanism.every_word), _SOME))
     fit = bool(words) and all(isinstance(word, int) and 0 <= word < 1 << 64 for word in words)
     hold(fit, mechanism, "every_word", "does not give whole numbers of 64 bits, at least one")
 
 
-def _check(mechanism: Mechanism) -> None:
+def _check(mechanism: Foreign) -> None:
     for pairs in islice(mechanism.every_record(), _SOME):
         with about(mechanism, "check"):
             taken = mechanism.check(pairs)
@@ -135,7 +137,7 @@ def _check(mechanism: Mechanism) -> None:
         hold(same, mechanism, "check", f"changes {pairs!r} of every_record to {taken!r}")
 
 
-def _respond(mechanism: Mechanism) -> None:
+def _respond(mechanism: Foreign) -> None:
     for pairs in islice(mechanism.every_record(), _SOME):
         for word in islice(mechanism.every_word(), 4):
             with about(mechanism, "respond"):
@@ -146,7 +148,7 @@ def _respond(mechanism: Mechanism) -> None:
                 mechanism.codec.encode(payload)
 
 
-def _respond_many(mechanism: Mechanism) -> None:
+def _respond_many(mechanism: Foreign) -> None:
     pairs, word = next(iter(mechanism.every_record())), next(iter(mechanism.every_word()))
     with about(mechanism, "respond_many"):
         rows = _rows(mechanism, pairs, word, SeededCoins(2))
@@ -157,7 +159,7 @@ def _respond_many(mechanism: Mechanism) -> None:
             mechanism.codec.encode(payload)
 
 
-def _fold(mechanism: Mechanism) -> None:
+def _fold(mechanism: Foreign) -> None:
     with about(mechanism, "tally_shape"):
         shape = mechanism.tally_shape
     whole = isinstance(shape, tuple) and all(isinstance(size, int) and size > 0 for size in shape)
@@ -171,7 +173,7 @@ def _fold(mechanism: Mechanism) -> None:
     hold(fit, mechanism, "fold", f"gives {found}, not whole numbers of the shape {shape} that tally_shape says")
 
 
-def _estimate(mechanism: Mechanism) -> None:
+def _estimate(mechanism: Foreign) -> None:
     publics = np.frombuffer(SeededCoins(4).bytes(_MANY * PUBLIC_BYTES), np.uint8).reshape(_MANY, PUBLIC_BYTES)
     words = mechanism.words(publics)
     pairs = next(iter(mechanism.every_record()))
@@ -190,11 +192,11 @@ def _estimate(mechanism: Mechanism) -> None:
                 estimates.rows()
 
 
-def _listed(mechanism: Mechanism, member: str, give: Callable[[], Iterable[Any]]) -> Iterable[Any]:
+def _listed(mechanism: Foreign, member: str, give: Callable[[], Iterable[Any]]) -> Iterable[Any]:
     with about(mechanism, member):
         yield from give()
 
 
-def _rows(mechanism: Mechanism, pairs: Any, word: int, coins: Coins) -> Any:
+def _rows(mechanism: Foreign, pairs: Any, word: int, coins: Coins) -> Any:
     words = np.full(_MANY, word, dtype=np.uint64)
     return mechanism.respond_many(copies(pairs, _MANY, mechanism.schema.d), words, coins)

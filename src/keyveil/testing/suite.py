@@ -132,7 +132,8 @@ def _maker(given: str | Mechanism | Make, options: dict[str, Any]) -> Make:
         return lambda schema, epsilon: registry.create(given, schema, epsilon, **options)
     if isinstance(given, type):
         registry.check_members(given)
-        options = fitted(given.name, given, options)
+        kind: Any = given
+        options = fitted(kind.name, kind, options)
     return lambda schema, epsilon: _made(given, schema, epsilon, options)
 
 
