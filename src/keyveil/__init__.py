@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from keyveil.core.rendering import offer
 
 if TYPE_CHECKING:
+    __version__: str
     from keyveil.core.coins import Coins as Coins
     from keyveil.core.errors import KeyveilError as KeyveilError
     from keyveil.core.estimates import Estimates as Estimates
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from keyveil.frames.population import Population as Population
     from keyveil.lab.simulate import simulate as simulate
     from keyveil.learn import postprocess as postprocess
-    from keyveil.mechanisms.registry import create as mechanism
+    from keyveil.mechanisms.registry import make as mechanism
+    from keyveil.mechanisms.registry import register as register
     from keyveil.privacy.audit import audit as audit
     from keyveil.privacy.certify import certify as certify
     from keyveil.protocols.catalogue import catalogue as mechanisms
@@ -53,6 +55,7 @@ _WHERE = {
     "mechanism": "mechanisms.registry:make",
     "mechanisms": "protocols.catalogue:catalogue",
     "postprocess": "learn.postprocess",
+    "register": "mechanisms.registry:register",
     "simulate": "lab.simulate:simulate",
 }
 
@@ -69,17 +72,37 @@ __all__ = [
     "mechanism",
     "mechanisms",
     "postprocess",
+    "register",
     "simulate",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _WHERE:
-        raise AttributeError(f"module 'keyveil' has no attribute {name!r}")
+        raise _unknown(name)
     module, _, attribute = _WHERE[name].partition(":")
     found = import_module(f"keyveil.{module}")
     return getattr(found, attribute) if attribute else found
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])
+
+
+def _version() -> str:
+    """The version of the installed package; pyproject.toml is its only home."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("keyveil")
+    except PackageNotFoundError:  # the source tree was put on the path without being installed
+        return "unknown"
+
+
+def _unknown(name: str) -> AttributeError:
+    from keyveil.core.hints import did_you_mean
+
+    hint = "" if name.startswith("_") else did_you_mean(name, __all__)  # Python itself asks for names with underscores
+    return AttributeError(f"module 'keyveil' has no attribute {name!r}{hint}", name=name, obj=None)

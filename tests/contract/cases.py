@@ -1,25 +1,14 @@
-"""The mechanisms under contract, at the sizes that each check needs, and people for them."""
+"""The mechanisms under contract, at the sizes that each check needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from keyveil.core.records import Records
-from keyveil.core.schema import GRID, Schema
-from keyveil.frames.population import Population
-from keyveil.lab import datasets
-from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.families.categorical import Categorical
+from keyveil.core.schema import Schema
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.key_value import KeyValue
-from keyveil.mechanisms.families.numeric import Numeric
-from keyveil.mechanisms.families.sampled import Sampled
 from keyveil.mechanisms.registry import create, find_mechanism, mechanism_names
-
-Floats = NDArray[np.float64]
+from keyveil.testing.people import EXTREME
 
 NAMES = mechanism_names()
 CAP = {"max_pairs": 8}  # of eight keys: nobody is cut, so estimates are unbiased
@@ -83,9 +72,6 @@ BIASED_MEANS = BASELINES
 # Budgets that are added up as printed are less than ε together (kv-sw's only at sizes that can be enumerated).
 NOT_TIGHT = BASELINES | {f"{name}-paper" for name in ("privkv", "pckv-ue", "pckv-grr", "kv-sw")}
 
-# Frequencies and means for which the estimates of f and f·m hang together most, and a cap of two cuts nobody.
-EXTREME = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])
-
 
 def tiny(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
     """A mechanism that can be enumerated."""
@@ -107,53 +93,9 @@ def extreme(name: str, epsilon: str = "4", **options: Any) -> Mechanism:
     return create(name, Schema(keys=keys), epsilon, **given)
 
 
-def extreme_people(mechanism: Mechanism, n: int, seed: int) -> Population:
-    """A sample of n people for a mechanism of ``extreme``."""
-    drawn = two_halves if isinstance(mechanism, Sampled) else datasets.independent
-    return drawn(n, *EXTREME, seed)
-
-
 def estimates_products(name: str, options: dict[str, Any]) -> bool:
     """Whether a variant has unbiased estimates of f and f·m: not frequencies alone, nor means of everybody."""
     return issubclass(find_mechanism(name), KeyValue) and name not in BASELINES and "bins" not in options
-
-
-def people(mechanism: Mechanism, n: int, seed: int) -> Population:
-    """A sample of n people that the mechanism can take."""
-    d = mechanism.schema.d
-    means = np.linspace(-0.6, 0.7, d)
-    if isinstance(mechanism, Categorical):
-        return datasets.one_key(n, np.linspace(1, 3, d), means, seed)
-    if isinstance(mechanism, Numeric):
-        return datasets.everyone(n, means, seed)
-    if isinstance(mechanism, Sampled):
-        return two_halves(n, np.linspace(0.3, 0.6, d), means, seed)
-    return datasets.independent(n, np.linspace(0.15, 0.7, d), means, seed)
-
-
-def population_truth(mechanism: Mechanism) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Frequencies and means of the population that ``people`` samples from."""
-    d = mechanism.schema.d
-    means = np.linspace(-0.6, 0.7, d)
-    if isinstance(mechanism, Categorical):
-        weights = np.linspace(1, 3, d)
-        return weights / weights.sum(), means
-    if isinstance(mechanism, Numeric):
-        return np.ones(d), means
-    if isinstance(mechanism, Sampled):
-        return np.linspace(0.3, 0.6, d), means
-    return np.linspace(0.15, 0.7, d), means
-
-
-def two_halves(n: int, frequencies: Floats, means: Floats, seed: int) -> Population:
-    """Everybody holds at most one even and at most one odd key; the frequencies of either kind add up to at most 1."""
-    rng, users, keys = np.random.default_rng(seed), [], []
-    for half in (np.arange(0, len(frequencies), 2), np.arange(1, len(frequencies), 2)):
-        drawn = np.searchsorted(np.cumsum(frequencies[half]), rng.random(n))
-        users.append(np.flatnonzero(drawn < len(half)))
-        keys.append(half[drawn[users[-1]]])
-    held = np.concatenate(keys)
-    return Population.from_columns(np.concatenate(users), held, datasets.around(means, held, rng), people=n)
 
 
 def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
@@ -164,26 +106,3 @@ def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
     if "max_pairs" in given:
         given["max_pairs"] = 5
     return create(name, Schema(keys=keys), epsilon, **given)
-
-
-def full_record(mechanism: Mechanism) -> Pairs:
-    """A record as large as the mechanism is meant for: one key, all keys, or six spread over the domain."""
-    d = mechanism.schema.d
-    if isinstance(mechanism, Categorical):
-        return [(2 * d // 3, 0)]
-    if isinstance(mechanism, Numeric):
-        return [(key, GRID * (key % 5 - 2) // 3) for key in range(d)]
-    keys = sorted({key * (d - 1) // 5 for key in range(6)})
-    return [(key, GRID * (key % 5 - 2) // 3) for key in keys]
-
-
-def copies(pairs: Pairs, count: int, d: int) -> Records:
-    """``count`` people who all hold the same record."""
-    keys, values = _columns(pairs)
-    offsets = np.arange(count + 1, dtype=np.int64) * len(keys)
-    return Records(offsets, np.tile(keys, count), np.tile(values, count), d)
-
-
-def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[NDArray[Any], NDArray[Any]]:
-    keys = np.array([key for key, _ in pairs], dtype=np.int32)
-    return keys, np.array([value for _, value in pairs], dtype=np.int32)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract import checks
+from keyveil import testing as checks
 from tests.contract.cases import (
     BIASED,
+    BIASED_MEANS,
     FORMS,
     IDS,
     NOT_TIGHT,
@@ -25,6 +26,17 @@ PRODUCTS = [variant for variant in VARIANTS if estimates_products(*variant) and 
 
 every_mechanism = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=IDS)
 either_target = pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
+
+
+@every_mechanism
+def test_members_are_there(name: str, options: dict[str, Any]) -> None:
+    checks.members_are_there(usual(name, **options))
+
+
+@every_mechanism
+def test_documents_and_fingerprints_identify(name: str, options: dict[str, Any]) -> None:
+    checks.documents_make_the_same_mechanism(usual(name, **options))
+    checks.fingerprints_tell_mechanisms_apart(usual(name, **options))
 
 
 @every_mechanism
@@ -70,7 +82,8 @@ def test_parts_add_up(name: str, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("name", "options"), FORMS, ids=IDS[: len(FORMS)])
 @either_target
 def test_errors_are_as_stated(name: str, options: dict[str, Any], population: bool) -> None:
-    checks.errors_are_as_stated(usual(name, **options), population=population)
+    biased = name in BIASED_MEANS
+    checks.errors_are_as_stated(usual(name, **options), population=population, biased_means=biased)
 
 
 @pytest.mark.parametrize(("name", "options"), PRODUCTS, ids=[label(*variant) for variant in PRODUCTS])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from keyveil import testing as checks
 from keyveil.core.channels import Product, Ratio, TwoLevel, binary
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, exp_floor, lie_threshold
@@ -31,7 +32,6 @@ from keyveil.mechanisms.numeric.duchi import Duchi
 from keyveil.mechanisms.numeric.square_wave import SquareWave
 from keyveil.mechanisms.responses import Response, Spread, fieller, normal_quantile, support_counts
 from keyveil.privacy.certify import certify
-from tests.contract import checks
 
 
 def sharper(channel: TwoLevel, factor: Fraction) -> TwoLevel:

@@ -242,7 +242,7 @@ def test_rare_keys_are_not_read_as_nothing_but_fakes() -> None:
 def test_erratum_D10_the_truth_stands_still_under_an_em_step() -> None:  # noqa: N802
     """Every output is shared among inputs: divided by the sum over inputs, not over outputs as printed."""
     mechanism = kv.mechanism("square-wave", kv.Schema(keys=1), 1, cells=16)
-    matrix = mechanism.window.matrix()  # type: ignore[attr-defined]
+    matrix = mechanism.window.matrix()  # type: ignore[union-attr]
     true = on_points(np.linspace(-0.9, 0.2, 1000), 16)
     counts = matrix @ true
     step = true * ((counts / (matrix @ true)) @ matrix)
@@ -250,7 +250,7 @@ def test_erratum_D10_the_truth_stands_still_under_an_em_step() -> None:  # noqa:
     joint = matrix * np.maximum(true, 1e-12)
     swapped = (counts[:, None] * joint / joint.sum(axis=0)).sum(axis=0)
     assert np.abs(swapped / swapped.sum() - true).max() > 0.01
-    found = mechanism.distribution(  # type: ignore[attr-defined]
+    found = mechanism.distribution(  # type: ignore[union-attr]
         Tally(mechanism.fingerprint, 10**9, np.rint(1e9 * counts)[None].astype(np.int64))
     )
     assert wasserstein(found[None], true[None]) < 0.01

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
+from keyveil import testing as checks
 from keyveil.core.channels import TwoLevel
 from keyveil.core.epsilon import exp_floor, keeps, log_ceiling
 from keyveil.core.errors import KeyveilError, ProtocolError
@@ -28,7 +29,6 @@ from keyveil.privacy.certify import enumerate_worst
 from keyveil.protocols.adaptive import Adaptive, Variant
 from keyveil.protocols.base import Finished, most_spent
 from keyveil.protocols.certificate import worst_loss
-from tests.contract import checks
 from tests.mechanisms.keyvalue.exact import expected_counts, spent
 from tests.protocols.rounds import finish
 

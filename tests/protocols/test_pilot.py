@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from keyveil import testing as checks
 from keyveil.core.epsilon import keeps
 from keyveil.core.errors import KeyveilError, ProtocolError
 from keyveil.core.schema import Schema
@@ -19,7 +20,6 @@ from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.protocols.base import Finished, history_document, most_spent, resume
 from keyveil.protocols.pilot import Pilot
 from keyveil.protocols.weights import rare_first
-from tests.contract import checks
 from tests.protocols.rounds import finish
 
 SCHEMA = Schema(keys=8)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from keyveil import testing as checks
 from keyveil.core.channels import two_level
 from keyveil.core.epsilon import keeps
 from keyveil.core.errors import KeyveilError, ProtocolError
@@ -28,8 +29,7 @@ from keyveil.mechanisms.rounds.topsel_project import Project, best_marked, gain
 from keyveil.protocols.base import most_spent
 from keyveil.protocols.second_round import PilotBeliefs, Risks, project_risks, projections, topsel_risks
 from keyveil.protocols.topsel_project import TopSelProject
-from tests.contract import checks
-from tests.contract.cases import EXTREME
+from keyveil.testing.people import EXTREME
 from tests.protocols.rounds import finish
 from tests.protocols.two_rounds import FIRST_MEASURED, measured
 

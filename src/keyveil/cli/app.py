@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, cast
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, cast
 
 import typer
 
+import keyveil
 from keyveil.cli.audit import audit
 from keyveil.cli.campaign import app as campaign
 from keyveil.cli.certify import certify
@@ -19,7 +22,7 @@ from keyveil.cli.report import report
 from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
 from keyveil.cli.tally import tally
-from keyveil.core.errors import KeyveilError
+from keyveil.core.errors import KeyveilError, KeyveilWarning
 from keyveil.device.verification import plain
 
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
@@ -47,9 +50,7 @@ app.add_typer(campaign)
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        print(f"keyveil {version('keyveil')}")
+        print(f"keyveil {keyveil.__version__}")
         raise typer.Exit
 
 
@@ -65,7 +66,8 @@ def _options(
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and give its exit status."""
     try:
-        status = app(args=list(arguments) or ["--help"], prog_name="keyveil", standalone_mode=False)
+        with _warnings_in_one_line():
+            status = app(args=list(arguments) or ["--help"], prog_name="keyveil", standalone_mode=False)
     except CommandError as mistake:
         return _refuse(getattr(mistake, "format_message", mistake.__str__)())
     except KeyveilError as mistake:
@@ -76,6 +78,22 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
         return 0
     return status if isinstance(status, int) else 0
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Keyveil's own warnings as commands say things; those of others as Python says them."""
+    usual = warnings.showwarning
+
+    def told(message: Warning | str, category: type[Warning], *place: Any, **where: Any) -> None:
+        if issubclass(category, KeyveilWarning):
+            _refuse(str(message))
+        else:
+            usual(message, category, *place, **where)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = told
+        yield
 
 
 def _refuse(sentence: str, status: int = 2) -> int:

@@ -25,7 +25,7 @@ from keyveil.cli.terminal import Terminal
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError, PrivacyError, RecordError
 from keyveil.core.schema import Schema
-from keyveil.mechanisms.registry import protocol_names
+from keyveil.mechanisms.registry import is_protocol
 from keyveil.privacy.audit import Audit
 from keyveil.privacy.audit import audit as attack
 from keyveil.privacy.targets import extremes
@@ -53,13 +53,14 @@ def audit(
     if (mechanism is None) == (subject is None):
         raise MechanismError("audit/subject", "Give --mechanism or --subject, one of them.")
     asked, schema = parse_epsilon(epsilon), Schema(keys=keys)
-    options = settings(set, max_pairs)
+    options, name = settings(set, max_pairs), mechanism or ""
+    several = bool(name) and is_protocol(name)
     if subject:
         rounds = [Attacked("", load(subject), asked)]
-    elif mechanism in protocol_names():
-        rounds = _rounds(protocol_without_data(mechanism, keys, asked, options))
+    elif several:
+        rounds = _rounds(protocol_without_data(name, keys, asked, options))
     else:
-        rounds = [Attacked("", without_data(str(mechanism), keys, asked, options), asked)]
+        rounds = [Attacked("", without_data(name, keys, asked, options), asked)]
     records: list[Any] | None = [_record(text) for text in record] if record else None
     if records is None and not hasattr(rounds[0].target, "schema"):
         records = extremes(schema, max_pairs)
@@ -79,14 +80,14 @@ def audit(
                     progress=partial(_tell, progress, task, one.title),
                 )
             )
-    whole = found[0] if len(rounds) == 1 else _together(str(mechanism), asked, confidence, found)
+    whole = _together(name, asked, confidence, found) if several else found[0]
     if json:
         documents = [one.document() for one in found]
-        document = whole.document() | ({"rounds": documents} if mechanism in protocol_names() else {})
+        document = whole.document() | ({"rounds": documents} if several else {})
         print(msgspec.json.encode(document).decode())
     else:
         page = Terminal()
-        page.print(_table(found if len(found) == 1 else [whole, *found]))
+        page.print(_table([whole, *found] if several else found))
         page.print(_worst(whole))
     return 1 if any(one.violated for one in found) else 0
 

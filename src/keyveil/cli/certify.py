@@ -14,7 +14,7 @@ from keyveil.cli.rounds import without_data as protocol_without_data
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import EpsilonError, KeyveilError, PrivacyError, SchemaError
 from keyveil.core.schema import GRID
-from keyveil.mechanisms.registry import mechanism_names, protocol_names
+from keyveil.mechanisms.registry import is_protocol, mechanism_names
 from keyveil.privacy.certify import Certificate, Pairs
 from keyveil.protocols.certificate import certificate
 
@@ -45,7 +45,7 @@ def certify(
         print(msgspec.json.encode(whole if everything else documents[0]).decode())
     else:
         console = Console()
-        console.print(_table(certificates, bound=mechanism in protocol_names()))
+        console.print(_table(certificates, bound=is_protocol(mechanism)))
         if not everything:
             console.print(_worst(certificates[0]))
         for name, reason in left_out.items():
@@ -54,7 +54,7 @@ def certify(
 
 
 def _certificate(name: str, keys: int, epsilon: str, options: dict[str, Any]) -> Certificate:
-    if name not in protocol_names():
+    if not is_protocol(name):
         return without_data(name, keys, epsilon, options).certificate()
     return certificate(protocol_without_data(name, keys, epsilon, options))
 

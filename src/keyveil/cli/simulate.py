@@ -37,7 +37,7 @@ from keyveil.lab.metrics import most_frequent
 from keyveil.lab.rounds import Run
 from keyveil.lab.simulate import Simulation
 from keyveil.lab.simulate import simulate as run_simulation
-from keyveil.mechanisms.registry import find_mechanism, protocol_names
+from keyveil.mechanisms.registry import find_mechanism, is_protocol
 
 
 def simulate(
@@ -60,7 +60,7 @@ def simulate(
     json: Json = False,
 ) -> int:
     """Let everybody in a data set report, and hold the estimates against the truth."""
-    several = mechanism in protocol_names()
+    several = is_protocol(mechanism)
     if several and tally is not None:
         raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
     if not several:

@@ -15,6 +15,7 @@
     ├── DeviceError       what a device refuses for its owner: no consent, too large a question, a damaged file
     ├── TransportError    a collector that cannot be reached or does not answer in time
     ├── EntropyError      the operating system gave no randomness
+    ├── ContractError     a mechanism that lacks a member, or one that does not keep what all mechanisms promise
     ├── PrivacyError      a channel that does not keep the epsilon it was asked for
     └── MissingExtra      a part of Keyveil that is not installed
 
@@ -93,9 +94,22 @@ class EntropyError(KeyveilError):
     """The operating system gave no randomness."""
 
 
+class ContractError(KeyveilError, AssertionError):
+    """A mechanism that lacks a member, or one that does not keep what all mechanisms promise; the code names it."""
+
+    @property
+    def member(self) -> str:
+        """The member that is missing or wrong."""
+        return self.code.partition("/")[2]
+
+
 class PrivacyError(KeyveilError):
     """A channel that does not keep the epsilon it was asked for."""
 
 
 class MissingExtra(KeyveilError):
     """A part of Keyveil that is not installed."""
+
+
+class KeyveilWarning(UserWarning):
+    """One sentence that somebody must know although things go on, such as a package that cannot be used."""

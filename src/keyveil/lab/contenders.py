@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 
 from keyveil.core.errors import MechanismError
 from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.options import unknown_option
 from keyveil.mechanisms.registry import find_mechanism, mechanism_names
 
 PAPER = "split=paper"
@@ -32,9 +33,10 @@ class Contender:
         for item in rest.split(",") if colon else ():
             option, equals, value = (part.strip() for part in item.partition("="))
             option = option.replace("-", "_")
-            if not equals or option not in known:
-                there = f"its options are {', '.join(sorted(known))}" if known else "it has no options"
-                raise MechanismError("mechanism/option", f"{name} cannot take {item!r}; {there}.")
+            if not equals:
+                raise MechanismError("mechanism/option", f"Options of {name} are written name=value, not {item!r}.")
+            if option not in known:
+                raise unknown_option(name, option, sorted(known))
             options[option] = value
         return cls(name, tuple(options.items()))
 

@@ -26,7 +26,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, wasserstein
 from keyveil.mechanisms.base import BLOCK, Mechanism
 from keyveil.mechanisms.families.key_value import KeyValue
-from keyveil.mechanisms.registry import create, find_mechanism, protocol_names
+from keyveil.mechanisms.registry import create, find_mechanism, is_protocol
 
 if TYPE_CHECKING:
     from keyveil.lab.rounds import Run
@@ -100,7 +100,7 @@ def simulate(
     if repeats < 1 or threads < 1:
         raise MechanismError("simulate/size", "A simulation needs at least one run and one thread.")
     schema = schema or population.schema()
-    if isinstance(mechanism, str) and mechanism in protocol_names():
+    if isinstance(mechanism, str) and is_protocol(mechanism):
         from keyveil.lab.rounds import simulate_protocol  # which needs this module
 
         return simulate_protocol(

@@ -165,6 +165,9 @@ _MEANING: dict[type, str] = {
     Capped: "how many pairs count",
 }
 
+CAPABILITIES = frozenset(_MEANING)
+"""Every capability that there is."""
+
 
 def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
     """The mechanism seen as one that has the capability; ``None`` if it does not have it."""

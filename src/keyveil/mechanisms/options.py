@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from fractions import Fraction
 from typing import Any
 
 from keyveil.core.canonical import SAFE, exact
 from keyveil.core.errors import MechanismError
+from keyveil.core.hints import did_you_mean
 
 _SPELLED = {"sizes": "set_sizes"}  # options whose name means something else on a mechanism
 _OWN = ("schema", "epsilon")
@@ -20,12 +21,18 @@ def fitted(name: str, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     given = {_SPELLED.get(option, option): value for option, value in options.items()}
     for option in given:
         if option not in own:
-            known = f"its options are {', '.join(own)}" if own else "it has no options"
-            raise MechanismError("mechanism/option", f"{name} has no option {option!r}; {known}.")
+            raise unknown_option(name, option, own)
     for option, field in own.items():
         if field.default is MISSING and field.default_factory is MISSING and option not in given:
             raise MechanismError("mechanism/option", f"{name} needs the option {option!r}.")
     return {option: _converted(name, option, value, str(own[option].type)) for option, value in given.items()}
+
+
+def unknown_option(name: str, option: str, known: Collection[str]) -> MechanismError:
+    """One sentence for an option that a mechanism does not have, with the one that was meant or all that there are."""
+    there = f"its options are {', '.join(known)}" if known else "it has no options"
+    hint = did_you_mean(option, known) or f"; {there}"
+    return MechanismError("mechanism/option", f"{name} has no option {option!r}{hint}.")
 
 
 def _converted(name: str, option: str, value: Any, kind: str) -> Any:

@@ -5,22 +5,36 @@ A module is loaded only when its name is asked for. What a name stands for is de
     MECHANISMS   one round; people name them
     PROTOCOLS    several rounds or groups; people name them too
     ROUNDS       mechanisms that only protocols use; the document of a round names them, people do not
+
+Other people's classes come in by ``register``, or by an entry point of an installed package in the group
+``keyveil.mechanisms``. Entry points are looked at only when a name is not one of the above, or when names are listed.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from keyveil.core.epsilon import Number, parse_epsilon
-from keyveil.core.errors import MechanismError
+from keyveil.core.errors import ContractError, KeyveilError, KeyveilWarning, MechanismError
+from keyveil.core.hints import did_you_mean
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.options import fitted
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from keyveil.protocols.base import Protocol
+
+GROUP = "keyveil.mechanisms"
+"""The group of entry points by which a package offers mechanisms and protocols of its own."""
 
 MECHANISMS = {
     "grr": "keyveil.mechanisms.categorical.grr:GRR",
@@ -78,29 +92,37 @@ ROUNDS = {
 }
 
 
+_WORDS = frozenset({"all", "auto"})  # what commands take in place of a name
+_SHAPE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_registered: dict[str, type[Any]] = {}
+
+
 def names() -> tuple[str, ...]:
     """Every name that ``make`` takes: mechanisms first, then protocols."""
-    return (*MECHANISMS, *PROTOCOLS)
+    return (*mechanism_names(), *protocol_names())
 
 
 def mechanism_names() -> tuple[str, ...]:
     """Every name of one round."""
-    return tuple(MECHANISMS)
+    return (*MECHANISMS, *(name for name, cls in _others().items() if issubclass(cls, Mechanism)))
 
 
 def protocol_names() -> tuple[str, ...]:
     """Every name of several rounds or groups."""
-    return tuple(PROTOCOLS)
+    return (*PROTOCOLS, *(name for name, cls in _others().items() if not issubclass(cls, Mechanism)))
 
 
 def is_protocol(name: str) -> bool:
     """Whether a name stands for several rounds or groups."""
-    return name in PROTOCOLS
+    if name in PROTOCOLS or name in MECHANISMS or name in ROUNDS:
+        return name in PROTOCOLS
+    other = _other(name)
+    return other is not None and not issubclass(other, Mechanism)
 
 
 def find(name: str) -> type[Mechanism] | type[Protocol]:
     """The class behind a name that people use."""
-    found: type[Mechanism] | type[Protocol] = _load(name, {**MECHANISMS, **PROTOCOLS})
+    found: type[Mechanism] | type[Protocol] = _load(name, MECHANISMS, PROTOCOLS)
     return found
 
 
@@ -120,8 +142,29 @@ def forms() -> Iterator[tuple[str, Mechanism]]:
             yield f"{name}:{shown}" if shown else name, create(name, schema, 1, **options)
 
 
-def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism | Protocol:
-    """A mechanism or a protocol by name. Options may be strings, as the command line has them."""
+def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism | Any:
+    """A mechanism or a protocol by name.
+
+    Parameters
+        name     one of the names below, or one that ``kv.register`` or an installed package has added
+        schema   the keys and the ranges of their values: ``kv.Schema``
+        epsilon  the privacy parameter of all that one person sends; 0.1 and "0.1" both mean exactly 1/10
+        options  what this mechanism takes besides, as numbers or as strings. Common ones:
+                 max_pairs=3        the most pairs of a person that count (pckv-ue, pckv-grr, kv-sw, wsr, ssr, …)
+                 bins=5             distributions of values instead of means (kvue, wsr, ssr)
+                 split="paper"      the published split of the budget instead of the tight one
+                 estimator="published"   the published estimate of means instead of the unbiased one
+                 An option that is unknown, missing or impossible is refused in one sentence.
+
+    Returns a frozen ``Mechanism`` (one round: ``perturb``, ``tally``, ``estimate``, ``certificate``) or, for the name
+    of a protocol, a ``Protocol`` (several rounds or groups: ``next_round``, ``estimate``).
+
+    Examples
+        >>> schema = kv.Schema(keys=["burger", "fries", "pepsi"], low=1, high=5)
+        >>> mechanism = kv.mechanism("ssr", schema, epsilon=1.0, max_pairs=2)
+        >>> report = mechanism.perturb({"fries": 4, "pepsi": 5}, kv.Coins())
+        >>> mechanism.estimate(mechanism.tally([report])).frequency["fries"]
+    """
     kind = find(name)
     return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
 
@@ -134,7 +177,7 @@ def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechan
 
 def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """The mechanism of a round by the name in its document; also those that only protocols use."""
-    kind = _load(name, {**MECHANISMS, **ROUNDS})
+    kind = _load(name, MECHANISMS, ROUNDS)
     made: Mechanism = kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
     return made
 
@@ -148,19 +191,150 @@ def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mec
     return make(str(document["mechanism"]), schema, document["epsilon"], **document["options"])
 
 
-def _load(name: str, table: dict[str, str]) -> Any:
-    if name not in table:
-        raise _unknown(name, table)
-    module, attribute = table[name].split(":")
-    return getattr(import_module(module), attribute)
+# -- other people's classes -----------------------------------------------------------------------------------------
 
 
-def _unknown(name: str, table: dict[str, str]) -> MechanismError:
-    from difflib import get_close_matches  # only when a name was mistyped
+def register(name: str, cls: type[Any]) -> None:
+    """Let a name stand for a mechanism or protocol of your own, in this process.
 
-    if name in PROTOCOLS:
-        sentence = f"{name} is a protocol (several rounds or groups), and only a mechanism (one round) will do here."
-        return MechanismError("mechanism/unknown", sentence)
-    close = get_close_matches(name, names(), n=1)
-    hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(table)}"
-    return MechanismError("mechanism/unknown", f"There is no mechanism {name!r}{hint}.")
+    ``cls`` derives from ``keyveil.mechanisms.base.Mechanism`` or ``keyveil.protocols.base.Protocol``, mostly through a
+    family such as ``keyveil.mechanisms.families.one_key.OneKey``; its ``name`` is the name. A class that was defined
+    again takes the place of its former self, as notebooks need it; any other name that is taken is refused.
+    ``keyveil.testing.check_mechanism`` holds a mechanism to the whole contract.
+    """
+    check_class(name, cls)
+    before = _registered.get(name)
+    if before is not None and (before.__module__, before.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise MechanismError("mechanism/taken", f"The name {name} already stands for {before.__qualname__}.")
+    _registered[name] = cls
+
+
+def unregister(name: str) -> None:
+    """Forget a name that ``register`` has added."""
+    if _registered.pop(name, None) is None:
+        raise MechanismError("mechanism/unknown", f"Nobody has registered {name!r}{did_you_mean(name, _registered)}.")
+
+
+@contextmanager
+def registered(name: str, cls: type[Any]) -> Iterator[None]:
+    """``register`` for as long as a ``with`` block lasts."""
+    register(name, cls)
+    try:
+        yield
+    finally:
+        unregister(name)
+
+
+def check_class(name: str, cls: Any) -> None:
+    """Refuse a class that cannot stand behind this name; the sentence names the member that is missing or wrong."""
+    if not _SHAPE.fullmatch(name) or name in _WORDS:
+        raise MechanismError(
+            "mechanism/name",
+            f"{name!r} cannot be the name of a mechanism: lower-case letters, digits and single hyphens can, "
+            f"but for {' and '.join(sorted(_WORDS))}.",
+        )
+    if name in MECHANISMS or name in PROTOCOLS or name in ROUNDS:
+        raise MechanismError("mechanism/taken", f"The name {name} belongs to Keyveil itself; choose another one.")
+    check_members(cls, name)
+
+
+def check_members(cls: Any, name: str | None = None) -> None:
+    """Refuse a class that is no mechanism or protocol (of this name), as far as that shows before one is made."""
+    bases = (Mechanism, import_module("keyveil.protocols.base").Protocol)  # a room above this one
+    if not isinstance(cls, type) or not issubclass(cls, bases):
+        shown = cls.__qualname__ if isinstance(cls, type) else repr(cls)
+        raise ContractError("contract/class", f"{shown} is no class derived from Mechanism or Protocol.")
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise ContractError(f"contract/{missing[0]}", f"{cls.__qualname__} lacks {', '.join(missing)}.")
+    own_name = getattr(cls, "name", None)
+    if not isinstance(own_name, str) or name not in (None, own_name):
+        wanted = "a string" if name is None else repr(name)
+        raise ContractError("contract/name", f"{cls.__qualname__}.name is {own_name!r}; it must be {wanted}.")
+    declared = {} if "__dataclass_fields__" in vars(cls) else vars(cls).get("__annotations__", {})
+    for option in (option for option, kind in declared.items() if "ClassVar" not in str(kind)):
+        raise ContractError(
+            f"contract/{option}",
+            f"{cls.__qualname__} has the option {option}, but is no dataclass: write @dataclass(frozen=True) above it.",
+        )
+
+
+def _others() -> dict[str, type[Any]]:
+    """Everybody else's classes by name. A package that cannot be loaded is left out, with a warning that names it."""
+    found = dict(_registered)
+    for name in _entry_points():
+        if name not in found:
+            try:
+                found[name] = _from_entry_point(name)
+            except KeyveilError as reason:
+                warnings.warn(reason.sentence, KeyveilWarning, stacklevel=3)
+    return found
+
+
+def _other(name: str) -> type[Any] | None:
+    """Somebody else's class of this name, if there is one."""
+    if name in _registered:
+        return _registered[name]
+    return _from_entry_point(name) if name in _entry_points() else None
+
+
+@cache
+def _entry_points() -> dict[str, list[EntryPoint]]:
+    """By name, what installed packages offer; nothing is loaded."""
+    from importlib.metadata import entry_points  # devices seldom need it
+
+    found: dict[str, list[EntryPoint]] = {}
+    for one in entry_points(group=GROUP):
+        found.setdefault(one.name, []).append(one)
+    return found
+
+
+def forget_entry_points() -> None:
+    """Look at the installed packages anew; needed only after one was installed while this process runs."""
+    _entry_points.cache_clear()
+    _from_entry_point.cache_clear()
+
+
+@cache
+def _from_entry_point(name: str) -> type[Any]:
+    offers = _entry_points()[name]
+    packages = " and ".join(sorted(one.dist.name if one.dist else "an unknown package" for one in offers))
+    if len(offers) > 1:
+        raise MechanismError("mechanism/entry-point", f"{packages} all offer {name!r}; uninstall all but one of them.")
+    try:
+        cls: type[Any] = offers[0].load()
+        check_class(name, cls)
+    except Exception as reason:  # other people's modules may fail in any way while they load
+        told = reason.sentence if isinstance(reason, KeyveilError) else f"{type(reason).__name__}: {reason}"
+        raise MechanismError(
+            "mechanism/entry-point",
+            f"The package {packages} offers {name!r}, which cannot be used ({told.rstrip('.')}).",
+        ) from reason
+    return cls
+
+
+def _load(name: str, *tables: dict[str, str]) -> Any:
+    """The class behind a name of these tables, or somebody else's of the same kind."""
+    for table in tables:
+        if name in table:
+            module, attribute = table[name].split(":")
+            return getattr(import_module(module), attribute)
+    other = None if name in MECHANISMS or name in PROTOCOLS or name in ROUNDS else _other(name)
+    if other is not None and (issubclass(other, Mechanism) or PROTOCOLS in tables):
+        return other
+    if name in PROTOCOLS or other is not None:
+        raise MechanismError(
+            "mechanism/unknown",
+            f"{name} is a protocol (several rounds or groups), and only a mechanism (one round) will do here.",
+        )
+    known = [*MECHANISMS, *PROTOCOLS, *_registered, *_entry_points()]
+    hint = did_you_mean(name, known) or f"; there are {', '.join(one for table in tables for one in table)}"
+    raise MechanismError("mechanism/unknown", f"There is no mechanism {name!r}{hint}.")
+
+
+def _listed(title: str, table: dict[str, str]) -> str:
+    return fill(f"{title}: {', '.join(table)}.", 112, initial_indent="    ", subsequent_indent="        ")
+
+
+if make.__doc__:  # there is none under -OO
+    make.__doc__ += f"\n{_listed('Mechanisms', MECHANISMS)}\n{_listed('Protocols', PROTOCOLS)}\n    "

@@ -23,6 +23,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Header
 from keyveil.core.histogram import Histogram
 from keyveil.core.schema import Schema
+from keyveil.kernels.normal import hazard
 
 Floats = NDArray[np.float64]
 
@@ -293,13 +294,9 @@ def normal_quantile(confidence: float) -> float:
 
 def given_positive(frequency: Floats, product: Floats, spread: Spread) -> tuple[Floats, Floats]:
     """What to expect of f and U, knowing that f > 0: this says much below one standard error, nothing above three."""
-    from scipy.special import log_ndtr  # brings in much that a device never needs
-
     with np.errstate(divide="ignore", invalid="ignore"):
         sd = np.sqrt(spread.frequency)
-        distance = frequency / sd
-        hazard = np.exp(-(distance**2) / 2 - log_ndtr(distance)) / math.sqrt(2 * math.pi)
-        moved = np.where(spread.frequency > 0, sd * hazard, 0.0)
+        moved = np.where(spread.frequency > 0, sd * hazard(frequency / sd), 0.0)
         along = np.where(spread.frequency > 0, spread.covariance / spread.frequency, 0.0)
     return frequency + moved, product + along * moved
 

@@ -31,4 +31,5 @@ def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Protoc
             "mechanism/unknown",
             f"{name} is a mechanism (one round), and only a protocol (several rounds or groups) will do here.",
         )
-    return made
+    protocol: Protocol = made
+    return protocol

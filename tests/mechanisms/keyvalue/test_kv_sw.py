@@ -21,7 +21,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW
 from keyveil.mechanisms.numeric.square_wave import bandwidth
 from keyveil.privacy.certify import enumerate_worst
-from tests.contract.cases import copies
+from keyveil.testing.people import copies
 from tests.mechanisms.keyvalue.sampling import expected_counts, make, spent
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from tests.contract.cases import copies
+from keyveil.testing.people import copies
 from tests.mechanisms.keyvalue.exact import RECORDS, expected_estimates, spent, truth, two_keys
 
 E = math.e

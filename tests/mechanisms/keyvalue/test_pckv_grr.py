@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from keyveil.lab.coins import SeededCoins
-from tests.contract.cases import copies
+from keyveil.testing.people import copies
 from tests.mechanisms.keyvalue import sampling
 from tests.mechanisms.keyvalue.sampling import expected_counts, make, spent
 from tests.mechanisms.keyvalue.sets import variances

@@ -11,7 +11,7 @@ from keyveil.core.errors import KeyveilError
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.keyvalue.pckv_ue import COLD, MINUS, PLUS
-from tests.contract.cases import copies
+from keyveil.testing.people import copies
 from tests.mechanisms.keyvalue import sampling
 from tests.mechanisms.keyvalue.sampling import expected_counts, make, spent
 

@@ -14,7 +14,7 @@ from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.keyvalue.wsr import MOST_WEIGHT
 from keyveil.privacy.enumerate import law
-from tests.contract.cases import copies
+from keyveil.testing.people import copies
 from tests.mechanisms.keyvalue.sets import PLANNER, make, support_shares, variances
 
 FIVE = [(key, GRID) for key in range(5)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from keyveil.lab.datasets.crowds import around as around
 from keyveil.lab.datasets.crowds import everyone as everyone
+from keyveil.lab.datasets.crowds import groups as groups
 from keyveil.lab.datasets.crowds import independent as independent
 from keyveil.lab.datasets.crowds import one_key as one_key
+from keyveil.lab.datasets.crowds import one_of_each_group as one_of_each_group
 from keyveil.lab.datasets.dataset import Dataset as Dataset
 from keyveil.lab.datasets.real import KNOWN as KNOWN
 from keyveil.lab.datasets.real import real as real

@@ -51,6 +51,25 @@ def everyone(n: int, means: ArrayLike, seed: int, names: Sequence[str] | None = 
     return populate(n, np.repeat(np.arange(n), d), keys, values, d, names)
 
 
+def one_of_each_group(n: int, frequencies: Floats, means: Floats, count: int, seed: int) -> Population:
+    """Everybody holds at most one key of each of ``groups``, so at most ``count`` keys.
+
+    The frequencies of a group add up to at most 1.
+    """
+    rng, users, keys = np.random.default_rng(seed), [], []
+    for group in groups(len(frequencies), count):
+        drawn = np.searchsorted(np.cumsum(frequencies[group]), rng.random(n))
+        users.append(np.flatnonzero(drawn < len(group)))
+        keys.append(group[drawn[users[-1]]])
+    held = np.concatenate(keys)
+    return Population.from_columns(np.concatenate(users), held, around(means, held, rng), people=n)
+
+
+def groups(d: int, count: int) -> list[Integers]:
+    """The keys 0 … d-1 dealt out to so many groups, in turn."""
+    return [np.arange(first, d, count) for first in range(count)]
+
+
 def populate(
     n: int, users: Integers, keys: Integers, values: Floats, d: int, names: Sequence[str] | None = None
 ) -> Population:

@@ -1,0 +1,202 @@
+"""Every member that others rely on is there and gives what it should: the first thing to know of a foreign class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from fractions import Fraction
+from itertools import islice
+from typing import Any, get_args
+
+import numpy as np
+
+from keyveil.core.canonical import canonical
+from keyveil.core.coins import Coins
+from keyveil.core.errors import RecordError
+from keyveil.core.estimates import Estimates
+from keyveil.core.report import PUBLIC_BYTES
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import CAPABILITIES, Takes
+from keyveil.mechanisms.options import fitted
+from keyveil.testing.people import copies
+from keyveil.testing.verdict import about, hold, refuses
+
+_CODEC = ("bits", "longest", "varies", "encode", "decode", "stack", "unstack")
+_MANY = 50  # people in a block
+_SOME = 200  # records that are looked at
+
+Foreign = Any  # a mechanism of which nothing can be taken for granted yet
+
+
+def members_are_there(mechanism: Mechanism) -> None:
+    """Each member in the order in which others need it, on the mechanism at its reduced size.
+
+    The first one that is missing, fails or is of the wrong kind is named.
+    """
+    hold(isinstance(mechanism, Mechanism), mechanism, "class", "is not derived from Mechanism")
+    _declarations(mechanism)
+    _takes(mechanism)
+    _options(mechanism)
+    small = _reduced(mechanism)
+    for check in (_ratio, _codec, _every_record, _every_word, _check, _respond, _respond_many, _fold, _estimate):
+        check(small)
+
+
+def _declarations(mechanism: Foreign) -> None:
+    options = {field.name for field in fields(mechanism)} - {"schema", "epsilon"}
+    unknown = sorted(set(mechanism.readings) - options)
+    hold(not unknown, mechanism, "readings", f"names {', '.join(unknown)}, which is no option")
+    hold(isinstance(mechanism.exhaustive, bool), mechanism, "exhaustive", "is neither True nor False")
+    with about(mechanism, "lacks"):
+        strange = sorted(getattr(one, "__name__", repr(one)) for one in mechanism.lacks - CAPABILITIES)
+    hold(not strange, mechanism, "lacks", f"names {', '.join(strange)}, which is no capability")
+    for example in mechanism.examples:
+        with about(mechanism, "examples"):
+            type(mechanism)(Schema(keys=3), mechanism.epsilon, **fitted(mechanism.name, type(mechanism), example))
+
+
+def _takes(mechanism: Foreign) -> None:
+    """``check`` refuses the records that ``takes`` leaves out, and no others."""
+    takes, d = getattr(mechanism, "takes", None), mechanism.schema.d
+    hold(takes in get_args(Takes), mechanism, "takes", f"is {takes!r}, not one of {', '.join(get_args(Takes))}")
+    whole = [(key, 0) for key in range(d)]
+    answered = {"every set": [[], whole[:1], whole], "one key": [whole[:1]], "every key": [whole]}[str(takes)]
+    for pairs in ([], whole[:1], whole):
+        taken = not refuses(RecordError, lambda pairs=pairs: mechanism.check(pairs))  # type: ignore[misc]
+        told = f"{'takes' if taken else 'refuses'} a record of {len(pairs)} of {d} keys, although it takes {takes}"
+        hold(taken == (pairs in answered), mechanism, "check", told)
+
+
+def _options(mechanism: Foreign) -> None:
+    with about(mechanism, "options"):
+        canonical(mechanism.options)  # refuses floats, among others
+    with about(mechanism, "fingerprint"):
+        fingerprint = mechanism.fingerprint
+    whole = isinstance(fingerprint, bytes) and len(fingerprint) == 32
+    hold(whole, mechanism, "fingerprint", "is not 32 bytes")
+
+
+def _reduced(mechanism: Foreign) -> Foreign:
+    with about(mechanism, "reduced"):
+        small = mechanism.reduced()
+    hold(type(small) is type(mechanism), mechanism, "reduced", f"gives a {type(small).__name__}")
+    hold(small.epsilon == mechanism.epsilon, mechanism, "reduced", "changes epsilon")
+    hold(small.schema.d <= mechanism.schema.d, mechanism, "reduced", "gives more keys instead of fewer")
+    with about(mechanism, "sizes"):
+        fit = all(isinstance(name, str) and isinstance(size, int) for name, size in mechanism.sizes.items())
+    hold(fit, mechanism, "sizes", "does not map names to whole numbers")
+    return small
+
+
+def _ratio(mechanism: Foreign) -> None:
+    with about(mechanism, "ratio"):
+        ratio = mechanism.ratio
+    exact = isinstance(ratio, int | Fraction) or ratio == math.inf
+    hold(exact, mechanism, "ratio", f"is {ratio!r}, not an exact fraction")
+    hold(ratio >= 1, mechanism, "ratio", f"is {ratio}, below 1")
+
+
+def _codec(mechanism: Foreign) -> None:
+    with about(mechanism, "codec"):
+        codec = mechanism.codec
+    missing = [part for part in _CODEC if not hasattr(codec, part)]
+    hold(not missing, mechanism, "codec", f"lacks {', '.join(missing)}")
+    with about(mechanism, "bits_per_report"):
+        bits = mechanism.bits_per_report
+        hold(0 <= bits < math.inf, mechanism, "bits_per_report", f"is {bits}")
+
+
+def _every_record(mechanism: Foreign) -> None:
+    d = mechanism.schema.d
+    records = list(islice(_listed(mechanism, "every_record", mechanism.every_record), _SOME))
+    hold(len(records) > 1, mechanism, "every_record", "gives fewer than two records: nothing to tell apart")
+    for pairs in records:
+        with about(mechanism, "every_record"):
+            keys = [key for key, _ in pairs]
+            fit = keys == sorted(set(keys)) and all(0 <= key < d for key in keys)
+        hold(
+            fit, mechanism, "every_record", f"gives {pairs!r}, not pairs sorted by key, each key from 0 to {d - 1} once"
+        )
+
+
+def _every_word(mechanism: Foreign) -> None:
+    words = list(islice(_listed(mechanism, "every_word", mechanism.every_word), _SOME))
+    fit = bool(words) and all(isinstance(word, int) and 0 <= word < 1 << 64 for word in words)
+    hold(fit, mechanism, "every_word", "does not give whole numbers of 64 bits, at least one")
+
+
+def _check(mechanism: Foreign) -> None:
+    for pairs in islice(mechanism.every_record(), _SOME):
+        with about(mechanism, "check"):
+            taken = mechanism.check(pairs)
+            same = [key for key, _ in taken] == [key for key, _ in pairs]
+        hold(same, mechanism, "check", f"changes {pairs!r} of every_record to {taken!r}")
+
+
+def _respond(mechanism: Foreign) -> None:
+    for pairs in islice(mechanism.every_record(), _SOME):
+        for word in islice(mechanism.every_word(), 4):
+            with about(mechanism, "respond"):
+                payload = mechanism.respond(pairs, word, SeededCoins(1))
+            kind = isinstance(payload, int | bytes | tuple) and not isinstance(payload, bool)
+            hold(kind, mechanism, "respond", f"gives {payload!r}, not an int, bytes or a tuple of ints")
+            with about(mechanism, "respond"):
+                mechanism.codec.encode(payload)
+
+
+def _respond_many(mechanism: Foreign) -> None:
+    pairs, word = next(iter(mechanism.every_record())), next(iter(mechanism.every_word()))
+    with about(mechanism, "respond_many"):
+        rows = _rows(mechanism, pairs, word, SeededCoins(2))
+    fit = isinstance(rows, np.ndarray) and rows.shape[:1] == (_MANY,)
+    hold(fit, mechanism, "respond_many", f"does not give an array with a row for each of {_MANY} people")
+    with about(mechanism, "respond_many"):
+        for payload in mechanism.codec.unstack(rows):
+            mechanism.codec.encode(payload)
+
+
+def _fold(mechanism: Foreign) -> None:
+    with about(mechanism, "tally_shape"):
+        shape = mechanism.tally_shape
+    whole = isinstance(shape, tuple) and all(isinstance(size, int) and size > 0 for size in shape)
+    hold(whole, mechanism, "tally_shape", f"is {shape!r}, not a tuple of positive whole numbers")
+    pairs, word = next(iter(mechanism.every_record())), next(iter(mechanism.every_word()))
+    rows = _rows(mechanism, pairs, word, SeededCoins(3))
+    with about(mechanism, "fold"):
+        counts = mechanism.fold(rows, np.full(_MANY, word, dtype=np.uint64))
+    fit = isinstance(counts, np.ndarray) and counts.dtype.kind in "iu" and counts.shape == shape
+    found = f"{counts.dtype} {counts.shape}" if isinstance(counts, np.ndarray) else type(counts).__name__
+    hold(fit, mechanism, "fold", f"gives {found}, not whole numbers of the shape {shape} that tally_shape says")
+
+
+def _estimate(mechanism: Foreign) -> None:
+    publics = np.frombuffer(SeededCoins(4).bytes(_MANY * PUBLIC_BYTES), np.uint8).reshape(_MANY, PUBLIC_BYTES)
+    words = mechanism.words(publics)
+    pairs = next(iter(mechanism.every_record()))
+    rows = mechanism.respond_many(copies(pairs, _MANY, mechanism.schema.d), words, SeededCoins(5))
+    some = Tally(mechanism.fingerprint, _MANY, mechanism.fold(rows, words))
+    for tally in (some, Tally.empty(mechanism.fingerprint, mechanism.tally_shape)):
+        for population in (False, True):
+            with about(mechanism, "estimate"):
+                estimates = mechanism.estimate(tally, confidence=0.9, population=population)
+            hold(isinstance(estimates, Estimates), mechanism, "estimate", f"gives a {type(estimates).__name__}")
+            told = (estimates.schema, estimates.mechanism, estimates.epsilon, estimates.n, estimates.confidence)
+            expected = (mechanism.schema, mechanism.name, mechanism.epsilon, tally.reports, 0.9)
+            right = told == expected and estimates.population == population
+            hold(right, mechanism, "estimate", "says another schema, name, epsilon, n, confidence or target")
+            with about(mechanism, "estimate"):
+                estimates.rows()
+
+
+def _listed(mechanism: Foreign, member: str, give: Callable[[], Iterable[Any]]) -> Iterable[Any]:
+    with about(mechanism, member):
+        yield from give()
+
+
+def _rows(mechanism: Foreign, pairs: Any, word: int, coins: Coins) -> Any:
+    words = np.full(_MANY, word, dtype=np.uint64)
+    return mechanism.respond_many(copies(pairs, _MANY, mechanism.schema.d), words, coins)

@@ -1,0 +1,372 @@
+"""Foreign classes that break the contract: each is refused with one sentence that names the broken member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pytest
+
+from keyveil.core.channels import Ratio, Table
+from keyveil.core.codecs.symbols import Symbol
+from keyveil.core.coins import Coins
+from keyveil.core.errors import ContractError, KeyveilError
+from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
+from keyveil.core.report import Payload, Report
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.keyvalue.kvue import KVUE
+from keyveil.testing import check_mechanism
+
+
+class Stranger:
+    """Not derived from Mechanism."""
+
+    name = "stranger"
+
+
+class Unfinished(OneKey):
+    name: ClassVar[str] = "unfinished"
+
+    @property
+    def channel(self) -> Table:
+        return Table(((1, 1), (1, 1), (1, 1)))
+
+
+class Nameless(KVUE):
+    name = None  # type: ignore[assignment]
+
+
+class Undecorated(KVUE):
+    name: ClassVar[str] = "undecorated"
+    loudness: int = 3
+
+
+@dataclass(frozen=True)
+class Unmade(KVUE):
+    name: ClassVar[str] = "unmade"
+
+    def validate(self) -> None:
+        raise ZeroDivisionError("division by zero")
+
+
+@dataclass(frozen=True)
+class FloatRatio(KVUE):
+    name: ClassVar[str] = "float-ratio"
+
+    @property
+    def ratio(self) -> Ratio:
+        return 2.5
+
+
+@dataclass(frozen=True)
+class ModestRatio(KVUE):
+    name: ClassVar[str] = "modest-ratio"
+
+    @property
+    def ratio(self) -> Ratio:
+        return Fraction(1)
+
+
+class HalfCodec:
+    bits, longest, varies = 2, 1, False
+
+    def encode(self, payload: Payload) -> bytes:
+        return bytes([int(payload)])  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class NoDecoder(KVUE):
+    name: ClassVar[str] = "no-decoder"
+
+    @property
+    def codec(self) -> Any:
+        return HalfCodec()
+
+
+@dataclass(frozen=True)
+class Lenient(Symbol):
+    def decode(self, data: bytes) -> Payload:
+        return data[0] % self.outputs
+
+
+@dataclass(frozen=True)
+class LenientCodec(KVUE):
+    name: ClassVar[str] = "lenient-codec"
+
+    @property
+    def codec(self) -> Symbol:
+        return Lenient(self.outputs)
+
+
+@dataclass(frozen=True)
+class FloatPayload(KVUE):
+    name: ClassVar[str] = "float-payload"
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Any:
+        return 0.5
+
+
+@dataclass(frozen=True)
+class Honest(KVUE):
+    """Tells the truth."""
+
+    name: ClassVar[str] = "honest"
+
+    @property
+    def channel(self) -> Table:
+        return Table(((98, 1, 1), (1, 98, 1), (1, 1, 98)))
+
+
+@dataclass(frozen=True)
+class FailingResponse(KVUE):
+    name: ClassVar[str] = "failing-response"
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        return pairs[0][0]
+
+
+@dataclass(frozen=True)
+class FewRows(KVUE):
+    name: ClassVar[str] = "few-rows"
+
+    def respond_many(self, records: Records, words: Any, coins: Coins) -> Any:
+        return super().respond_many(records, words, coins)[:-1]
+
+
+@dataclass(frozen=True)
+class OtherBulk(KVUE):
+    name: ClassVar[str] = "other-bulk"
+
+    def respond_many(self, records: Records, words: Any, coins: Coins) -> Any:
+        return np.zeros(records.n, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class ListedShape(KVUE):
+    name: ClassVar[str] = "listed-shape"
+
+    @property
+    def tally_shape(self) -> Any:
+        return list(super().tally_shape)
+
+
+@dataclass(frozen=True)
+class FlatFold(KVUE):
+    name: ClassVar[str] = "flat-fold"
+
+    def fold(self, payloads: Any, words: Any) -> Any:
+        return super().fold(payloads, words).ravel()
+
+
+@dataclass(frozen=True)
+class CountsBlocks(KVUE):
+    """Counts each block once more than it should."""
+
+    name: ClassVar[str] = "counts-blocks"
+
+    def fold(self, payloads: Any, words: Any) -> Any:
+        return super().fold(payloads, words) + 1
+
+
+@dataclass(frozen=True)
+class Misnamed(KVUE):
+    name: ClassVar[str] = "misnamed"
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        estimates = super().estimate(tally, confidence, population)
+        return replace(estimates, header=replace(estimates.header, n=estimates.n + 1))
+
+
+@dataclass(frozen=True)
+class NoEstimates(KVUE):
+    name: ClassVar[str] = "no-estimates"
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Any:
+        return {"fries": 0.3}
+
+
+@dataclass(frozen=True)
+class Hopeful(KVUE):
+    """Counts a tenth of the silent reports as support."""
+
+    name: ClassVar[str] = "hopeful"
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        counts = tally.counts.copy()
+        moved = counts[0] // 10
+        counts[0] -= moved
+        counts[2] += moved
+        return super().estimate(Tally(tally.fingerprint, tally.reports, counts), confidence, population)
+
+
+@dataclass(frozen=True)
+class OneRecord(KVUE):
+    name: ClassVar[str] = "one-record"
+
+    def every_record(self) -> Iterable[Pairs]:
+        return [[]]
+
+
+@dataclass(frozen=True)
+class NoWords(KVUE):
+    name: ClassVar[str] = "no-words"
+
+    def every_word(self) -> list[int]:
+        return []
+
+
+@dataclass(frozen=True)
+class Choosy(KVUE):
+    """Refuses some records that it says it takes."""
+
+    name: ClassVar[str] = "choosy"
+    takes: ClassVar[Takes] = "one key"
+
+
+@dataclass(frozen=True)
+class OddTakes(KVUE):
+    name: ClassVar[str] = "odd-takes"
+    takes: ClassVar[Any] = "whatever"
+
+
+@dataclass(frozen=True)
+class Shrinking(KVUE):
+    name: ClassVar[str] = "shrinking"
+
+    def reduced(self) -> Any:
+        return KVUE(Schema(keys=2), self.epsilon)
+
+
+@dataclass(frozen=True)
+class Cheaper(KVUE):
+    name: ClassVar[str] = "cheaper"
+
+    def reduced(self) -> Self:
+        return replace(super().reduced(), epsilon=self.epsilon / 2)
+
+
+@dataclass(frozen=True)
+class SameForAll(KVUE):
+    name: ClassVar[str] = "same-for-all"
+    fingerprint = bytes(32)
+
+
+@dataclass(frozen=True)
+class Forgetful(KVUE):
+    """Its document lacks an option."""
+
+    volume: int = 1
+
+    name: ClassVar[str] = "forgetful"
+
+    def document(self) -> dict[str, Any]:
+        document = super().document()
+        return {**document, "options": {}}
+
+
+@dataclass(frozen=True)
+class Loud(KVUE):
+    """Its option is a float."""
+
+    volume: float = 0.5
+
+    name: ClassVar[str] = "loud"
+
+
+@dataclass(frozen=True)
+class ReadsNothing(KVUE):
+    name: ClassVar[str] = "reads-nothing"
+    readings: ClassVar[frozenset[str]] = frozenset({"colour"})
+
+
+@dataclass(frozen=True)
+class LacksNothing(KVUE):
+    name: ClassVar[str] = "lacks-nothing"
+    lacks = frozenset({int})
+
+
+@dataclass(frozen=True)
+class WrongExample(KVUE):
+    name: ClassVar[str] = "wrong-example"
+    examples: ClassVar[Any] = ({"colour": "red"},)
+
+
+@dataclass(frozen=True)
+class LatePublic(KVUE):
+    """Draws the public bytes after the answer."""
+
+    name: ClassVar[str] = "late-public"
+
+    def perturb(self, record: Any, coins: Coins, public: bytes | None = None) -> Report:
+        coins.below(2)
+        return super().perturb(record, coins, public)
+
+
+BROKEN: list[tuple[Any, dict[str, Any], str]] = [
+    (Stranger, {}, "class"),
+    (Unfinished, {}, "signs"),
+    (Nameless, {}, "name"),
+    (Undecorated, {}, "loudness"),
+    (Unmade, {}, "__init__"),
+    (FloatRatio, {}, "ratio"),
+    (ModestRatio, {}, "ratio"),
+    (NoDecoder, {}, "codec"),
+    (LenientCodec, {}, "codec"),
+    (FloatPayload, {}, "respond"),
+    (Honest, {}, "respond"),
+    (FailingResponse, {}, "respond"),
+    (FewRows, {}, "respond_many"),
+    (OtherBulk, {}, "respond_many"),
+    (ListedShape, {}, "tally_shape"),
+    (FlatFold, {}, "fold"),
+    (CountsBlocks, {}, "fold"),
+    (Misnamed, {}, "estimate"),
+    (NoEstimates, {}, "estimate"),
+    (Hopeful, {}, "estimate"),
+    (OneRecord, {}, "every_record"),
+    (NoWords, {}, "every_word"),
+    (Choosy, {}, "check"),
+    (OddTakes, {}, "takes"),
+    (Shrinking, {}, "reduced"),
+    (Cheaper, {}, "reduced"),
+    (SameForAll, {}, "fingerprint"),
+    (Forgetful, {"volume": 2}, "document"),
+    (Loud, {}, "options"),
+    (ReadsNothing, {}, "readings"),
+    (LacksNothing, {}, "lacks"),
+    (WrongExample, {}, "examples"),
+    (LatePublic, {}, "perturb"),
+]
+
+
+@pytest.mark.parametrize(("cls", "options", "member"), BROKEN, ids=[case[0].__name__ for case in BROKEN])
+def test_the_broken_member_is_named(cls: Any, options: dict[str, Any], member: str) -> None:
+    with pytest.raises(ContractError) as refused:
+        check_mechanism(cls, epsilons=[1], **options)
+    assert (refused.value.code, refused.value.member) == (f"contract/{member}", member)
+    sentence = refused.value.sentence
+    assert sentence.endswith(".") and "\n" not in sentence
+    assert member in sentence or member in ("class", "__init__")
+    assert isinstance(refused.value, AssertionError)  # test frameworks show it as a failure, not as an accident
+
+
+@pytest.mark.parametrize("given", ["privkvm", "kvu", lambda schema, epsilon: 3, KVUE(Schema(keys=2), Fraction(1))])
+def test_what_can_be_given(given: Any) -> None:
+    """A protocol, an unknown name and a function that makes something else are refused; an object is not."""
+    if isinstance(given, Mechanism):
+        report = check_mechanism(given, epsilons=[2])
+        assert report.mechanism == "kvue"
+        assert report.to_dict()["checks"][0]["name"] == "members are there"
+        assert str(report).startswith(f"kvue keeps the contract: {len(report.checks)} checks")
+        assert report.seconds == sum(one["seconds"] for one in report.to_dict()["checks"])
+    else:
+        with pytest.raises(KeyveilError, match=r"is a protocol|did you mean kvue|makes a int"):
+            check_mechanism(given)
