@@ -19,6 +19,7 @@ from keyveil.campaign.documents import dictionary_of
 from keyveil.campaign.wire import JSON, PACKED, Batch
 from keyveil.collector.negotiation import preferred
 from keyveil.core.tally import Tally
+from keyveil.learn import postprocess
 from keyveil.mechanisms.registry import from_document
 from tests.collector.campaigns import asked, batch_of, snacks, started
 from tests.collector.running import Collector, problem, running
@@ -148,6 +149,28 @@ def test_estimates_come_in_the_form_that_is_asked_for(collector: Collector) -> N
     assert ask("text/*;q=0.5, application/json;q=0.1").headers["content-type"].startswith("text/csv")
     assert ask("*/*").headers["content-type"] == JSON and ask("*/*").headers["vary"] == "Accept"
     assert problem(ask("image/png")) == "request/accept"
+
+
+FIRST_OF_SEVERAL = ("privkvm", "privkvm-plus", "privkvm-star", "privkvm-harmony", "privkvm-meanest", "adaptive")
+
+
+@pytest.mark.parametrize("protocol", FIRST_OF_SEVERAL)
+def test_the_first_round_of_a_protocol_is_post_processed_with_what_its_mechanism_knows(
+    collector: Collector, protocol: str
+) -> None:
+    cap = {"max_pairs": 2} if protocol == "adaptive" else {}
+    document = collector.filled(40, protocol={"name": protocol, "epsilon": "1", **cap})
+    found = collector.service.finished("snacks", 1)
+    expected = postprocess.estimates("norm-sub", found.estimates(), mechanism=document.mechanism)
+
+    together = collector.ask("GET", "/v1/campaigns/snacks/estimates?postprocess=norm-sub", token=collector.analyst)
+    alone = collector.ask("GET", "/v1/campaigns/snacks/estimates?postprocess=norm-sub&round=1", token=collector.analyst)
+
+    assert (together.status, alone.status) == (200, 200)
+    assert [json.loads(one.body)["mechanism"] for one in (together, alone)] == [protocol, document.mechanism.name]
+    for answer in (together, alone):
+        shares = [row["frequency"] for row in json.loads(answer.body)["estimates"]]
+        assert shares == pytest.approx(expected.frequency.values)
 
 
 @pytest.mark.parametrize(

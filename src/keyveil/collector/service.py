@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -241,11 +241,7 @@ class Service:
             estimates = stored.campaign.protocol.estimate(history, confidence)
             if len(history) == 1:
                 mechanism = history[0].round.mechanism
-        if postprocess is None:
-            return estimates
-        from keyveil.learn import postprocess as methods
-
-        return methods.estimates(postprocess, estimates, mechanism=mechanism)
+        return estimates if postprocess is None else _processed(postprocess, estimates, mechanism)
 
     def finished(self, name: str, round: int | None = None) -> Finished:
         """A round and its tally so far; refused below the campaign's least number. The last one if none is named."""
@@ -342,6 +338,21 @@ class Service:
             with self._lock:
                 self._refusals.update(counts)
             raise
+
+
+def _processed(method: str, estimates: Estimates, mechanism: Mechanism | None) -> Estimates:
+    """Estimates after post-processing, with what the mechanism of their only round knows (its cap, sum and constants).
+
+    A protocol gives its name and its ε to what its first round says. Post-processing takes constants only for
+    estimates of the same mechanism, so these are processed as the round's own, and keep the protocol's name and ε.
+    """
+    from keyveil.learn import postprocess
+
+    if mechanism is None:
+        return postprocess.estimates(method, estimates)
+    own = replace(estimates, mechanism=mechanism.name, epsilon=mechanism.epsilon)
+    processed = postprocess.estimates(method, own, mechanism=mechanism)
+    return replace(processed, mechanism=estimates.mechanism, epsilon=estimates.epsilon, raw=estimates)
 
 
 def _too_few(campaign: Campaign, reports: int) -> CampaignError:
