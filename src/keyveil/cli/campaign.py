@@ -28,7 +28,7 @@ app = typer.Typer(
     name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign's name.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign's name, or six or more digits of its hash.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A campaign document (.json).")]
 KeysFile = Annotated[
     Path | None,
@@ -153,9 +153,10 @@ def open_(
 ) -> int:
     """Let the first round of a draft begin, at once or on its day."""
     with reach(server, database, token_file) as collector:
-        last = collector.campaign(name)[0].until
+        campaign = collector.campaign(name)[0]
+        last = campaign.until
         if last is not None and last < today(system_clock):
-            raise CampaignError("campaign/over", f"The last day of {name} was {last}: nobody could answer it.")
+            raise CampaignError("campaign/over", f"The last day of {campaign.name} was {last}: nobody could answer it.")
         view = collector.ask("PATCH", address(name), {"action": "open"})
     _tell(view, json)
     return 0
@@ -198,7 +199,7 @@ def status(
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "status"))
     if not _print(json, found):
-        rows = _table(f"{name} is {found['state']}", "round", "mechanism", "state", "reports", "counted")
+        rows = _table(f"{found['name']} is {found['state']}", "round", "mechanism", "state", "reports", "counted")
         for one in found["rounds"]:
             rows.add_row(str(one["round"]), one["mechanism"], one["state"], f"{one['reports']:,}", f"{one['folded']:,}")
         screen().print(rows)

@@ -136,7 +136,9 @@ class Service:
             elif action == "stop" and stored.state in ("draft", "open"):
                 close_campaign(connection, stored)
             elif action in ("open", "close", "stop"):
-                raise CampaignError("campaign/state", f"The campaign {name} is {stored.state}: it cannot {action}.")
+                raise CampaignError(
+                    "campaign/state", f"The campaign {stored.campaign.name} is {stored.state}: it cannot {action}."
+                )
             else:
                 raise CampaignError("campaign/action", f"A campaign can open, close and stop, not {action!r}.")
 
@@ -157,7 +159,7 @@ class Service:
         """States and counts: what came in, what was refused and why, and roughly when."""
         self._count_refusals()
         with self.database.read() as connection:
-            return status(connection, name, self._repository.named(connection, name))
+            return status(connection, self._repository.named(connection, name))
 
     # -- reports ------------------------------------------------------------------------------------------------
 
@@ -212,7 +214,9 @@ class Service:
             raise CampaignError("enrolment/count", f"From 1 to {MOST_TOKENS} tokens are made at once, not {count}.")
         stored = self._stored(name)
         if stored.campaign.enrolment != "token":
-            raise CampaignError("enrolment/none", f"The campaign {name} takes reports without enrolment.")
+            raise CampaignError(
+                "enrolment/none", f"The campaign {stored.campaign.name} takes reports without enrolment."
+            )
         tokens = [new_token() for _ in range(count)]
         rows = [{"campaign_id": stored.id, "token_hash": hashed(token)} for token in tokens]
         self.writer.run(lambda connection: connection.execute(insert(tables.enrolment), rows))
@@ -260,6 +264,10 @@ class Service:
 
     def min_reports(self, name: str) -> int:
         return self._stored(name).campaign.min_reports
+
+    def own_name(self, name: str) -> str:
+        """The name of a campaign that may have been called by its hash."""
+        return self._stored(name).campaign.name
 
     def export(self, name: str, round: int | None = None) -> Iterator[pa.RecordBatch]:
         """The reports of a round as they came."""
