@@ -36,6 +36,9 @@ T = TypeVar("T")
 _SMALL = 4096  # bytes of a body that is decoded at once
 _MOST_WAITING = 64  # larger ones that wait for a thread
 
+# Refusals that are counted without a campaign's name: there is none, or a look into the database would cost too much.
+_NAMELESS = ("campaign/unknown", "campaign/ambiguous", "storage/", "queue/")
+
 _DECODERS: dict[str, Callable[[bytes], Batch]] = {JSON: from_json, PACKED: from_packed}
 
 
@@ -71,8 +74,8 @@ async def upload(request: Request) -> Response:
         label = _label(service, name)  # submit has just read the campaign: no look into the database
         answer = await asyncio.shield(asyncio.wrap_future(queued))  # a client that goes must not disturb the commit
     except KeyveilError as refused:
-        known = _names_campaign(refused)
-        metrics.refused(await in_lane(lambda: _label(service, name)) if known else None, refused.code)
+        nameless = refused.code.startswith(_NAMELESS)
+        metrics.refused(None if nameless else await in_lane(lambda: _label(service, name)), refused.code)
         raise
     codes = [code for _, code in answer.refused]
     metrics.stored(label, answer.accepted, answer.duplicates, codes, time.perf_counter() - begin)
@@ -203,10 +206,3 @@ def _label(service: Service, name: str) -> str | None:
         return service.own_name(name)
     except KeyveilError:
         return None
-
-
-def _names_campaign(refused: KeyveilError) -> bool:
-    """Whether a refusal shows that the campaign exists: only then may its name become a label."""
-    return refused.code not in ("campaign/unknown", "campaign/ambiguous") and not refused.code.startswith(
-        ("storage/", "queue/")
-    )
