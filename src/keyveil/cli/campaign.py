@@ -11,9 +11,10 @@ import typer
 from rich.table import Table
 
 from keyveil.campaign.documents import Campaign, problems
+from keyveil.cli.campaign_ask import ask
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
-from keyveil.cli.connection import Collector, Database, Server, TokenFile, address, reach
+from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import table as estimates_table
@@ -28,7 +29,6 @@ app = typer.Typer(
     name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign's name, or six or more digits of its hash.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A campaign document (.json).")]
 KeysFile = Annotated[
     Path | None,
@@ -288,6 +288,9 @@ def enrol(
     elif not _print(json, {"tokens": tokens}):
         print("\n".join(tokens))
     return 0
+
+
+app.command()(ask)
 
 
 # -- inside ---------------------------------------------------------------------------------------------------------
