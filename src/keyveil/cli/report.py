@@ -119,12 +119,13 @@ def _limits(given: list[str] | None) -> dict[str, Any]:
     for item in given or []:
         called, equals, value = item.partition("=")
         called = called.strip().replace("-", "_")
-        if not equals or called not in Caps.__dataclass_fields__:
-            raise EpsilonError("epsilon/cap", f"--cap takes {', '.join(Caps.__dataclass_fields__)}, not {item!r}.")
+        if not equals:
+            raise EpsilonError("epsilon/cap", f"--cap takes a name and a value such as life=4, not {item!r}.")
         try:
             options[called] = int(value) if called == "days" else value.strip()
         except ValueError:
             raise EpsilonError("epsilon/cap", f"A period is a whole number of days, not {value!r}.") from None
+    Caps.read(options)  # mistakes are refused before anything is opened
     return options
 
 

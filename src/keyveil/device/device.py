@@ -65,14 +65,15 @@ class Device:
     ``collector`` names where the transport leads, for owners who answer several collectors from one file: series and
     unsent reports then belong to that collector, caps hold for all of them together.
 
-    ``caps`` are kept in the file: without a word those of before hold, and looser ones than those are refused here.
+    ``caps`` are kept in the file; a mapping such as ``{"life": 4}`` names some of them. What is not named stays as it was,
+    or is the usual in a new file; caps that are looser than those in the file are refused here.
     """
 
     def __init__(
         self,
         path: str | Path,
         transport: Transport,
-        caps: Caps | None = None,
+        caps: Caps | Mapping[str, Any] | None = None,
         clock: Clock = system_clock,
         coins: Coins | None = None,
         limits: DeviceLimits | None = None,
@@ -81,6 +82,8 @@ class Device:
         sleep: Sleep = time.sleep,
         collector: str = "",
     ) -> None:
+        if caps is not None:
+            Caps.read(caps)  # mistakes are refused before a file is made
         self._transport, self._clock, self._coins = transport, clock, coins or Coins()
         self._limits = limits or DeviceLimits()
         self._prefix = f"{collector.rstrip('/')}/" if collector else ""
@@ -140,7 +143,7 @@ class Device:
     def limit(self, changes: Mapping[str, Any], loosen: bool = False) -> None:
         """Change some caps for good; to give more room than before takes the owner's explicit word."""
         if changes:
-            self._ledger.keep(replace(self.caps, **changes), loosen)
+            self._ledger.keep(Caps.read(changes, self.caps), loosen)
 
     def ledger(self) -> list[LedgerEntry]:
         """Everything that was paid for, or repeated for free, oldest first."""
