@@ -358,9 +358,10 @@ def _processed(method: str, estimates: Estimates, mechanism: Mechanism | None) -
 
     if mechanism is None:
         return postprocess.estimates(method, estimates)
-    own = replace(estimates, mechanism=mechanism.name, epsilon=mechanism.epsilon)
-    processed = postprocess.estimates(method, own, mechanism=mechanism)
-    return replace(processed, mechanism=estimates.mechanism, epsilon=estimates.epsilon, raw=estimates)
+    header = estimates.header
+    own = replace(header, mechanism=mechanism.name, epsilon=mechanism.epsilon, options=mechanism.options)
+    processed = postprocess.estimates(method, estimates.under(own), mechanism=mechanism)
+    return replace(processed, header=header, raw=estimates)
 
 
 def _too_few(campaign: Campaign, reports: int) -> CampaignError:

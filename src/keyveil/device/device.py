@@ -65,8 +65,8 @@ class Device:
     ``collector`` names where the transport leads, for owners who answer several collectors from one file: series and
     unsent reports then belong to that collector, caps hold for all of them together.
 
-    ``caps`` are kept in the file; a mapping such as ``{"life": 4}`` names some of them. What is not named stays as it was,
-    or is the usual in a new file; caps that are looser than those in the file are refused here.
+    ``caps`` are kept in the file; a mapping such as ``{"life": 4}`` names some of them. What is not named stays as it
+    was, or is the usual in a new file; caps that are looser than those in the file are refused here.
     """
 
     def __init__(
