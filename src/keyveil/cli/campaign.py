@@ -357,6 +357,6 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
         errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
     page.print(errors)
     crowd = many(found.invented, "invented person", "invented people")
-    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {found.spent:.6f}.")
+    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {float(found.spent):.6f}.")
     for remark in unwise:
         page.print(f"Unwise: {remark.sentence} [{remark.code}]")
