@@ -246,7 +246,7 @@ def _show_books(books: Device, export: bool, json: bool) -> int:
     if export or json:
         print(books.export().decode())
         return 0
-    table = Table(title="Everything that was released", title_justify="left")
+    table = Table(title=f"Everything that was released since {books.vault.since}", title_justify="left")
     for column in ("day", "campaign", "round", "mechanism", "epsilon", "report"):
         table.add_column(column, overflow="fold")
     for entry in books.ledger():

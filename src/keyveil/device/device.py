@@ -164,6 +164,7 @@ class Device:
 
         document = {
             "keyveil": 1,
+            "since": self.vault.since.isoformat(),
             "caps": self.caps.document(),
             "spent": {line.what: decimal_text(line.budget.spent) for line in self.spent()},
             "consents": self.consents(),
