@@ -31,6 +31,7 @@ from keyveil.device.outbox import REFUSED, WAITING, WITHDRAWN, Outbox, Parcel
 from keyveil.device.upload import Courier, Patience, Sleep
 from keyveil.device.vault import Vault
 from keyveil.device.verification import DeviceLimits, Notice, read_notice
+from keyveil.mechanisms.base import Pairs
 from keyveil.protocols.base import EVERYONE, parting_word
 
 CLOSED, NOT_ASKED = "closed", "not-asked"
@@ -104,9 +105,9 @@ class Device:
     # -- what the owner sees and decides ------------------------------------------------------------------------
 
     def explain(self, name: str) -> Explanation:
-        """What a campaign asks now; changes nothing."""
+        """What a campaign asks now, by its name or at least six digits of its hash; changes nothing."""
         notice = self._read(name)
-        series, day = self._prefix + name, self.vault.today()
+        series, day = self._prefix + notice.campaign.name, self.vault.today()
         return Explanation(
             series=series,
             notice=notice,
@@ -120,8 +121,7 @@ class Device:
     def consent(self, name: str, shown: Explanation | None = None) -> None:
         """Agree to a campaign: to what was ``shown``, or else to what its collector serves now."""
         shown = shown or self.explain(name)
-        if shown.series != self._prefix + name:
-            raise DeviceError("consent/other", f"What was shown is {shown.series}, not {name}.")
+        self._refuse_other(name, shown)
         with self.vault.transaction():
             self._consents.give(shown.series, shown.terms)
 
@@ -174,12 +174,17 @@ class Device:
 
     # -- reporting ----------------------------------------------------------------------------------------------
 
-    def report(self, name: str, record: Any, token: str | None = None) -> Outcome:
-        """Answer the open round of a campaign, at most once; what cannot be sent now waits for ``flush``."""
+    def report(self, name: str, record: Any, token: str | None = None, shown: Explanation | None = None) -> Outcome:
+        """Answer the open round of a campaign, at most once; what cannot be sent now waits for ``flush``.
+
+        The round is the one that was just ``shown``, or else the one that its collector serves now.
+        """
         self._consents.need(self._prefix + name)
+        if shown is not None:
+            self._refuse_other(name, shown)
         if token is not None and not (token.isascii() and token.isprintable() and 0 < len(token) <= 1000):
             raise DeviceError("enrolment/token", "An enrolment token is a short line of printable characters.")
-        notice = self._read(name)
+        notice = self._read(name) if shown is None else shown.notice
         if notice.asked is None:
             return Outcome(self._prefix + name, CLOSED)
         with self.vault.transaction():
@@ -217,7 +222,7 @@ class Device:
             raise DeviceError("enrolment/needed", f"{notice.campaign.name} takes reports of enrolled devices only.")
         if known is None:
             refuse_beyond(asked.cost, self._lines(notice, day))
-            public, payload = self._draw(asked, record, seat)
+            public, payload = self._draw(asked, pairs, seat)
             self._memory.keep(series, fingerprint, digest, public, payload)
         else:
             public, payload = known
@@ -227,9 +232,9 @@ class Device:
         self._outbox.put(parcel)
         return parcel, cost
 
-    def _draw(self, asked: RoundDocument, record: Any, public: bytes | None) -> tuple[bytes, bytes]:
+    def _draw(self, asked: RoundDocument, pairs: Pairs, public: bytes | None) -> tuple[bytes, bytes]:
         """Id and padded payload of a fresh report: the only place where a record meets coins."""
-        report = asked.mechanism.perturb(record, self._coins, public)
+        report = asked.mechanism.perturb_pairs(pairs, self._coins, public)
         payload = asked.mechanism.encode(report)
         return report.public, pad(payload, asked.report_bytes, asked.mechanism.codec.varies)
 
@@ -257,6 +262,10 @@ class Device:
         with self.vault.transaction():
             self._outbox.mark(parcel, receipt.state, receipt.code, receipt.attempts)
         return Outcome(parcel.series, receipt.state, parcel.round, spent, parcel.report, receipt.code)
+
+    def _refuse_other(self, name: str, shown: Explanation) -> None:
+        if shown.series != self._prefix + name:
+            raise DeviceError("consent/other", f"What was shown is {shown.series}, not {name}.")
 
     def _read(self, name: str) -> Notice:
         return read_notice(self._transport, name, self._limits, self._memory.dictionary)
