@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,20 @@ def test_a_campaign_goes_its_way(database: str, capsys: Output) -> None:
         assert run(["campaign", *command, "--database", database]) == 0
     shown = capsys.readouterr().out
     assert "2,000" in shown and "burger" in shown and "95% intervals" in shown
+
+
+def test_commands_take_the_hashes_that_the_list_shows(database: str, tmp_path: Path, capsys: Output) -> None:
+    assert run(["campaign", "list", "--database", database]) == 0
+    (shown,) = re.findall(r"\b[0-9a-f]{12}\b", capsys.readouterr().out)
+    commands = (
+        ["status", shown],
+        ["estimates", shown],
+        ["export", shown, "--out", str(tmp_path / "r.parquet")],
+        ["export", shown, "--tally", "--out", str(tmp_path / "t.tally")],
+    )
+    for command in commands:
+        assert said(capsys, "campaign", *command, "--database", database)
+    assert said(capsys, "campaign", "status", shown, "--database", database)["name"] == "snack-survey"
 
 
 def test_estimates_are_shown_written_and_drawn(database: str, tmp_path: Path, capsys: Output) -> None:

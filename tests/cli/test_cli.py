@@ -3,9 +3,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from decimal import Decimal
 from fractions import Fraction
 from importlib.abc import MetaPathFinder
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,10 +32,55 @@ def certified(output: Output, *arguments: str) -> dict[str, object]:
 def test_everything_in_the_registry_is_certified(name: str, capsys: Output) -> None:
     document = certified(capsys, "--mechanism", name, "--epsilon", "0.5", "--keys", "6")
     assert set(document) == {
-        "mechanism", "requested_epsilon", "exact_epsilon", "certified", "method", "sizes", "worst"
+        "mechanism", "requested_epsilon", "exact_epsilon", "exact_epsilon_decimal", "certified",
+        "method", "sizes", "worst"
     }  # fmt: skip
     assert document["certified"] is True
     assert (0 if name in NOT_TIGHT else 0.5 - 1e-6) < float(str(document["exact_epsilon"])) <= 0.5
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "0.7", "1.1"])
+@pytest.mark.parametrize("name", ["grr", "kvue", "ssr", "privkvm"])
+def test_the_exact_decimal_compares_with_the_request(name: str, epsilon: str, capsys: Output) -> None:
+    document = certified(capsys, "--mechanism", name, "--epsilon", epsilon, "--keys", "6")
+    assert document["certified"] is True
+    assert Decimal(str(document["exact_epsilon_decimal"])) <= Decimal(epsilon)
+    assert Decimal(float(str(document["exact_epsilon"]))) >= Decimal(str(document["exact_epsilon_decimal"]))
+
+
+def told(document: Any) -> Iterator[dict[str, Any]]:
+    """Every object of a document that tells an exact epsilon."""
+    parts = list(document.values()) if isinstance(document, dict) else document if isinstance(document, list) else []
+    if isinstance(document, dict) and "exact_epsilon" in document:
+        yield document
+    for part in parts:
+        yield from told(part)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "certify --mechanism kvue --epsilon 0.3",
+        "simulate synthetic:uniform:200 --mechanism ssr --epsilon 0.3 --seed 1",
+        "simulate synthetic:uniform:200 --mechanism privkvm --epsilon 0.3 --seed 1",
+        "compare synthetic:uniform:200 --mechanisms kvue,ssr --epsilon 0.3",
+        "campaign check FILE --people 200",
+    ],
+)
+def test_wherever_an_exact_epsilon_is_told_its_decimal_stands_beside_it(
+    command: str, tmp_path: Path, capsys: Output
+) -> None:
+    plain = ["--name", "c", "--purpose", "C.", "--keys", "4", "--mechanism", "kvue", "--epsilon", "0.3"]
+    assert run(["campaign", "create", *plain, "--out", str(tmp_path / "c.json")]) == 0
+    capsys.readouterr()
+
+    assert run([*command.replace("FILE", str(tmp_path / "c.json")).split(), "--json"]) == 0
+    found = list(told(json.loads(capsys.readouterr().out)))
+
+    assert found
+    for one in found:
+        assert Decimal("0.1") < Decimal(one["exact_epsilon_decimal"]) <= Decimal("0.3")
+        assert Decimal(one["exact_epsilon"]) >= Decimal(one["exact_epsilon_decimal"])
 
 
 def test_small_domains_are_enumerated_as_they_are(capsys: Output) -> None:

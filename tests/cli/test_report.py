@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -62,6 +63,27 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     return str(tmp_path / "home" / "device.db")
+
+
+def test_one_report_takes_one_request_for_the_campaign_and_one_look_at_the_record(
+    served: Served, file: str, tmp_path: Path, capsys: Output
+) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")  # can be read once only
+    writer = threading.Thread(target=lambda: pipe.write_bytes(b'{"fries": 4}'))
+    writer.start()
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--yes", "--record-file", str(pipe)]
+
+    assert run(ask) == 0
+    writer.join()
+    assert (served.gets, len(served.bodies)) == (1, 1)
+
+
+def test_a_campaign_is_answered_by_its_hash(served: Served, file: str, capsys: Output) -> None:
+    digits = served.views["snack-survey"]["hash"][:10]
+    ask = ["report", digits, "--server", served.url, "--device", file, "--yes", "--record", "{}", "--json"]
+
+    assert run(ask) == 0
+    assert json.loads(capsys.readouterr().out)["campaign"] == f"{served.url}/snack-survey"
 
 
 def test_a_report_is_explained_agreed_to_and_sent(served: Served, file: str, capsys: Output) -> None:

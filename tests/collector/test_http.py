@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -19,6 +21,7 @@ from keyveil.campaign.documents import dictionary_of
 from keyveil.campaign.wire import JSON, PACKED, Batch
 from keyveil.collector.negotiation import preferred
 from keyveil.core.tally import Tally
+from keyveil.learn.consistency import norm_sub_at_most
 from keyveil.mechanisms.registry import from_document
 from tests.collector.campaigns import asked, batch_of, snacks, started
 from tests.collector.running import Collector, problem, running
@@ -150,6 +153,33 @@ def test_estimates_come_in_the_form_that_is_asked_for(collector: Collector) -> N
     assert problem(ask("image/png")) == "request/accept"
 
 
+FIRST_OF_SEVERAL = ("privkvm", "privkvm-plus", "privkvm-star", "privkvm-harmony", "privkvm-meanest", "adaptive")
+
+
+@pytest.mark.parametrize("protocol", FIRST_OF_SEVERAL)
+def test_the_first_round_of_a_protocol_is_post_processed_with_what_its_mechanism_knows(
+    collector: Collector, protocol: str
+) -> None:
+    cap = 2 if protocol == "adaptive" else 3  # of three keys nobody holds more
+    option = {"max_pairs": cap} if protocol == "adaptive" else {}
+    mechanism = collector.filled(40, protocol={"name": protocol, "epsilon": "1", **option}).mechanism
+
+    def rows(**wanted: Any) -> Any:
+        answer = collector.ask("GET", f"/v1/campaigns/snacks/estimates?{urlencode(wanted)}", token=collector.analyst)
+        assert answer.status == 200
+        return json.loads(answer.body)
+
+    for wanted, name in (({}, protocol), ({"round": 1}, mechanism.name)):
+        raw, processed = rows(**wanted), rows(**wanted, postprocess="norm-sub")
+        known = [row["frequency_se"] is not None for row in raw["estimates"]]  # privkvm-star pools rare keys
+        before, after = (np.array([row["frequency"] for row in one["estimates"]]) for one in (raw, processed))
+        if any(known):
+            before[known] = norm_sub_at_most(before[known], cap, 1.0)
+
+        assert (processed["mechanism"], processed["epsilon"]) == (name, raw["epsilon"])
+        assert after == pytest.approx(before)
+
+
 @pytest.mark.parametrize(
     ("accept", "chosen"),
     [
@@ -249,6 +279,19 @@ def test_health_and_readiness(collector: Collector) -> None:
     assert collector.ask("GET", "/healthz").status == 200
     not_ready = collector.ask("GET", "/readyz")
     assert (not_ready.status, problem(not_ready)) == (503, "storage/unavailable")
+
+
+def test_an_upload_to_a_hash_is_counted_under_the_campaigns_name(collector: Collector) -> None:
+    batch = batch_of(started(collector.service), 1)
+    whole = json.loads(collector.ask("GET", "/v1/campaigns/snacks").body)["hash"]
+
+    for digits in (64, 30, 6):
+        assert collector.ask("POST", f"/v1/campaigns/{whole[:digits]}/reports", batch.to_json()).status == 200
+        assert collector.ask("POST", f"/v1/campaigns/{whole[:digits]}/reports", b"{}").status == 400
+    text = collector.ask("GET", "/metrics").body.decode()
+
+    assert 'keyveil_reports_total{campaign="snacks",outcome="accepted"} 1.0' in text
+    assert whole[:6] not in text
 
 
 def test_metrics_count_reports_and_requests_without_naming_paths(collector: Collector) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count as count_from
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ from keyveil.collector import service as service_module
 from keyveil.collector.folding import count
 from keyveil.collector.service import Service
 from keyveil.collector.writer import Outcome
+from keyveil.core.canonical import canonical
+from keyveil.core.errors import KeyveilError
 from tests.collector.campaigns import asked, batch_of, merged, refusal, snacks, started
 from tests.collector.conftest import SetClock
 
@@ -61,6 +65,42 @@ def test_one_bad_report_does_not_harm_the_others(service: Service) -> None:
 
     assert answer.accepted == 3
     assert answer.refused == ((b"x" * 16, "report/malformed"),)
+
+
+def twins() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two campaigns whose hashes begin with the same six digits."""
+    seen: dict[str, dict[str, Any]] = {}
+    for number in count_from(1):
+        document = snacks(name=f"snacks-{number}", enrolment="none", contact="")
+        first = hashlib.sha256(canonical(document)).hexdigest()[:6]
+        if first in seen:
+            return seen[first], document
+        seen[first] = document
+    raise AssertionError
+
+
+def test_a_campaign_is_called_by_its_name_its_hash_or_a_unique_beginning_of_it(service: Service) -> None:
+    document = started(service)
+    whole = service.view("snacks")["hash"]
+
+    for called in ("snacks", whole, whole[:12], whole[:6]):
+        assert service.view(called)["hash"] == whole
+        assert service.status(called)["name"] == "snacks"
+        assert service.submit(called, batch_of(document, 10)).result().accepted == 10
+    assert refusal(lambda: service.view(whole[:5])) == "campaign/unknown"
+    assert refusal(lambda: service.view("0" * 63)) == "campaign/unknown"
+
+    service.create(snacks(name=whole[:6], purpose="A name that looks like another one's hash."))
+    assert service.view(whole[:6])["campaign"]["name"] == whole[:6]
+    assert service.view(whole[:7])["campaign"]["name"] == "snacks"
+
+
+def test_the_beginning_of_two_hashes_names_neither(service: Service) -> None:
+    hashes = [service.create(one)["hash"] for one in twins()]
+
+    assert hashes[0][:6] == hashes[1][:6]
+    assert refusal(lambda: service.view(hashes[0][:6])) == "campaign/ambiguous"
+    assert [service.view(one[:20])["hash"] for one in hashes] == hashes
 
 
 def test_what_belongs_to_another_round_is_refused(service: Service) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from keyveil.core.epsilon import (
     decimal_text,
+    exact_entries,
     exp_floor,
     float_ceiling,
     keeps,
@@ -17,6 +18,7 @@ from keyveil.core.epsilon import (
     lie_threshold,
     log_ceiling,
     parse_epsilon,
+    realised,
     tightest,
 )
 from keyveil.core.errors import EpsilonError, PrivacyError
@@ -82,6 +84,35 @@ def test_floats_are_rounded_up_too() -> None:
     just_below = Decimal("0.1") - Decimal(10) ** -25
     assert float_ceiling(just_below) == 0.1
     assert Decimal(float_ceiling(Decimal("0.3"))) >= Decimal("0.3")
+
+
+decimals = st.decimals(min_value="0.001", max_value=32, places=6).map(Fraction)
+
+
+@given(decimals, st.integers(min_value=0, max_value=300))
+def test_a_realised_epsilon_is_told_as_a_decimal_that_compares_with_the_request(epsilon: Fraction, bits: int) -> None:
+    """However close below e^ε a ratio lies: 2^-300 is far beyond the thirty digits of a logarithm."""
+    ratio = max(exp_floor(epsilon, 256) * (1 - Fraction(1, 2**bits)), Fraction(1))
+    told = exact_entries(realised(ratio, epsilon))
+    exact = Decimal(told["exact_epsilon_decimal"])
+
+    assert keeps(ratio, epsilon) and Fraction(exact) <= epsilon
+    assert keeps(ratio, Fraction(exact)) or exact == 0  # not below the true one
+    assert Decimal(told["exact_epsilon"]) >= exact
+
+
+@given(decimals)
+def test_a_ratio_beyond_the_request_is_told_beyond_it(epsilon: Fraction) -> None:
+    ratio = exp_floor(epsilon, 256) * (1 + Fraction(1, 10**20))
+    assert Fraction(realised(ratio, epsilon)) > epsilon
+
+
+def test_the_float_of_a_request_is_rounded_up_and_its_decimal_is_not() -> None:
+    assert exact_entries(Fraction("0.3")) == {
+        "exact_epsilon": 0.30000000000000004,
+        "exact_epsilon_decimal": "0.3",
+    }
+    assert exact_entries(Decimal("Infinity")) == {"exact_epsilon": None, "exact_epsilon_decimal": None}
 
 
 def test_fractions_are_written_as_decimals_where_they_are() -> None:

@@ -37,6 +37,39 @@ def test_every_cap_refuses_before_anything_is_drawn(caps: Caps, said: str) -> No
     assert not collector.bodies and not one.ledger()
 
 
+def test_caps_may_be_a_mapping_of_some_of_them(tmp_path: Path) -> None:
+    with device(Collector(), tmp_path / "device.db", caps={"life": "0.5", "days": 60}) as one:
+        assert one.caps == Caps(life="0.5", days=60)
+        one.limit({"period": "0.25"})
+        assert one.caps == Caps(life="0.5", days=60, period="0.25")
+    with device(Collector(), tmp_path / "device.db", caps={"schema_life": 1}) as again:
+        assert again.caps == Caps(life="0.5", days=60, period="0.25", schema_life=1)
+
+
+@pytest.mark.parametrize(
+    ("caps", "code", "said"),
+    [
+        ({"lifes": 1}, "epsilon/cap", "There is no cap 'lifes' (did you mean life?)."),
+        ({"weekly": 1}, "epsilon/cap", "there are days, schema_period"),
+        (4, "epsilon/cap", "not int"),
+        ({"life": "much"}, "epsilon/invalid", "The cap life is an exact decimal"),
+        ({"life": None}, "epsilon/invalid", "The cap life is an exact decimal"),
+        ({"life": -1}, "epsilon/invalid", "below zero"),
+        ({"days": "7"}, "budget/invalid", "whole number of days"),
+        ({"days": 0}, "budget/invalid", "from 1"),
+        ({3: 4}, "epsilon/cap", "There is no cap 3"),
+    ],
+    ids=str,
+)
+def test_caps_that_make_no_sense_are_refused_in_one_sentence(caps: Any, code: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(KeyveilError) as refused:
+        device(Collector(), tmp_path / "device.db", caps=caps)
+
+    assert refused.value.code == code and said in refused.value.sentence
+    assert not (tmp_path / "device.db").exists()
+    assert code_of(lambda: device(Collector()).limit(caps)) == code
+
+
 def test_a_cap_of_exactly_the_price_suffices() -> None:
     collector = Collector()
     collector.open(document())

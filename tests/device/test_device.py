@@ -228,3 +228,39 @@ def test_what_is_no_record_leaves_nothing_behind() -> None:
     one = agreed(collector)
     assert code_of(lambda: one.report("snack-survey", ["fries"])) == "record/type"
     assert not one.ledger() and not collector.bodies
+
+
+class Counted(dict[str, float]):
+    """A record that counts how often it is read."""
+
+    reads = 0
+
+    def items(self) -> Any:
+        self.reads += 1
+        return super().items()
+
+
+def test_a_report_fetches_the_campaign_once_and_reads_the_record_once() -> None:
+    collector, record = Collector(), Counted(RECORD)
+    campaign = collector.open(document())
+    one = agreed(collector)
+
+    collector.gets = 0
+    shown = one.explain("snack-survey")
+    assert one.report("snack-survey", record, shown=shown).state == "sent"
+    assert (collector.gets, len(collector.bodies), record.reads) == (1, 1, 1)
+
+    collector.open(document(name="other-survey"))
+    other = one.explain("other-survey")
+    assert code_of(lambda: one.report("snack-survey", RECORD, shown=other)) == "consent/other"
+    assert one.explain(campaign.hash[:6]).series == "snack-survey"
+    assert one.explain(campaign.hash).campaign == campaign
+
+
+def test_a_campaign_with_another_hash_than_the_one_wanted_is_refused() -> None:
+    collector = Collector()
+    campaign = collector.open(document())
+    wrong = f"{int(campaign.hash[:8], 16) ^ 1:08x}"
+    collector.views[wrong] = collector.views["snack-survey"]
+
+    assert code_of(lambda: device(collector).explain(wrong)) == "campaign/changed"

@@ -302,7 +302,7 @@ def _draws_for_every_upload(patch: pytest.MonkeyPatch) -> None:
         asked = self._read(parcel.name).asked
         if asked is None or asked.hash != parcel.document:
             return whole(self, parcel, spent)
-        public, payload = self._draw(asked, {}, None)
+        public, payload = self._draw(asked, [], None)
         return whole(self, replace(parcel, report=public, payload=payload), spent)
 
     patch.setattr(Device, "_send", send)
@@ -314,7 +314,9 @@ def _takes_every_question_for_an_old_one(patch: pytest.MonkeyPatch) -> None:
     def answer(self: Device, notice: Any, asked: RoundDocument, record: Any, token: Any) -> Any:
         series = notice.campaign.name
         known = any(entry.series == series for entry in self.ledger())
-        patch.setattr(Memory, "recall", lambda *_: self._draw(asked, record, None) if known else None)
+        patch.setattr(
+            Memory, "recall", lambda *_: self._draw(asked, asked.mechanism.read(record), None) if known else None
+        )
         return whole(self, notice, asked, record, token)
 
     whole = Device._answer

@@ -91,6 +91,18 @@ def test_the_question_may_say_its_own_confidence(ssr: Collected) -> None:
     assert wide["sum"]["value"] == usual["sum"]["value"]
 
 
+def test_the_top_has_intervals_of_the_confidence_that_the_question_wants(ssr: Collected) -> None:
+    mechanism, tally, estimates = ssr
+    for confidence in (0.5, 0.999):
+        rows = answer({"kind": "top", "count": 3, "confidence": confidence}, *ssr)
+        expected = mechanism.estimate(tally, confidence).frequency
+
+        assert estimates.confidence == 0.95
+        for row in rows:
+            one = expected[row["key"]]
+            assert (row["value"], row["low"], row["high"]) == pytest.approx((one.value, one.low, one.high), rel=1e-12)
+
+
 def test_nothing_is_said_about_few_people(moments: Collected, windows: Collected) -> None:
     question = {"kind": "conditional", "key": "fries", "given": {"burger": True, "pepsi": True}}
     for kind in ({"kind": "top", "count": 1}, {"kind": "quantiles", "quantiles": ["0.5"]}, question):

@@ -64,7 +64,8 @@ def test_every_protocol_has_a_certificate(name: str) -> None:
     assert proof.certified and 0.7 < proof.exact_epsilon <= 1
     assert proof.mechanism == name and proof.worst.ratio <= proof.ratio
     assert set(proof.document()) == {
-        "mechanism", "requested_epsilon", "exact_epsilon", "certified", "method", "sizes", "worst",
+        "mechanism", "requested_epsilon", "exact_epsilon", "exact_epsilon_decimal", "certified",
+        "method", "sizes", "worst",
     }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from keyveil.protocols.registry import question
 
 VERSION = 1
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+HASH_PREFIX = re.compile(r"[0-9a-f]{6,64}")  # of a campaign's hash: what stands for it in commands and addresses
 LONGEST_TEXT = 2000  # characters of a purpose: people are meant to read it
 LARGEST = 1 << 20  # bytes of a document; longer lists of keys belong into a dictionary
 MOST_RETENTION = 3650
@@ -113,6 +114,10 @@ class Campaign:
     def hash(self) -> str:
         """SHA-256 of the canonical document, in hex: the campaign's version."""
         return hashlib.sha256(canonical(self.document())).hexdigest()
+
+    def answers_to(self, text: str) -> bool:
+        """Whether a text names this campaign: by its name, by its hash, or by the first six or more digits of it."""
+        return text == self.name or (HASH_PREFIX.fullmatch(text) is not None and self.hash.startswith(text))
 
     @classmethod
     def from_document(cls, document: Any, fetch: Fetch | None = None) -> Campaign:

@@ -11,9 +11,10 @@ import typer
 from rich.table import Table
 
 from keyveil.campaign.documents import Campaign, problems
+from keyveil.cli.campaign_ask import ask
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
-from keyveil.cli.connection import Collector, Database, Server, TokenFile, address, reach
+from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import table as estimates_table
@@ -28,7 +29,6 @@ app = typer.Typer(
     name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign's name.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A campaign document (.json).")]
 KeysFile = Annotated[
     Path | None,
@@ -153,9 +153,10 @@ def open_(
 ) -> int:
     """Let the first round of a draft begin, at once or on its day."""
     with reach(server, database, token_file) as collector:
-        last = collector.campaign(name)[0].until
+        campaign = collector.campaign(name)[0]
+        last = campaign.until
         if last is not None and last < today(system_clock):
-            raise CampaignError("campaign/over", f"The last day of {name} was {last}: nobody could answer it.")
+            raise CampaignError("campaign/over", f"The last day of {campaign.name} was {last}: nobody could answer it.")
         view = collector.ask("PATCH", address(name), {"action": "open"})
     _tell(view, json)
     return 0
@@ -198,7 +199,7 @@ def status(
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "status"))
     if not _print(json, found):
-        rows = _table(f"{name} is {found['state']}", "round", "mechanism", "state", "reports", "counted")
+        rows = _table(f"{found['name']} is {found['state']}", "round", "mechanism", "state", "reports", "counted")
         for one in found["rounds"]:
             rows.add_row(str(one["round"]), one["mechanism"], one["state"], f"{one['reports']:,}", f"{one['folded']:,}")
         screen().print(rows)
@@ -289,6 +290,9 @@ def enrol(
     return 0
 
 
+app.command()(ask)
+
+
 # -- inside ---------------------------------------------------------------------------------------------------------
 
 
@@ -353,6 +357,6 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
         errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
     page.print(errors)
     crowd = many(found.invented, "invented person", "invented people")
-    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {found.spent:.6f}.")
+    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {float(found.spent):.6f}.")
     for remark in unwise:
         page.print(f"Unwise: {remark.sentence} [{remark.code}]")

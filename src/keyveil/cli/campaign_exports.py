@@ -50,7 +50,7 @@ def _round_document(collector: Collector, view: dict[str, Any], number: int) -> 
     """What a round asked; earlier rounds are told only to those who may read the campaign's status."""
     if view["round"]["number"] == number:
         return view["round"]["document"]
-    rounds = collector.ask("GET", address(view["campaign"]["name"], "status"))["rounds"]
+    rounds = collector.ask("GET", address(view["hash"], "status"))["rounds"]
     return next(one["document"] for one in rounds if one["round"] == number)
 
 

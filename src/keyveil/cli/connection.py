@@ -26,6 +26,7 @@ JSON = "application/json"
 
 _TIMEOUT = 120.0  # seconds: a fold of everything that waits may come first
 
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign's name, or six or more digits of its hash.")]
 Server = Annotated[
     str | None, typer.Option("--server", envvar="KEYVEIL_SERVER", metavar="URL", help="A collector that runs.")
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as parser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -14,6 +14,7 @@ from keyveil.cli.campaign_files import beside, read_json, write_json
 from keyveil.cli.connection import written
 from keyveil.cli.data import Plot, many, save, say, screen
 from keyveil.cli.options import Json
+from keyveil.cli.questions import Compare, Given, Keys, Of, Quantiles, Rank, Subset, grouped, questions, tables
 from keyveil.core.errors import KeyveilError, MechanismError, TallyError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
@@ -31,15 +32,13 @@ def estimate(
     population: Annotated[bool, typer.Option("--population", help="For the population behind these people.")] = False,
     postprocess: Annotated[str | None, typer.Option(help="A method such as norm-sub, base-cut or bayes.")] = None,
     total: Annotated[float | None, typer.Option(help="The mean number of pairs a person, if it is known.")] = None,
-    given: Annotated[
-        list[str] | None, typer.Option(metavar="KEY|CONDITION", help="A question: 'pepsi|burger,!fries'.")
-    ] = None,
-    quantiles: Annotated[str | None, typer.Option(metavar="Q,…", help="Of the values: 0.25,0.5,0.75.")] = None,
-    subset: Annotated[
-        list[str] | None, typer.Option(metavar="KEY,…", help="The sum of the shares of some keys.")
-    ] = None,
-    compare: Annotated[list[str] | None, typer.Option(metavar="KEY,KEY", help="Do two keys differ?")] = None,
-    rank: Annotated[int | None, typer.Option(min=1, help="The most frequent keys and how sure their order is.")] = None,
+    given: Given = None,
+    quantiles: Quantiles = None,
+    keys: Keys = None,
+    subset: Subset = None,
+    compare: Compare = None,
+    of: Of = None,
+    rank: Rank = None,
     min_reports: Annotated[
         int | None, typer.Option(min=0, help="Say nothing about fewer reports; what the campaign said unless given.")
     ] = None,
@@ -59,15 +58,9 @@ def estimate(
         from keyveil.learn.postprocess import estimates as processed
 
         estimates = processed(postprocess, estimates, total, mechanism=mechanism)
-    questions: dict[str, list[dict[str, Any]]] = {
-        "given": [_conditional(text) for text in given or []],
-        "quantiles": [{"kind": "quantiles", "quantiles": _several(quantiles)}] if quantiles else [],
-        "sums": [{"kind": "subset", "keys": _several(keys)} for keys in subset or []],
-        "comparisons": [{"kind": "compare", "keys": _several(keys)} for keys in compare or []],
-        "ranking": [{"kind": "top", "count": rank}] if rank else [],
-    }
     settings = mechanism, counts, estimates, min_reports, confidence, population
-    answers = {name: [row for one in asked for row in answer(one, *settings)] for name, asked in questions.items()}
+    wanted = questions(given, quantiles, keys, subset, compare, of, rank)
+    answers = grouped((question, answer(question, *settings)) for question in wanted)
     silent = refuse_silent(estimates, plot, report)
     if plot is not None:
         save(estimates.plot(top=top), plot)
@@ -79,9 +72,8 @@ def estimate(
         return 0
     console = screen()
     console.print(silent or table(estimates, top))
-    for rows in answers.values():
-        for row in rows:
-            console.print(sentence(row))
+    for found in tables(answers):
+        console.print(found)
     return 0
 
 
@@ -107,39 +99,6 @@ def write_tally(path: Path, mechanism: Mechanism, tally: Tally, min_reports: int
         part.write(tally.to_bytes())
     write_json(beside(path), {**mechanism.document(), **({"min_reports": min_reports} if min_reports else {})})
     say(f"Written: {path}")
-
-
-def _conditional(text: str) -> dict[str, Any]:
-    """``pepsi|burger,!fries`` as a question."""
-    key, _, condition = text.partition("|")
-    given = {part.removeprefix("!").strip(): not part.startswith("!") for part in _several(condition)}
-    return {"kind": "conditional", "key": key.strip(), "given": given}
-
-
-def _several(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def sentence(row: dict[str, Any]) -> str:
-    """An answer in words."""
-
-    def shown(numbers: dict[str, Any] | None) -> str:
-        if numbers is None or numbers["value"] is None:
-            return "unknown"
-        low, high = ("…" if numbers[end] is None else f"{numbers[end]:.4g}" for end in ("low", "high"))
-        return f"{numbers['value']:.4g} [{low}, {high}] ({numbers['flag']})"
-
-    if "rank" in row:
-        return f"{row['rank']}. {row['key']}: rank {row['best']} to {row['worst']}, share {shown(row)}"
-    if "sum" in row:
-        return f"{' + '.join(row['keys'])}: {shown(row['sum'])}"
-    if "difference" in row:
-        chance = "unknown" if row["p_value"] is None else f"{row['p_value']:.3g}"
-        return f"{' - '.join(row['keys'])}: {shown(row['difference'])}, p = {chance}"
-    if "quantile" in row:
-        return f"{row['key']}, quantile {row['quantile']:g}: {shown(row['value'])}"
-    condition = ", ".join(name if held else f"not {name}" for name, held in row["given"].items()) or "anything"
-    return f"{row['key']} given {condition}: share {shown(row['frequency'])}, mean {shown(row['mean'])}"
 
 
 def table(estimates: Estimates, top: int) -> Table:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.core.epsilon import decimal_text, float_ceiling, log_ceiling
+from keyveil.core.epsilon import decimal_text, exact_entries, realised
 from keyveil.core.estimates import FLAGS, Estimates
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
@@ -52,7 +53,7 @@ class Forecast:
     invented: int
     crowd: str
     rounds: tuple[dict[str, Any], ...]
-    spent: float  # epsilon of the person who pays most
+    spent: Fraction  # epsilon of the person who pays most
     frequency: tuple[float, float] | None  # median and worst standard error
     mean: tuple[float, float] | None  # in the schema's units, over the keys whose mean is known
     keys: int
@@ -67,7 +68,7 @@ class Forecast:
             "invented": self.invented,
             "crowd": self.crowd,
             "rounds": list(self.rounds),
-            "exact_epsilon": self.spent,
+            **exact_entries(self.spent),
             "frequency_se": pair(self.frequency),
             "mean_se": pair(self.mean),
             "keys": self.keys,
@@ -99,14 +100,14 @@ def forecast(campaign: Campaign, people: int | None = None, progress: Callable[[
                 "round": one.round.number,
                 "mechanism": one.round.mechanism.name,
                 "part": [decimal_text(one.round.part.start), decimal_text(one.round.part.stop)],
-                "exact_epsilon": _exact(one.round.mechanism),
+                **exact_entries(realised(one.round.mechanism.ratio, one.round.mechanism.epsilon)),
                 "bits": one.round.mechanism.bits_per_report,
                 "report_bytes": RoundDocument.of(campaign, one.round).report_bytes,
                 "reports": one.tally.reports * wanted // invented,
             }
             for one in done.history
         ),
-        spent=float(done.spent),
+        spent=done.spent,
         frequency=frequency and (frequency[0] * scale, frequency[1] * scale),
         mean=mean and (mean[0] * scale, mean[1] * scale),
         keys=campaign.schema.d,
@@ -180,7 +181,3 @@ def _errors(estimates: Estimates) -> tuple[tuple[float, float] | None, tuple[flo
 def _spread(errors: NDArray[np.float64]) -> tuple[float, float] | None:
     known = errors[np.isfinite(errors)]
     return (float(np.median(known)), float(known.max())) if len(known) else None
-
-
-def _exact(mechanism: Mechanism) -> float:
-    return float_ceiling(log_ceiling(mechanism.ratio))

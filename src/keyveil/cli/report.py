@@ -37,7 +37,7 @@ _NOT_NOW = {"draft": "not open yet", "closed": "over", "estimated": "over"}
 
 
 def report(
-    name: Annotated[str | None, typer.Argument(help="The campaign to answer.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The campaign to answer: its name or hash.")] = None,
     server: Annotated[
         str | None, typer.Option(envvar="KEYVEIL_SERVER", metavar="URL", help="Its collector, such as https://host.")
     ] = None,
@@ -89,6 +89,7 @@ def report(
             if name is None:
                 return _tell(own.flush(), json)
             explanation = own.explain(name)
+            name = explanation.campaign.name  # it may have been given by its hash
             if explain:
                 print(_encoded(explanation.document()) if json else explanation.page(keys))
                 return 0
@@ -99,10 +100,12 @@ def report(
                 return 1
             own_token = _enrolled(own, explanation, _token(token, token_file))
             _name_strange(explanation, held, yes)
+            shown: Explanation | None = explanation
             if not explanation.agreed:
-                _ask(explanation, yes, keys)
+                if _ask(explanation, yes, keys):
+                    shown = None  # reading takes its time: what the collector serves by now is looked at again
                 own.consent(name, explanation)
-            return _tell([own.report(name, held, own_token)], json, single=True)
+            return _tell([own.report(name, held, own_token, shown)], json, single=True)
     finally:
         wire.close()
 
@@ -119,12 +122,13 @@ def _limits(given: list[str] | None) -> dict[str, Any]:
     for item in given or []:
         called, equals, value = item.partition("=")
         called = called.strip().replace("-", "_")
-        if not equals or called not in Caps.__dataclass_fields__:
-            raise EpsilonError("epsilon/cap", f"--cap takes {', '.join(Caps.__dataclass_fields__)}, not {item!r}.")
+        if not equals:
+            raise EpsilonError("epsilon/cap", f"--cap takes a name and a value such as life=4, not {item!r}.")
         try:
             options[called] = int(value) if called == "days" else value.strip()
         except ValueError:
             raise EpsilonError("epsilon/cap", f"A period is a whole number of days, not {value!r}.") from None
+    Caps.read(options)  # mistakes are refused before anything is opened
     return options
 
 
@@ -213,17 +217,18 @@ def _agrees(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _ask(explanation: Explanation, yes: bool, keys: bool) -> None:
-    """Show the campaign and get the owner's word."""
+def _ask(explanation: Explanation, yes: bool, keys: bool) -> bool:
+    """Show the campaign and get the owner's word; whether somebody was asked for it."""
     print(explanation.page(keys), file=sys.stderr)
     if explanation.unnamed and not keys:
         print("\n--explain --keys names all of the keys.", file=sys.stderr)
     if yes:
-        return
+        return False
     if not sys.stdin.isatty():
         raise DeviceError("consent/needed", "Nobody is here to agree: read what it asks, then say --yes.")
     if not _agrees("Do you agree?"):
         raise DeviceError("consent/needed", "Nothing was sent.")
+    return True
 
 
 def _tell(outcomes: list[Outcome], json: bool, single: bool = False) -> int:
@@ -245,7 +250,7 @@ def _show_books(books: Device, export: bool, json: bool) -> int:
     if export or json:
         print(books.export().decode())
         return 0
-    table = Table(title="Everything that was released", title_justify="left")
+    table = Table(title=f"Everything that was released since {books.vault.since}", title_justify="left")
     for column in ("day", "campaign", "round", "mechanism", "epsilon", "report"):
         table.add_column(column, overflow="fold")
     for entry in books.ledger():

@@ -120,7 +120,8 @@ def ask(service: TheService, name: Name, question: Document) -> Response:
     """Answer a question from the reports of one round, the latest unless it says which."""
     read = questions.Question.read(question)
     found = service.finished(name, read.round)
-    rows = questions.answer(read, found.round.mechanism, found.tally, found.estimates(0.95), service.min_reports(name))
+    estimates = found.estimates(read.confidence or 0.95)
+    rows = questions.answer(read, found.round.mechanism, found.tally, estimates, service.min_reports(name))
     return _json({"answers": rows})
 
 

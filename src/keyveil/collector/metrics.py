@@ -56,8 +56,9 @@ class Metrics:
         self._requests.labels(route, method if method in _METHODS else "OTHER", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def stored(self, campaign: str, accepted: int, duplicates: int, refused: list[str], seconds: float) -> None:
+    def stored(self, campaign: str | None, accepted: int, duplicates: int, refused: list[str], seconds: float) -> None:
         """An upload that was committed."""
+        campaign = campaign or ""
         for outcome, count in (("accepted", accepted), ("duplicate", duplicates), ("refused", len(refused))):
             if count:
                 self._reports.labels(campaign, outcome).inc(count)

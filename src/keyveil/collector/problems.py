@@ -27,6 +27,7 @@ STATUS: Mapping[str, int] = {
     "": 422,  # a user's mistake unless something below says otherwise: schema/…, epsilon/…, campaign/…, report/…
     "access/": 401,
     "access/role": 403,
+    "campaign/ambiguous": 409,
     "campaign/exists": 409,
     "campaign/state": 409,
     "campaign/too-few": 409,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, not_, select
 
-from keyveil.campaign.documents import Campaign
+from keyveil.campaign.documents import HASH_PREFIX, Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.collector import tables
 from keyveil.collector.folding import read_tally
@@ -77,7 +77,10 @@ class Repository:
         self._rounds: dict[tuple[str, str], RoundDocument] = {}
 
     def named(self, connection: Connection, name: str, drafts_first: bool = False) -> StoredCampaign:
-        """The latest campaign of a series, or the one with a hash; a draft only if there is nothing else."""
+        """The campaign that is meant by its hash, by the name of its series, or by a unique beginning of its hash.
+
+        Of the campaigns of a series the latest one is meant; a draft only if there is nothing else.
+        """
         table = tables.campaign
         draft = table.c.state == "draft"
         row = connection.execute(
@@ -86,9 +89,7 @@ class Repository:
             .order_by(table.c.hash != name, not_(draft) if drafts_first else draft, table.c.id.desc())
             .limit(1)
         ).one_or_none()
-        if row is None:
-            raise CampaignError("campaign/unknown", f"There is no campaign {name!r}.")
-        return self._stored(connection, row)
+        return self._stored(connection, _by_prefix(connection, name) if row is None else row)
 
     def every(self, connection: Connection, states: Sequence[str] | None = None) -> list[StoredCampaign]:
         table = tables.campaign
@@ -119,6 +120,19 @@ class Repository:
             self._rounds[place] = document
         cost = None if row.cost is None else Fraction(row.cost)
         return StoredRound(row.id, document, cost, row.state, row.secret and bytes(row.secret))
+
+
+def _by_prefix(connection: Connection, digits: str) -> Row[Any]:
+    """The only campaign whose hash begins with these digits."""
+    found: Sequence[Row[Any]] = ()
+    if HASH_PREFIX.fullmatch(digits):
+        table = tables.campaign
+        found = connection.execute(select(table).where(table.c.hash.startswith(digits)).limit(2)).all()
+    if len(found) > 1:
+        raise CampaignError("campaign/ambiguous", f"Several campaigns have a hash that begins with {digits}: say more.")
+    if not found:
+        raise CampaignError("campaign/unknown", f"There is no campaign {digits!r}.")
+    return found[0]
 
 
 def dictionary(connection: Connection, name: str) -> bytes:

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,9 @@ class Service:
             elif action == "stop" and stored.state in ("draft", "open"):
                 close_campaign(connection, stored)
             elif action in ("open", "close", "stop"):
-                raise CampaignError("campaign/state", f"The campaign {name} is {stored.state}: it cannot {action}.")
+                raise CampaignError(
+                    "campaign/state", f"The campaign {stored.campaign.name} is {stored.state}: it cannot {action}."
+                )
             else:
                 raise CampaignError("campaign/action", f"A campaign can open, close and stop, not {action!r}.")
 
@@ -157,7 +159,7 @@ class Service:
         """States and counts: what came in, what was refused and why, and roughly when."""
         self._count_refusals()
         with self.database.read() as connection:
-            return status(connection, name, self._repository.named(connection, name))
+            return status(connection, self._repository.named(connection, name))
 
     # -- reports ------------------------------------------------------------------------------------------------
 
@@ -212,7 +214,9 @@ class Service:
             raise CampaignError("enrolment/count", f"From 1 to {MOST_TOKENS} tokens are made at once, not {count}.")
         stored = self._stored(name)
         if stored.campaign.enrolment != "token":
-            raise CampaignError("enrolment/none", f"The campaign {name} takes reports without enrolment.")
+            raise CampaignError(
+                "enrolment/none", f"The campaign {stored.campaign.name} takes reports without enrolment."
+            )
         tokens = [new_token() for _ in range(count)]
         rows = [{"campaign_id": stored.id, "token_hash": hashed(token)} for token in tokens]
         self.writer.run(lambda connection: connection.execute(insert(tables.enrolment), rows))
@@ -241,11 +245,7 @@ class Service:
             estimates = stored.campaign.protocol.estimate(history, confidence)
             if len(history) == 1:
                 mechanism = history[0].round.mechanism
-        if postprocess is None:
-            return estimates
-        from keyveil.learn import postprocess as methods
-
-        return methods.estimates(postprocess, estimates, mechanism=mechanism)
+        return estimates if postprocess is None else _processed(postprocess, estimates, mechanism)
 
     def finished(self, name: str, round: int | None = None) -> Finished:
         """A round and its tally so far; refused below the campaign's least number. The last one if none is named."""
@@ -264,6 +264,10 @@ class Service:
 
     def min_reports(self, name: str) -> int:
         return self._stored(name).campaign.min_reports
+
+    def own_name(self, name: str) -> str:
+        """The name of a campaign that may have been called by its hash."""
+        return self._stored(name).campaign.name
 
     def export(self, name: str, round: int | None = None) -> Iterator[pa.RecordBatch]:
         """The reports of a round as they came."""
@@ -342,6 +346,22 @@ class Service:
             with self._lock:
                 self._refusals.update(counts)
             raise
+
+
+def _processed(method: str, estimates: Estimates, mechanism: Mechanism | None) -> Estimates:
+    """Estimates after post-processing, with what the mechanism of their only round knows (its cap, sum and constants).
+
+    A protocol gives its name and its ε to what its first round says. Post-processing takes constants only for
+    estimates of the same mechanism, so these are processed as the round's own, and keep the protocol's name and ε.
+    """
+    from keyveil.learn import postprocess
+
+    if mechanism is None:
+        return postprocess.estimates(method, estimates)
+    header = estimates.header
+    own = replace(header, mechanism=mechanism.name, epsilon=mechanism.epsilon, options=mechanism.options)
+    processed = postprocess.estimates(method, estimates.under(own), mechanism=mechanism)
+    return replace(processed, header=header, raw=estimates)
 
 
 def _too_few(campaign: Campaign, reports: int) -> CampaignError:

@@ -26,12 +26,12 @@ def headline(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:
     }
 
 
-def status(connection: Connection, name: str, stored: StoredCampaign) -> dict[str, Any]:
-    """A campaign in full, under the name that it was asked for by."""
+def status(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:
+    """A campaign in full: its states and counts, and those of its rounds."""
     refused = _refused(connection, stored)
     rounds = [_round_status(connection, one) for one in stored.rounds]
     return {
-        "name": name,
+        "name": stored.campaign.name,
         "hash": stored.campaign.hash,
         "state": stored.state,
         "reports": sum(one["reports"] for one in rounds),

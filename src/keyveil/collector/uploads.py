@@ -36,6 +36,9 @@ T = TypeVar("T")
 _SMALL = 4096  # bytes of a body that is decoded at once
 _MOST_WAITING = 64  # larger ones that wait for a thread
 
+# Refusals that are counted without a campaign's name: there is none, or a look into the database would cost too much.
+_NAMELESS = ("campaign/unknown", "campaign/ambiguous", "storage/", "queue/")
+
 _DECODERS: dict[str, Callable[[bytes], Batch]] = {JSON: from_json, PACKED: from_packed}
 
 
@@ -68,12 +71,14 @@ async def upload(request: Request) -> Response:
         queued = (
             service.submit(name, batch, token) if at_once else await in_lane(lambda: service.submit(name, batch, token))
         )
+        label = _label(service, name)  # submit has just read the campaign: no look into the database
         answer = await asyncio.shield(asyncio.wrap_future(queued))  # a client that goes must not disturb the commit
     except KeyveilError as refused:
-        metrics.refused(name if _names_campaign(refused) else None, refused.code)
+        nameless = refused.code.startswith(_NAMELESS)
+        metrics.refused(None if nameless else await in_lane(lambda: _label(service, name)), refused.code)
         raise
     codes = [code for _, code in answer.refused]
-    metrics.stored(name, answer.accepted, answer.duplicates, codes, time.perf_counter() - begin)
+    metrics.stored(label, answer.accepted, answer.duplicates, codes, time.perf_counter() - begin)
     document = {
         "accepted": answer.accepted,
         "duplicates": answer.duplicates,
@@ -188,18 +193,16 @@ def _token(request: Request) -> str | None:
 async def _count(service: Service, metrics: Metrics, name: str, code: str) -> None:
     """Note a refusal that only HTTP has seen; that it cannot be noted is no reason to fail."""
 
-    def note() -> None:
-        service.min_reports(name)  # there must be such a campaign
+    def note() -> str | None:
         service.refused(name, code)
+        return _label(service, name)
 
+    metrics.refused(await run_in_threadpool(note), code)
+
+
+def _label(service: Service, name: str) -> str | None:
+    """What metrics call a campaign, whether it was named or given by its hash; nothing if there is none."""
     try:
-        await run_in_threadpool(note)
+        return service.own_name(name)
     except KeyveilError:
-        metrics.refused(None, code)
-    else:
-        metrics.refused(name, code)
-
-
-def _names_campaign(refused: KeyveilError) -> bool:
-    """Whether a refusal shows that the campaign exists: only then may its name become a label."""
-    return refused.code != "campaign/unknown" and not refused.code.startswith(("storage/", "queue/"))
+        return None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from keyveil.core.canonical import decimal, exact
 from keyveil.core.errors import EpsilonError, PrivacyError
@@ -79,6 +80,24 @@ def log_ceiling(ratio: Fraction | float) -> Decimal:
     quotient = _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
     logarithm = _CONTEXT.next_plus(_CONTEXT.ln(quotient))
     return Context(prec=30, rounding=ROUND_CEILING).plus(logarithm)
+
+
+def realised(ratio: Fraction | float, requested: Fraction) -> Decimal:
+    """The epsilon of a ratio, rounded up in the thirtieth digit; never above a requested one that the ratio keeps."""
+    exact = log_ceiling(ratio)
+    if exact.is_finite() and Fraction(exact) > requested and keeps(ratio, requested):
+        return Decimal(decimal_text(requested))  # the logarithm lies so close below it that rounding passed it
+    return exact
+
+
+def exact_entries(epsilon: Decimal | Fraction) -> dict[str, Any]:
+    """What a JSON document says of a realised epsilon: ``exact_epsilon``, the next float that is not below it, and
+    ``exact_epsilon_decimal``, the number itself, which compares with a request. Both are ``None`` if it is infinite.
+    """
+    if isinstance(epsilon, Decimal) and not epsilon.is_finite():
+        return {"exact_epsilon": None, "exact_epsilon_decimal": None}
+    text = decimal_text(Fraction(epsilon))
+    return {"exact_epsilon": float_ceiling(Decimal(text)), "exact_epsilon_decimal": text}
 
 
 def float_ceiling(value: Decimal) -> float:

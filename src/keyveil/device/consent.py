@@ -96,7 +96,7 @@ class Consents:
         """Refuse a round that was changed, or that comes after a later one; remember it otherwise."""
         now = self._vault.connection
         rows = now.execute(
-            "SELECT round, document FROM asked WHERE series = ? AND campaign = ?", (series, asked.campaign)
+            "SELECT round, document FROM met_round WHERE series = ? AND campaign = ?", (series, asked.campaign)
         )
         seen = dict(rows.fetchall())
         known = seen.get(asked.number)
@@ -106,7 +106,7 @@ class Consents:
             raise CampaignError("round/changed", f"Round {asked.number} is not the one that was asked before.")
         if asked.number < max(seen, default=0):
             raise CampaignError("round/order", f"Round {asked.number} comes after round {max(seen)}.")
-        now.execute("INSERT INTO asked VALUES (?, ?, ?, ?)", (series, asked.campaign, asked.number, asked.hash))
+        now.execute("INSERT INTO met_round VALUES (?, ?, ?, ?)", (series, asked.campaign, asked.number, asked.hash))
 
     def _known(self, series: str) -> Terms | None:
         row = self._vault.connection.execute(

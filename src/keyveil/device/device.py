@@ -31,6 +31,7 @@ from keyveil.device.outbox import REFUSED, WAITING, WITHDRAWN, Outbox, Parcel
 from keyveil.device.upload import Courier, Patience, Sleep
 from keyveil.device.vault import Vault
 from keyveil.device.verification import DeviceLimits, Notice, read_notice
+from keyveil.mechanisms.base import Pairs
 from keyveil.protocols.base import EVERYONE, parting_word
 
 CLOSED, NOT_ASKED = "closed", "not-asked"
@@ -65,14 +66,15 @@ class Device:
     ``collector`` names where the transport leads, for owners who answer several collectors from one file: series and
     unsent reports then belong to that collector, caps hold for all of them together.
 
-    ``caps`` are kept in the file: without a word those of before hold, and looser ones than those are refused here.
+    ``caps`` are kept in the file; a mapping such as ``{"life": 4}`` names some of them. What is not named stays as it
+    was, or is the usual in a new file; caps that are looser than those in the file are refused here.
     """
 
     def __init__(
         self,
         path: str | Path,
         transport: Transport,
-        caps: Caps | None = None,
+        caps: Caps | Mapping[str, Any] | None = None,
         clock: Clock = system_clock,
         coins: Coins | None = None,
         limits: DeviceLimits | None = None,
@@ -81,6 +83,8 @@ class Device:
         sleep: Sleep = time.sleep,
         collector: str = "",
     ) -> None:
+        if caps is not None:
+            Caps.read(caps)  # mistakes are refused before a file is made
         self._transport, self._clock, self._coins = transport, clock, coins or Coins()
         self._limits = limits or DeviceLimits()
         self._prefix = f"{collector.rstrip('/')}/" if collector else ""
@@ -101,9 +105,9 @@ class Device:
     # -- what the owner sees and decides ------------------------------------------------------------------------
 
     def explain(self, name: str) -> Explanation:
-        """What a campaign asks now; changes nothing."""
+        """What a campaign asks now, by its name or at least six digits of its hash; changes nothing."""
         notice = self._read(name)
-        series, day = self._prefix + name, self.vault.today()
+        series, day = self._prefix + notice.campaign.name, self.vault.today()
         return Explanation(
             series=series,
             notice=notice,
@@ -117,8 +121,7 @@ class Device:
     def consent(self, name: str, shown: Explanation | None = None) -> None:
         """Agree to a campaign: to what was ``shown``, or else to what its collector serves now."""
         shown = shown or self.explain(name)
-        if shown.series != self._prefix + name:
-            raise DeviceError("consent/other", f"What was shown is {shown.series}, not {name}.")
+        self._refuse_other(name, shown)
         with self.vault.transaction():
             self._consents.give(shown.series, shown.terms)
 
@@ -140,7 +143,7 @@ class Device:
     def limit(self, changes: Mapping[str, Any], loosen: bool = False) -> None:
         """Change some caps for good; to give more room than before takes the owner's explicit word."""
         if changes:
-            self._ledger.keep(replace(self.caps, **changes), loosen)
+            self._ledger.keep(Caps.read(changes, self.caps), loosen)
 
     def ledger(self) -> list[LedgerEntry]:
         """Everything that was paid for, or repeated for free, oldest first."""
@@ -161,6 +164,7 @@ class Device:
 
         document = {
             "keyveil": 1,
+            "since": self.vault.since.isoformat(),
             "caps": self.caps.document(),
             "spent": {line.what: decimal_text(line.budget.spent) for line in self.spent()},
             "consents": self.consents(),
@@ -170,12 +174,17 @@ class Device:
 
     # -- reporting ----------------------------------------------------------------------------------------------
 
-    def report(self, name: str, record: Any, token: str | None = None) -> Outcome:
-        """Answer the open round of a campaign, at most once; what cannot be sent now waits for ``flush``."""
+    def report(self, name: str, record: Any, token: str | None = None, shown: Explanation | None = None) -> Outcome:
+        """Answer the open round of a campaign, at most once; what cannot be sent now waits for ``flush``.
+
+        The round is the one that was just ``shown``, or else the one that its collector serves now.
+        """
         self._consents.need(self._prefix + name)
+        if shown is not None:
+            self._refuse_other(name, shown)
         if token is not None and not (token.isascii() and token.isprintable() and 0 < len(token) <= 1000):
             raise DeviceError("enrolment/token", "An enrolment token is a short line of printable characters.")
-        notice = self._read(name)
+        notice = self._read(name) if shown is None else shown.notice
         if notice.asked is None:
             return Outcome(self._prefix + name, CLOSED)
         with self.vault.transaction():
@@ -213,7 +222,7 @@ class Device:
             raise DeviceError("enrolment/needed", f"{notice.campaign.name} takes reports of enrolled devices only.")
         if known is None:
             refuse_beyond(asked.cost, self._lines(notice, day))
-            public, payload = self._draw(asked, record, seat)
+            public, payload = self._draw(asked, pairs, seat)
             self._memory.keep(series, fingerprint, digest, public, payload)
         else:
             public, payload = known
@@ -223,9 +232,9 @@ class Device:
         self._outbox.put(parcel)
         return parcel, cost
 
-    def _draw(self, asked: RoundDocument, record: Any, public: bytes | None) -> tuple[bytes, bytes]:
+    def _draw(self, asked: RoundDocument, pairs: Pairs, public: bytes | None) -> tuple[bytes, bytes]:
         """Id and padded payload of a fresh report: the only place where a record meets coins."""
-        report = asked.mechanism.perturb(record, self._coins, public)
+        report = asked.mechanism.perturb_pairs(pairs, self._coins, public)
         payload = asked.mechanism.encode(report)
         return report.public, pad(payload, asked.report_bytes, asked.mechanism.codec.varies)
 
@@ -253,6 +262,10 @@ class Device:
         with self.vault.transaction():
             self._outbox.mark(parcel, receipt.state, receipt.code, receipt.attempts)
         return Outcome(parcel.series, receipt.state, parcel.round, spent, parcel.report, receipt.code)
+
+    def _refuse_other(self, name: str, shown: Explanation) -> None:
+        if shown.series != self._prefix + name:
+            raise DeviceError("consent/other", f"What was shown is {shown.series}, not {name}.")
 
     def _read(self, name: str) -> Notice:
         return read_notice(self._transport, name, self._limits, self._memory.dictionary)

@@ -7,8 +7,8 @@ ever given back: not when a report was never sent, nor when the collector refuse
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
@@ -35,8 +35,8 @@ class Caps:
     life: Number = 16
 
     def __post_init__(self) -> None:
-        if self.days < 1:
-            raise PrivacyError("budget/invalid", f"A period has at least one day, not {self.days}.")
+        if not isinstance(self.days, int) or isinstance(self.days, bool) or self.days < 1:
+            raise PrivacyError("budget/invalid", f"A period is a whole number of days from 1, not {self.days!r}.")
         for name in _LIMITS:
             try:
                 limit = exact(getattr(self, name))
@@ -46,6 +46,20 @@ class Caps:
                 raise EpsilonError("epsilon/invalid", f"The cap {name} cannot be below zero.")
             object.__setattr__(self, name, limit)
 
+    @classmethod
+    def read(cls, given: Any, known: Caps | None = None) -> Caps:
+        """Caps as they are, or from a mapping of some of their names; the others are those ``known``, or the usual."""
+        if isinstance(given, cls):
+            return given
+        names = [field.name for field in fields(cls)]
+        if not isinstance(given, Mapping):
+            kind = type(given).__name__
+            raise EpsilonError("epsilon/cap", f"Caps are a mapping of {', '.join(names)} to numbers, not {kind}.")
+        for name in given:
+            if name not in names:
+                raise EpsilonError("epsilon/cap", f"There is no cap {name!r}{_meant(str(name), names)}.")
+        return replace(known or cls(), **given)
+
     def looser(self, than: Caps) -> list[str]:
         """The caps that give more room than another's."""
         wider = [name for name in _LIMITS if Fraction(getattr(self, name)) > Fraction(getattr(than, name))]
@@ -53,6 +67,13 @@ class Caps:
 
     def document(self) -> dict[str, Any]:
         return {"days": self.days, **{name: decimal_text(Fraction(getattr(self, name))) for name in _LIMITS}}
+
+
+def _meant(name: str, names: list[str]) -> str:
+    from difflib import get_close_matches  # only when a name was mistyped
+
+    close = get_close_matches(name, names, n=1)
+    return f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(names)}"
 
 
 _LIMITS = tuple(field.name for field in fields(Caps) if field.name != "days")
@@ -96,10 +117,11 @@ class Line:
 class Ledger:
     """The entries of a device, and the caps that they are held against; both last as long as its file."""
 
-    def __init__(self, vault: Vault, caps: Caps | None = None) -> None:
+    def __init__(self, vault: Vault, caps: Caps | Mapping[str, Any] | None = None) -> None:
         self._vault = vault
-        if caps is not None or self._caps() is None:
-            self.keep(caps or Caps())
+        known = self._caps()
+        if caps is not None or known is None:
+            self.keep(Caps.read(caps or {}, known))
 
     @property
     def caps(self) -> Caps:

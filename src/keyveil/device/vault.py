@@ -16,37 +16,11 @@ from pathlib import Path
 from keyveil.core.clock import Clock, today
 from keyveil.core.coins import Coins
 from keyveil.core.errors import DeviceError
+from keyveil.device.migrations import VERSION, create, migrate
 
-VERSION = 1
 IN_MEMORY = ":memory:"
 _SECRET_BYTES = 32
 _PATIENCE = 30.0  # seconds to wait for another process of the same device
-
-_TABLES = """
-CREATE TABLE device (secret BLOB NOT NULL, day TEXT NOT NULL);
-CREATE TABLE caps (document TEXT NOT NULL);
-CREATE TABLE consent (
-    series TEXT PRIMARY KEY, state TEXT NOT NULL, terms TEXT, campaign TEXT, starts TEXT, ends TEXT
-);
-CREATE TABLE asked (
-    series TEXT, campaign TEXT, round INTEGER, document TEXT NOT NULL, PRIMARY KEY (series, campaign, round)
-);
-CREATE TABLE entry (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, day TEXT NOT NULL, series TEXT NOT NULL, schema TEXT NOT NULL,
-    campaign TEXT NOT NULL, round INTEGER NOT NULL, mechanism TEXT NOT NULL, fingerprint TEXT NOT NULL,
-    epsilon TEXT NOT NULL, report BLOB NOT NULL, free INTEGER NOT NULL
-);
-CREATE TABLE outbox (
-    series TEXT, campaign TEXT, round INTEGER, document TEXT NOT NULL, report BLOB NOT NULL, payload BLOB, token TEXT,
-    state TEXT NOT NULL, attempts INTEGER NOT NULL, code TEXT, PRIMARY KEY (series, campaign, round)
-);
-CREATE TABLE memo (
-    series TEXT NOT NULL, fingerprint TEXT NOT NULL, digest BLOB NOT NULL, report BLOB NOT NULL,
-    payload BLOB NOT NULL, PRIMARY KEY (series, fingerprint, digest, report)
-);
-CREATE TABLE seat (series TEXT, campaign TEXT, public BLOB NOT NULL, PRIMARY KEY (series, campaign));
-CREATE TABLE dictionary (hash TEXT PRIMARY KEY, data BLOB NOT NULL);
-"""
 
 
 class Vault:
@@ -58,11 +32,17 @@ class Vault:
             if self.path != IN_MEMORY:
                 _prepare(Path(self.path))
             self.connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+        except (OSError, sqlite3.Error) as reason:
+            raise _unusable(self.path, reason) from reason
+        try:
             self.connection.execute("PRAGMA synchronous = FULL")
             self.connection.execute("PRAGMA secure_delete = ON")
             self._open(coins)
-        except (OSError, sqlite3.Error) as reason:
-            raise _unusable(self.path, reason) from reason
+        except BaseException as reason:
+            self.connection.close()
+            if isinstance(reason, sqlite3.Error):
+                raise _unusable(self.path, reason) from reason
+            raise
 
     def close(self) -> None:
         self.connection.close()
@@ -86,6 +66,11 @@ class Vault:
         """Keys the digests of records, so that two devices with the same record keep different ones."""
         return bytes(self.connection.execute("SELECT secret FROM device").fetchone()[0])
 
+    @property
+    def since(self) -> date:
+        """The day since which this file is known to exist."""
+        return date.fromisoformat(self.connection.execute("SELECT since FROM device").fetchone()[0])
+
     def today(self) -> date:
         """The latest day ever seen: a clock that is set back gives no budget back."""
         known = date.fromisoformat(self.connection.execute("SELECT day FROM device").fetchone()[0])
@@ -96,17 +81,21 @@ class Vault:
         self.connection.execute("UPDATE device SET day = max(day, ?)", (day.isoformat(),))
 
     def _open(self, coins: Coins) -> None:
+        """Make the tables of a new file, or bring an earlier version to this one: all of it in one transaction."""
         with self.transaction() as now:
             version = now.execute("PRAGMA user_version").fetchone()[0]
-            if version == VERSION:
-                return
-            if version or now.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise DeviceError("device/file", f"{self.path} is not a device's file that this version can read.")
-            for statement in _TABLES.split(";"):
-                now.execute(statement)
-            row = coins.bytes(_SECRET_BYTES), today(self._clock).isoformat()
-            now.execute("INSERT INTO device VALUES (?, ?)", row)
-            now.execute(f"PRAGMA user_version = {VERSION}")
+            if version > VERSION:
+                raise DeviceError(
+                    "device/newer",
+                    f"{self.path} was written by a later version of Keyveil (its version is {version}, this one reads "
+                    f"up to {VERSION}): update Keyveil.",
+                )
+            if version == 0 and not now.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                create(now, coins.bytes(_SECRET_BYTES), today(self._clock).isoformat())
+                version = 1
+            if version < 1:
+                raise DeviceError("device/file", f"{self.path} is not a device's file.")
+            migrate(now, version)
 
 
 def _unusable(path: str, reason: Exception) -> DeviceError:

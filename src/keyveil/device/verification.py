@@ -65,7 +65,10 @@ class Notice:
 
 
 def read_notice(transport: Transport, name: str, limits: DeviceLimits, known: Callable[[str], bytes | None]) -> Notice:
-    """The campaign of a name as its collector serves it; ``known`` gives lists of keys that need not be fetched."""
+    """The campaign of a name (or with a hash that begins so) as its collector serves it.
+
+    ``known`` gives lists of keys that need not be fetched.
+    """
     if not NAME.fullmatch(name):
         raise CampaignError("campaign/name", f"A campaign's name looks like snack-survey, not {name!r}.")
 
@@ -109,7 +112,7 @@ def _understood(view: dict[str, Any], name: str, limits: DeviceLimits, fetch: Fe
     _refuse_large(document, limits)
     campaign = Campaign.from_document(document, fetch)
     _refuse_numbers(campaign.protocol.parameters, campaign.schema.d, limits)  # with the defaults that were left out
-    if campaign.name != name:
+    if not campaign.answers_to(name):
         raise CampaignError("campaign/changed", f"The collector served {campaign.name!r} instead of {name!r}.")
     if campaign.hash != view["hash"]:
         raise CampaignError("campaign/changed", f"The campaign {name} does not have the hash that its collector says.")

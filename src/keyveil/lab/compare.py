@@ -53,6 +53,7 @@ class Measured:
     epsilon: Fraction
     requested: Fraction
     exact_epsilon: float | None
+    exact_epsilon_decimal: str | None
     options: dict[str, Any]
     bits_per_report: float
     metrics: Metrics
@@ -244,7 +245,7 @@ def _entry(
         mechanism=one.label,
         epsilon=epsilon,
         requested=mechanism.epsilon,
-        exact_epsilon=spent(mechanism),
+        **spent(mechanism),
         options=mechanism.options,
         bits_per_report=mechanism.bits_per_report,
         metrics=errors,

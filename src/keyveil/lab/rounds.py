@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.coins import Coins
-from keyveil.core.epsilon import Number
+from keyveil.core.epsilon import Number, exact_entries
 from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
@@ -104,7 +104,7 @@ class Run:
         return {
             "mechanism": self.protocol.name,
             "epsilon": float(self.protocol.epsilon),
-            "exact_epsilon": _upwards(self.spent),
+            **exact_entries(self.spent),
             "options": self.protocol.parameters,
             "users": self.truth.n,
             "keys": self.protocol.schema.d,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.coins import Coins
-from keyveil.core.epsilon import Number, float_ceiling, log_ceiling
+from keyveil.core.epsilon import Number, exact_entries, realised
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
@@ -62,7 +62,7 @@ class Simulation:
         return {
             "mechanism": self.mechanism.name,
             "epsilon": float(self.mechanism.epsilon),
-            "exact_epsilon": spent(self.mechanism),
+            **spent(self.mechanism),
             "options": self.mechanism.options,
             "users": self.truth.n,
             "keys": self.mechanism.schema.d,
@@ -211,10 +211,9 @@ def over_cap(mechanism: Mechanism, people: Population) -> NDArray[np.bool_]:
     return touched
 
 
-def spent(mechanism: Mechanism) -> float | None:
-    """The exact epsilon of the closed form, rounded up."""
-    exact = log_ceiling(mechanism.ratio)
-    return float_ceiling(exact) if exact.is_finite() else None
+def spent(mechanism: Mechanism) -> dict[str, Any]:
+    """The exact epsilon of the closed form, rounded up: ``exact_epsilon`` and ``exact_epsilon_decimal``."""
+    return exact_entries(realised(mechanism.ratio, mechanism.epsilon))
 
 
 def _distribution_error(mechanism: Mechanism, tally: Tally, people: Population) -> float | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -41,11 +42,12 @@ class Ranking:
 
 
 def top(estimates: Estimates, k: int = 10, *, confidence: float | None = None) -> Ranking:
-    """The k keys of largest unbiased estimate, with intervals of their ranks.
+    """The k keys of largest unbiased estimate, with intervals of their frequencies and of their ranks.
 
-    All frequencies lie in simultaneous (Bonferroni) intervals with the given confidence, whatever the dependence of
-    the estimates; then a key ranks behind every key whose interval lies above its own, and before every key whose
-    interval lies below. Keys of equal frequency may have any order.
+    The interval of each frequency has the given confidence, or that of the estimates. Ranks come from wider intervals
+    that hold all frequencies at once with that confidence (Bonferroni), whatever the dependence of the estimates: a key
+    ranks behind every key whose interval lies above its own, and before every key whose interval lies below. Keys of
+    equal frequency may have any order.
     """
     raw = unbiased(estimates)
     d, sure = raw.schema.d, confidence or raw.confidence
@@ -62,10 +64,18 @@ def top(estimates: Estimates, k: int = 10, *, confidence: float | None = None) -
     names = raw.schema.keys
     return Ranking(
         keys=tuple(
-            Ranked(names[at], raw.frequency[names[at]], rank, int(best[at]), int(worst[at]))
+            Ranked(names[at], _with_confidence(raw.frequency[names[at]], sure), rank, int(best[at]), int(worst[at]))
             for rank, at in enumerate(order.tolist(), start=1)
         ),
         certain=tuple(names[at] for at in order.tolist() if worst[at] <= k),
         candidates=int(np.count_nonzero(best <= k)),
         confidence=sure,
     )
+
+
+def _with_confidence(frequency: Interval, confidence: float) -> Interval:
+    """The same frequency with normal limits of a given confidence; one without a standard error stays as it is."""
+    if not math.isfinite(frequency.se):
+        return frequency
+    reach = normal_quantile(confidence) * frequency.se
+    return replace(frequency, low=frequency.value - reach, high=frequency.value + reach)

@@ -141,7 +141,10 @@ class Mechanism(ABC):
 
     def perturb(self, record: Any, coins: Coins, public: bytes | None = None) -> Report:
         """The report of one person: epsilon-locally private whatever the record, given its public bytes."""
-        pairs = self.read(record)
+        return self.perturb_pairs(self.read(record), coins, public)
+
+    def perturb_pairs(self, pairs: Pairs, coins: Coins, public: bytes | None = None) -> Report:
+        """``perturb`` for a record that ``read`` has cleaned."""
         if public is None:
             public = coins.bytes(PUBLIC_BYTES)
         elif len(public) != PUBLIC_BYTES:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from keyveil.core.channels import Ratio
 from keyveil.core.coins import Coins
-from keyveil.core.epsilon import decimal_text, float_ceiling, keeps, log_ceiling
+from keyveil.core.epsilon import decimal_text, exact_entries, float_ceiling, keeps, log_ceiling, realised
 from keyveil.core.errors import PrivacyError
 from keyveil.core.report import Payload
 from keyveil.privacy.enumerate import LIMIT, law
@@ -69,8 +69,8 @@ class Certificate:
 
     @property
     def exact_epsilon(self) -> Decimal:
-        """The realised epsilon, rounded up."""
-        return log_ceiling(self.ratio)
+        """The realised epsilon, rounded up; never above the request if that is kept."""
+        return realised(self.ratio, self.requested_epsilon)
 
     @property
     def certified(self) -> bool:
@@ -78,11 +78,10 @@ class Certificate:
 
     def document(self) -> dict[str, Any]:
         """The object that ``keyveil certify --json`` prints."""
-        finite = self.exact_epsilon.is_finite()
         return {
             "mechanism": self.mechanism,
             "requested_epsilon": float(self.requested_epsilon),
-            "exact_epsilon": float_ceiling(self.exact_epsilon) if finite else None,
+            **exact_entries(self.exact_epsilon),
             "certified": self.certified,
             "method": self.method,
             "sizes": self.sizes,
