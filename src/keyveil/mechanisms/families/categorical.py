@@ -73,6 +73,10 @@ class Categorical(Mechanism):
             self.check(records.pairs(int(odd[0])))
         return records.keys.astype(np.int64)
 
+    def people_by_key(self, records: Records) -> NDArray[np.int64]:
+        """How many people hold each key."""
+        return np.bincount(self.keys_of(records), minlength=self.schema.d)
+
     def every_record(self) -> Iterable[Pairs]:
         return ([(key, 0)] for key in range(self.schema.d))
 

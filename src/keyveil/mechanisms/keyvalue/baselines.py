@@ -30,16 +30,18 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.shist import SHist
-from keyveil.mechanisms.encoders import value_of, values_of
+from keyveil.mechanisms.encoders import are_positive, value_of, values_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.numeric.duchi import MINUS, PLUS, draw_sign, draw_signs
 from keyveil.mechanisms.numeric.mean_est import MeanEst
 from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats, normal_quantile
+from keyveil.mechanisms.tally_laws import people_by
 
 REDUCED_KEYS = 2
 
@@ -170,6 +172,14 @@ class KRRHarmony(Harmony):
     @cached_property
     def oracle(self) -> GRR:
         return GRR(self.symbols, self.epsilon / 2)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        """The sign and the symbol are told independently of each other, so first the one, then the other."""
+        symbols, values = self.draw_many(records, coins)
+        positive = are_positive(values, coins).astype(np.int64)
+        true = people_by(positive, symbols.keys.astype(np.int64), 2, symbols.d)
+        lies = draws.binomial(true, float(self.sign.miss))
+        return self.oracle.draw_supports(true - lies + lies[::-1], draws)
 
 
 @dataclass(frozen=True)

@@ -24,15 +24,15 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
-from keyveil.mechanisms.categorical.unary import OUE, SUE
+from keyveil.mechanisms.categorical.unary import OUE, SUE, Unary
 from keyveil.mechanisms.encoders import are_positive, is_positive
-from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.families.one_key import one_of
 from keyveil.mechanisms.responses import Floats, Solution, Spread, fieller, normal_quantile
 
-ORACLES: dict[str, type[FrequencyOracle]] = {"sue": SUE, "oue": OUE, "grr": GRR}
+ORACLES: dict[str, type[GRR | Unary]] = {"sue": SUE, "oue": OUE, "grr": GRR}
 MINUS, ABSENT, PLUS = range(3)  # digits of a cell's number in base 3, the first key's digit first
 MOST_KEYS = 6
 REDUCED_KEYS = 2
@@ -55,7 +55,7 @@ class IOH(KeyValue):
             )
 
     @cached_property
-    def inner(self) -> FrequencyOracle:
+    def inner(self) -> GRR | Unary:
         return ORACLES[self.oracle](Schema(keys=3**self.schema.d), self.epsilon)
 
     @property
@@ -105,6 +105,10 @@ class IOH(KeyValue):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.inner.fold(payloads, words)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        true = np.bincount(self.cells_of(records, coins), minlength=self.inner.schema.d)
+        return self.inner.draw_supports(true, draws)
 
     # -- estimates ----------------------------------------------------------------------------------------------
 

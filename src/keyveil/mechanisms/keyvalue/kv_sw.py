@@ -28,11 +28,13 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
 from keyveil.kernels.vectors import count_labels, perturb_labels
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.sampled import Sampled, Split, count_states, vector_ratio
 from keyveil.mechanisms.families.window import Window, window
 from keyveil.mechanisms.numeric.square_wave import bandwidth
 from keyveil.mechanisms.responses import Response, Solution, SupportMoments
+from keyveil.mechanisms.tally_laws import draw_outputs
 
 Floats = NDArray[np.float64]
 
@@ -138,6 +140,9 @@ class KVSW(Sampled):
         keys, values = self.encoder.draw_many(records, coins)
         states = 1 + round_many(values, self.cells - 1, coins)
         return count_states(keys, states, 1 + self.cells, self.schema.d)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        return draw_outputs(self.factor, self.hot_counts(records, coins), draws)[1:]
 
     # -- counts -------------------------------------------------------------------------------------------------
 

@@ -25,11 +25,13 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.joint.coefficients import NONE, UNIT, Coefficients, Family, families
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, of_these_people, share, solution, total
+from keyveil.mechanisms.tally_laws import draw_outputs, people_by
 
 MOST_COEFFICIENTS = 1 << 22  # their counts fit into 64 MB
 LAWS = ("optimum", "uniform")
@@ -142,6 +144,11 @@ class Moments(KeyValue):
         count = self.coefficients.count
         cells = payloads * count + self.coefficients.drawn(words)
         return np.bincount(cells, minlength=2 * count).reshape(self.tally_shape)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        ids = self.coefficients.drawn(coins.words(records.n))
+        signs = self.signs_of(records, ids, coins)
+        return draw_outputs(self.channel, people_by(signs, ids, 2, self.coefficients.count), draws)
 
     def moment(self, tally: Tally, ids: Ints | None = None) -> tuple[Floats, Floats, Ints]:
         """Unbiased moments (all, or those with these ids), their variances for a sample of people, and the reports.
