@@ -194,7 +194,7 @@ class RAPPOR(Categorical):
         return self._lie * (1 - self._lie) / (1 - 2 * self._lie) ** 2
 
     def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
-        """Of least squares; unknown (NaN) where the decoder is another one."""
+        """Of least squares; unknown (NaN) for nnls, whose errors have no closed form."""
         if not self.unbiased:
             return np.full(self.schema.d, np.nan)
         sampling = frequency * (1 - frequency) / n if population else 0.0

@@ -40,7 +40,7 @@ from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.numeric.duchi import MINUS, PLUS, draw_sign, draw_signs
 from keyveil.mechanisms.numeric.mean_est import MeanEst
 from keyveil.mechanisms.ratios import SHRUNK, biased_means
-from keyveil.mechanisms.responses import Floats, normal_quantile
+from keyveil.mechanisms.responses import Floats, Spread, normal_quantile
 from keyveil.mechanisms.tally_laws import people_by
 
 REDUCED_KEYS = 2
@@ -91,10 +91,24 @@ class Baseline(KeyValue):
         symbol = oracle.estimate(Tally(oracle.fingerprint, n, counts), population=population).frequency
         values, se = d * symbol.values[:d], d * symbol.se[:d]
         if not population:
-            se = np.sqrt(se**2 + np.clip(values, 0, 1) * (d - 1) / max(n, 1))
+            se = np.sqrt(se**2 + self._luck(np.clip(values, 0, 1), n))
         nothing = n == 0
         low, high = np.where(nothing, 0, values - z * se), np.where(nothing, 1, values + z * se)
         return Column(self.schema, values, se, low, high, symbol.flag[:d])
+
+    def _luck(self, frequency: Floats, n: int) -> Floats:
+        """Variance of how many of n fixed people name their key, as an estimate of its frequency."""
+        return frequency * (self.schema.d - 1) / max(n, 1)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """d² times that of the oracle over symbols, and the luck of the draw; means are biased, and have no law."""
+        d = self.schema.d
+        symbols = np.append(frequency / d, 1 - frequency.sum() / d)
+        variance = d**2 * self.oracle.variance(symbols, n, population)[:d]
+        unknown = np.full_like(frequency, np.nan)
+        return Spread(variance if population else variance + self._luck(frequency, n), unknown, unknown)
 
     def estimates(
         self, tally: Tally, counts: NDArray[np.int64], means: Floats, confidence: float, population: bool

@@ -176,11 +176,28 @@ class IOH(KeyValue):
         return holders @ answers.shares, signs @ answers.shares, spread
 
     def _answers(self, tally: Tally) -> _Answers:
-        response, n = self.inner.response, tally.reports
-        own, other = float(response.holder.support), float(response.stranger.support)
-        counts = self._own(tally)
+        own, other = self._rates
+        counts, n = self._own(tally), tally.reports
         shares = (counts / n - other) / (own - other) if n else np.full(counts.shape, np.nan)
-        return _Answers(shares, n, own, other, exclusive=self.oracle == "grr")
+        return self._told(shares, n)
+
+    def _told(self, shares: Floats, n: int) -> _Answers:
+        return _Answers(shares, n, *self._rates, exclusive=self.oracle == "grr")
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        """How often the true cell is supported, and any other."""
+        response = self.inner.response
+        return float(response.holder.support), float(response.stranger.support)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """With keys that are held independently of each other: errors of one key do not depend on what else is held."""
+        product = frequency * mean
+        table = np.stack([(frequency - product) / 2, 1 - frequency, (frequency + product) / 2], axis=1)
+        law = np.take_along_axis(table, self.digits, axis=1).prod(axis=0)
+        return self._held(self._told(law, n), self._matching({}), population)[2]
 
     def every_word(self) -> Iterator[int]:
         return iter(self.inner.every_word())

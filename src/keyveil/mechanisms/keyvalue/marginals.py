@@ -35,10 +35,11 @@ from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.families.one_key import one_of
-from keyveil.mechanisms.joint.cells import answer_from_cells, pooled
+from keyveil.mechanisms.joint.cells import answer_from_cells, pooled, predicted_from_cells
 from keyveil.mechanisms.joint.ranks import Ints, unrank_sets
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, share, solution, total
 from keyveil.mechanisms.keyvalue.ioh import ABSENT, MINUS, PLUS
+from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.tally_laws import people_by
 
 ORACLES: dict[str, type[GRR | OUE]] = {"grr": GRR, "oue": OUE}
@@ -193,6 +194,15 @@ class Marginals(KeyValue):
         ones = np.zeros(self.tally_shape, dtype=np.int64)
         ones[:, 0] = 1
         return pooled(self.family, ones, keys)[:, 0]
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """From the reports about members with the key; values are taken as constant at the mean."""
+        respondents = n * self.covering(np.arange(self.schema.d)[:, None]) / len(self.family)
+        given = self.size, frequency, mean, respondents, n, population
+        covariance = predicted_from_cells(self.inner, *given)
+        return Spread(covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1])
 
     def answer_jointly(
         self, tally: Tally, keys: Ints, questions: Sequence[Statistic], population: bool = False

@@ -28,7 +28,7 @@ from keyveil.kernels.arcs import Arcs, below_each
 from keyveil.kernels.buckets import Partition
 from keyveil.kernels.sign_hash import SignHash
 from keyveil.kernels.siphash import siphash_many
-from keyveil.mechanisms.capabilities import CountDraws, TallyLaw
+from keyveil.mechanisms.capabilities import CountDraws, PredictedVariance, TallyLaw
 from keyveil.mechanisms.families.cover import Cover, Given, Scheme, SizeLaw, best_cover, best_kappa
 from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds, SetResponse, refused
 from keyveil.mechanisms.responses import Solution, Spread
@@ -73,7 +73,8 @@ class TopSel(SetResponse):
 
     @property
     def lacks(self) -> frozenset[type]:
-        return frozenset() if self.direct else frozenset({TallyLaw})
+        own: frozenset[type] = frozenset({PredictedVariance} if self.direct else {PredictedVariance, TallyLaw})
+        return super().lacks | own
 
     def validate(self) -> None:
         if self.mode not in ("cover", "direct"):
