@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from keyveil.core.coins import Coins
 from keyveil.core.epsilon import levels
 from keyveil.core.records import Records
 from keyveil.core.report import Reports
@@ -16,6 +17,7 @@ from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate, has_aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.families.categorical import Categorical
 from keyveil.mechanisms.keyvalue.wsr import WSR
@@ -132,3 +134,33 @@ def test_mechanisms_without_a_law_are_counted_report_by_report() -> None:
     mechanism = made("olh")
     assert not has_aggregate(mechanism)
     assert aggregate(mechanism, people(mechanism), SeededCoins(1)).reports == PEOPLE
+
+
+def test_who_reports_or_counts_otherwise_than_the_law_says_has_none() -> None:
+    """A law below which ``respond_many`` or ``fold`` was changed would be wrong without anybody noticing."""
+
+    @dataclass(frozen=True)
+    class Inverted(OUE):
+        def fold(self, payloads: NDArray[Any], words: NDArray[Any]) -> NDArray[np.int64]:
+            return len(payloads) - super().fold(payloads, words)
+
+    @dataclass(frozen=True)
+    class Stubborn(OUE):
+        def respond_many(self, records: Records, words: NDArray[Any], coins: Coins) -> NDArray[Any]:
+            return super().respond_many(records, words, coins) * 0
+
+    @dataclass(frozen=True)
+    class Inheriting(Inverted):
+        pass
+
+    @dataclass(frozen=True)
+    class Explained(Inverted):
+        def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+            return records.n - super().draw_tally(records, coins, draws)
+
+    plain = made("oue")
+    for kind, has_law in ((OUE, True), (Inverted, False), (Stubborn, False), (Inheriting, False), (Explained, True)):
+        mechanism = kind(plain.schema, plain.epsilon)
+        assert has_aggregate(mechanism) == has_law
+    records = people(plain)
+    assert not aggregate(Stubborn(plain.schema, plain.epsilon), records, SeededCoins(1)).counts.any()

@@ -57,6 +57,11 @@ class Spread(NamedTuple):
     product: Floats
     covariance: Floats
 
+    def of_frequency(self) -> Spread:
+        """The same where the product has no law: unknown but for the frequency."""
+        unknown = np.full_like(self.frequency, np.nan)
+        return Spread(self.frequency, unknown, unknown)
+
 
 @dataclass(frozen=True)
 class Response:
@@ -110,6 +115,13 @@ class Response:
         cov_tf, fake = crossed / self.gain, stranger["signed"]
         var_u = (signs + 2 * fake * cov_tf + fake**2 * var_f) / holder["signed"] ** 2
         return Spread(var_f, var_u, (cov_tf + fake * var_f) / holder["signed"])
+
+    def predicted(self, frequency: Floats, mean: Floats, n: int, population: bool, reach: float = 1.0) -> Spread:
+        """``spread`` before anybody reports: each of n reports speaks about a key with probability ``reach``.
+
+        Its respondents are then a share ``reach`` of the people who are the target, unless that is a larger population.
+        """
+        return self.spread(frequency, mean, np.full_like(frequency, reach * n), 0.0 if population else reach)
 
     def histogram(
         self, schema: Schema, n: int, respondents: NDArray[np.int64], counts: NDArray[np.int64], population: bool

@@ -18,6 +18,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.responses import Response, support_counts
 
@@ -54,3 +55,13 @@ class GRR(FrequencyOracle):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return np.bincount(payloads, minlength=self.schema.d)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        return self.draw_supports(self.people_by_key(records), draws)
+
+    def draw_supports(self, true: NDArray[np.int64], draws: CountDraws) -> NDArray[np.int64]:
+        """Weight ``low`` on every key is a uniform draw: a report is the truth, or a key that ignores it."""
+        d, channel = self.schema.d, self.channel
+        kept = draws.binomial(true, (channel.high - channel.low) / channel.total)
+        supports: NDArray[np.int64] = kept + draws.multinomial(true.sum(axis=-1) - kept.sum(axis=-1), np.full(d, 1 / d))
+        return supports

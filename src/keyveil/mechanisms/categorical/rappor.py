@@ -30,9 +30,11 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.bernoulli import perturb_bits
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.bloom import Bloom
 from keyveil.mechanisms.families.categorical import Categorical, Floats, option_refused
 from keyveil.mechanisms.responses import normal_quantile
+from keyveil.mechanisms.tally_laws import draw_outputs, people_by
 
 DECODERS = ("auto", "least-squares", "nnls")
 MOST_BITS, MOST_HASHES, MOST_COHORTS = 1024, 4, 1024
@@ -173,6 +175,15 @@ class RAPPOR(Categorical):
             row[:-1], row[-1] = count_bits(reports)[: self.bits], len(reports)
         return counts
 
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        """Given how many people of a cohort set each bit, bits are independent of each other."""
+        cohorts = public_indices(coins.words(records.n), self.cohorts)
+        people = people_by(cohorts, self.keys_of(records), self.cohorts, self.schema.d)
+        reports = people.sum(axis=1, keepdims=True)
+        hot = np.einsum("cbk,ck->cb", self.bloom.indicator, people)
+        ones = draw_outputs(self.factor, np.stack([reports - hot, hot]).reshape(2, -1), draws)[1]
+        return np.hstack([ones.reshape(hot.shape), reports])
+
     @property
     def _lie(self) -> float:
         return float(self.factor.probability(0, 1))
@@ -183,7 +194,7 @@ class RAPPOR(Categorical):
         return self._lie * (1 - self._lie) / (1 - 2 * self._lie) ** 2
 
     def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
-        """Of least squares; unknown (NaN) where the decoder is another one."""
+        """Of least squares; unknown (NaN) for nnls, whose errors have no closed form."""
         if not self.unbiased:
             return np.full(self.schema.d, np.nan)
         sampling = frequency * (1 - frequency) / n if population else 0.0

@@ -25,8 +25,10 @@ from keyveil.core.report import Payload
 from keyveil.kernels.bernoulli import perturb_unary
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.responses import Response, support_counts
+from keyveil.mechanisms.tally_laws import draw_outputs
 
 COLD, HOT = 0, 1
 
@@ -67,6 +69,15 @@ class Unary(FrequencyOracle):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_bits(payloads)[: self.schema.d]
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        return self.draw_supports(self.people_by_key(records), draws)
+
+    def draw_supports(self, true: NDArray[np.int64], draws: CountDraws) -> NDArray[np.int64]:
+        """Given how many people hold each key, bits are independent of each other."""
+        states = np.stack([true.sum(axis=-1)[..., None] - true, true])
+        ones: NDArray[np.int64] = draw_outputs(self.factor, states.reshape(2, -1), draws)[1]
+        return ones.reshape(true.shape)
 
 
 @dataclass(frozen=True)

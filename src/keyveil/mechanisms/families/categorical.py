@@ -18,7 +18,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.capabilities import Takes
-from keyveil.mechanisms.responses import Response
+from keyveil.mechanisms.responses import Response, Spread
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +42,13 @@ class Categorical(Mechanism):
     @abstractmethod
     def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
         """Variance of the estimates of n people's true frequencies, known before anybody reports."""
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """Of frequencies; means and sizes say nothing here, since everybody holds one key without a value."""
+        unknown = np.full_like(frequency, np.nan)
+        return Spread(self.variance(frequency, n, population), unknown, unknown)
 
     @property
     def no_mean(self) -> str:
@@ -73,6 +80,10 @@ class Categorical(Mechanism):
             self.check(records.pairs(int(odd[0])))
         return records.keys.astype(np.int64)
 
+    def people_by_key(self, records: Records) -> NDArray[np.int64]:
+        """How many people hold each key."""
+        return np.bincount(self.keys_of(records), minlength=self.schema.d)
+
     def every_record(self) -> Iterable[Pairs]:
         return ([(key, 0)] for key in range(self.schema.d))
 
@@ -103,10 +114,7 @@ class FrequencyOracle(Categorical):
         return counts
 
     def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
-        respondents = np.full_like(frequency, n)
-        return self.response.spread(
-            frequency, np.zeros_like(frequency), respondents, 0.0 if population else 1.0
-        ).frequency
+        return self.response.predicted(frequency, np.zeros_like(frequency), n, population).frequency
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts = self._own(tally)

@@ -25,7 +25,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.capabilities import Takes
 from keyveil.mechanisms.encoders import UniformKey
-from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, normal_quantile
+from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, Spread, normal_quantile
 
 Floats = NDArray[np.float64]
 
@@ -54,6 +54,26 @@ class Numeric(Mechanism):
     @abstractmethod
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         """What the counts of ``n`` reports say about each key."""
+
+    @abstractmethod
+    def squares_at(self, mean: Floats) -> Floats:
+        """Expected mean square of the unbiased estimates of a key whose value is ``mean`` for everybody."""
+
+    @property
+    def reach(self) -> float:
+        """The share of reports that speak about a key."""
+        return 1.0
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """Of means: everybody holds every key, so f is 1 without error and f·m is the mean.
+
+        Values are taken as constant at the mean. Where they differ, signs vary no more in a population and less among
+        fixed people; windows vary more.
+        """
+        nothing = np.zeros_like(mean)
+        return Spread(nothing, (self.squares_at(mean) - mean**2) / (self.reach * n), nothing)
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -115,6 +135,10 @@ class OneValue(Numeric):
     @cached_property
     def encoder(self) -> UniformKey:
         return UniformKey(self.schema.d)
+
+    @property
+    def reach(self) -> float:
+        return 1 / self.schema.d
 
     def every_word(self) -> list[int]:
         return self.encoder.every_word()

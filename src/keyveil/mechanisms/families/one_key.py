@@ -26,9 +26,11 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.encoders import Labels, UniformKey, value_of, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, KeyValue
-from keyveil.mechanisms.responses import Response, table_response
+from keyveil.mechanisms.responses import Floats, Response, Spread, table_response
+from keyveil.mechanisms.tally_laws import draw_outputs, states_by_key
 
 ABSENT = 0  # the first state; label i is state i + 1
 
@@ -107,6 +109,16 @@ class OneKey(KeyValue):
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         cells = payloads * self.schema.d + self.encoder.keys(words)
         return np.bincount(cells, minlength=self.outputs * self.schema.d).reshape(self.tally_shape)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        keys = self.encoder.keys(coins.words(records.n))
+        return draw_outputs(self.channel, states_by_key(records, keys, self.labels, coins), draws)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """One report in d speaks about a key; values are taken as constant at the mean."""
+        return self.response.predicted(frequency, mean, n, population, reach=1 / self.schema.d)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts = self._own(tally)

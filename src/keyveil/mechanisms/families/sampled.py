@@ -23,7 +23,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.encoders import Labels, PadAndSample
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
-from keyveil.mechanisms.responses import Response, three_state
+from keyveil.mechanisms.responses import Floats, Response, Spread, three_state
 
 REDUCED_PAIRS = 2
 CLIPPED = np.int8(FLAGS.index("clipped"))
@@ -63,6 +63,17 @@ class Sampled(KeyValue):
     def inclusion(self) -> Fraction:
         """How often a holder's pair is the one that is sampled."""
         return Fraction(1, self.max_pairs)
+
+    @property
+    @abstractmethod
+    def response(self) -> Response:
+        """How the supports of a key answer to its holders, whose pair is sampled or not."""
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """Every report speaks about every key; nobody is taken to hold more pairs than the cap."""
+        return self.response.predicted(frequency, mean, n, population)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -116,6 +127,13 @@ class PCKV(Sampled):
     def response(self) -> Response:
         seen, fake, truth = self.rates
         return three_state(seen, fake, truth, inclusion=self.inclusion)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """As unbiased estimates have it: published frequencies are cut, published means have no law."""
+        spread = super().predicted_spread(frequency, mean, sizes, n, population)
+        return spread if self.estimator == "unbiased" else spread.of_frequency()
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         minus, plus = self.votes(self._own(tally))

@@ -29,7 +29,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import Cap, Labels
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
-from keyveil.mechanisms.responses import Response, Solution, Spread, label_supports, support_counts
+from keyveil.mechanisms.responses import Floats, Response, Solution, Spread, label_supports, support_counts
 
 REDUCED_PAIRS = 2
 REDUCED_BINS = 3
@@ -180,6 +180,15 @@ class SetResponse(KeyValue):
             part = response.solve(tally.reports, respondents[keys], mine.sum(axis=0), signed, population)
             columns[:, keys] = part.frequency, part.product, *part.spread
         return Solution(columns[0], columns[1], Spread(*columns[2:]))
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """Every report speaks about every key; nobody is taken to hold more pairs than the cap."""
+        columns = np.empty((3, self.schema.d))
+        for keys, odds in self.odds:
+            columns[:, keys] = odds.of_key(self.labels.count).predicted(frequency[keys], mean[keys], n, population)
+        return Spread(*columns)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         no_mean = f"{self.name} with bins estimates histograms; without bins it estimates means."

@@ -96,7 +96,19 @@ class Window:
         least = np.clip(mean, -1, 1) ** 2
         values = np.clip((outputs - noise) / (gain * radius**2), least, 1)
         rounding = 1 / (4 * radius**2)  # the most that rounding to a step can add to the variance of a value
-        return Squares(values / gain + noise / (gain * radius) ** 2, np.maximum(values - least - rounding, 0))
+        return Squares(self.answer_squares(values), np.maximum(values - least - rounding, 0))
+
+    def answer_squares(self, squares: Floats) -> Floats:
+        """Mean square of unbiased estimates on [-1, 1], from that of the inputs."""
+        noise, gain, radius = float(self.noise), float(self.gain), float(self.radius)
+        return squares / gain + noise / (gain * radius) ** 2
+
+    def rounded_squares(self, values: Floats) -> Floats:
+        """Expected square of values on [-1, 1] after they are rounded to an input without bias."""
+        radius = float(self.radius)
+        rest = np.modf((1 + values) * radius)[0]
+        squares: Floats = values**2 + rest * (1 - rest) / radius**2
+        return squares
 
 
 def window(inputs: int, half: int, epsilon: Fraction) -> Window:

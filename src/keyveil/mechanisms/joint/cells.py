@@ -15,7 +15,16 @@ import numpy as np
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.joint.ranks import Ints, rank_sets
-from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, both, of_these_people, products
+from keyveil.mechanisms.joint.statistics import (
+    Floats,
+    JointAnswers,
+    Statistic,
+    both,
+    of_these_people,
+    products,
+    share,
+    total,
+)
 from keyveil.mechanisms.keyvalue.ioh import ABSENT
 
 
@@ -82,6 +91,16 @@ def answer_from_cells(
     if not population:
         covariance = of_these_people(questions, values, covariance, n)
     return JointAnswers(values, covariance, respondents.min(axis=1))
+
+
+def predicted_from_cells(
+    oracle: FrequencyOracle, length: int, frequency: Floats, mean: Floats, respondents: Floats, n: int, population: bool
+) -> Floats:
+    """Covariance [keys, 2, 2] of the estimates of f and f·m from so many reports about members of ``length`` keys."""
+    questions, values = [share({0: True}), total(0, {})], np.stack([frequency, frequency * mean], axis=1)
+    sizes = np.array([_cells(question, length) for question in questions])
+    covariance = _per_report(oracle, questions, values, sizes, length) / respondents[:, None, None]
+    return covariance if population else of_these_people(questions, values, covariance, n)
 
 
 def _per_report(

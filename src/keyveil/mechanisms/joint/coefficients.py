@@ -76,6 +76,10 @@ class Coefficients:
         """How many draws there are: whole, however large the weights are, so that it can be refused."""
         return sum(family.count(self.d) * weight for family, weight in zip(self.families, self.weights, strict=True))
 
+    def share(self, family: Family) -> float:
+        """The share of reports about one member of a family."""
+        return self.weights[self.families.index(family)] / self.total
+
     def drawn(self, words: NDArray[np.uint64]) -> Ints:
         """The coefficients that public words stand for."""
         draws = public_indices(words, self.total)

@@ -30,16 +30,18 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.shist import SHist
-from keyveil.mechanisms.encoders import value_of, values_of
+from keyveil.mechanisms.encoders import are_positive, value_of, values_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.numeric.duchi import MINUS, PLUS, draw_sign, draw_signs
 from keyveil.mechanisms.numeric.mean_est import MeanEst
 from keyveil.mechanisms.ratios import SHRUNK, biased_means
-from keyveil.mechanisms.responses import Floats, normal_quantile
+from keyveil.mechanisms.responses import Floats, Spread, normal_quantile
+from keyveil.mechanisms.tally_laws import people_by
 
 REDUCED_KEYS = 2
 
@@ -89,10 +91,24 @@ class Baseline(KeyValue):
         symbol = oracle.estimate(Tally(oracle.fingerprint, n, counts), population=population).frequency
         values, se = d * symbol.values[:d], d * symbol.se[:d]
         if not population:
-            se = np.sqrt(se**2 + np.clip(values, 0, 1) * (d - 1) / max(n, 1))
+            se = np.sqrt(se**2 + self._luck(np.clip(values, 0, 1), n))
         nothing = n == 0
         low, high = np.where(nothing, 0, values - z * se), np.where(nothing, 1, values + z * se)
         return Column(self.schema, values, se, low, high, symbol.flag[:d])
+
+    def _luck(self, frequency: Floats, n: int) -> Floats:
+        """Variance of how many of n fixed people name their key, as an estimate of its frequency."""
+        return frequency * (self.schema.d - 1) / max(n, 1)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """d² times that of the oracle over symbols, and the luck of the draw; means are biased, and have no law."""
+        d = self.schema.d
+        symbols = np.append(frequency / d, 1 - frequency.sum() / d)
+        variance = d**2 * self.oracle.variance(symbols, n, population)[:d]
+        unknown = np.full_like(frequency, np.nan)
+        return Spread(variance if population else variance + self._luck(frequency, n), unknown, unknown)
 
     def estimates(
         self, tally: Tally, counts: NDArray[np.int64], means: Floats, confidence: float, population: bool
@@ -170,6 +186,14 @@ class KRRHarmony(Harmony):
     @cached_property
     def oracle(self) -> GRR:
         return GRR(self.symbols, self.epsilon / 2)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        """The sign and the symbol are told independently of each other, so first the one, then the other."""
+        symbols, values = self.draw_many(records, coins)
+        positive = are_positive(values, coins).astype(np.int64)
+        true = people_by(positive, symbols.keys.astype(np.int64), 2, symbols.d)
+        lies = draws.binomial(true, float(self.sign.miss))
+        return self.oracle.draw_supports(true - lies + lies[::-1], draws)
 
 
 @dataclass(frozen=True)

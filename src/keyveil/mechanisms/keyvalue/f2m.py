@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keyveil.core.channels import Table
 from keyveil.core.epsilon import RESOLUTION, lie_threshold, tightest
@@ -79,19 +80,27 @@ class F2M(OneKey):
         known = 0.0 if population else respondents / max(tally.reports, 1)
         likely_f = np.clip(np.nan_to_num(frequency), 1 / np.maximum(respondents, 1), 1)
         likely_m = np.clip(np.nan_to_num(product / likely_f), -1, 1)
-        low, high, crossed = covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1]
-        # What lies between the people who were asked is no error for them; their values are taken as constant.
-        between, people = known * likely_f * (1 - likely_f), np.maximum(respondents, 1)
+        people = np.maximum(respondents, 1)
         least_f, least_u = (FEWEST / (people * step) ** 2 for step in (self.response.gain, self._sign_gain))
-        spread = Spread(
-            np.maximum((low + high + 2 * crossed - between) / people, least_f),
-            np.maximum((low + high - 2 * crossed - between * likely_m**2) / people, least_u),
-            (high - low - between * likely_m) / people,
-        )
+        var_f, var_u, both = _spread(covariance, likely_f, likely_m, people, known)
+        spread = Spread(np.maximum(var_f, least_f), np.maximum(var_u, least_u), both)
         return Solution(frequency, product, spread).estimates(
             self.header(tally.reports, confidence, population),
             respondents=respondents,
         )
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """For ``estimator="mle"`` from the Fisher information of n/d reports, which is right for many of them."""
+        if self.estimator == "unbiased":
+            return super().predicted_spread(frequency, mean, sizes, n, population)
+        product, reach = frequency * mean, 1 / self.schema.d
+        shares = np.stack([frequency - product, frequency + product], axis=1) / 2
+        base, steps = self._states
+        _, covariance = _information(steps, base + shares @ steps.T)
+        people = np.full_like(frequency, reach * n)
+        return _spread(covariance, frequency, mean, people, 0.0 if population else reach)
 
     @property
     def _sign_gain(self) -> float:
@@ -104,13 +113,41 @@ class F2M(OneKey):
         least and the greatest probability that any state gives them. The covariance, for one report of a sample, is
         the inverse Fisher information. Confining the shares would bias rare keys.
         """
-        matrix = self.channel.matrix()  # [output, state]
-        base, steps = matrix[:, 0], matrix[:, 1:] - matrix[:, :1]
+        base, steps = self._states
+        matrix = self.channel.matrix()
         least, most = matrix.min(axis=1), matrix.max(axis=1)
         expected = np.clip(seen, least, most)
         for _ in range(_STEPS):
-            weighted = steps.T / expected[:, None, :]  # [d, 2, output]
-            covariance: Floats = np.linalg.inv(weighted @ steps).astype(np.float64, copy=False)
+            weighted, covariance = _information(steps, expected)
             shares: Floats = np.einsum("dij,djo,do->di", covariance, weighted, seen - base)
             expected = np.clip(base + shares @ steps.T, least, most)
         return shares, covariance
+
+    @property
+    def _states(self) -> tuple[Floats, Floats]:
+        """Probabilities of the outputs without the key, and what minus and plus add to them [output, 2]."""
+        matrix = self.channel.matrix()  # [output, state]
+        return matrix[:, 0], matrix[:, 1:] - matrix[:, :1]
+
+
+def _information(steps: Floats, expected: Floats) -> tuple[Floats, Floats]:
+    """Weights [d, 2, output] of the outputs, and the inverse Fisher information [d, 2, 2] of one report."""
+    weighted: Floats = steps.T / expected[:, None, :]
+    covariance: Floats = np.linalg.inv(weighted @ steps).astype(np.float64, copy=False)
+    return weighted, covariance
+
+
+def _spread(
+    covariance: Floats, frequency: Floats, mean: Floats, people: Floats | NDArray[np.int64], known: Floats | float
+) -> Spread:
+    """Of f and f·m, from the covariances of the shares of minus and plus for one report of a sample.
+
+    What lies between the people who answered is no error for them; their values are taken as constant.
+    """
+    low, high, crossed = covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1]
+    between = known * frequency * (1 - frequency)
+    return Spread(
+        (low + high + 2 * crossed - between) / people,
+        (low + high - 2 * crossed - between * mean**2) / people,
+        (high - low - between * mean) / people,
+    )

@@ -24,15 +24,15 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
-from keyveil.mechanisms.categorical.unary import OUE, SUE
+from keyveil.mechanisms.categorical.unary import OUE, SUE, Unary
 from keyveil.mechanisms.encoders import are_positive, is_positive
-from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.families.one_key import one_of
 from keyveil.mechanisms.responses import Floats, Solution, Spread, fieller, normal_quantile
 
-ORACLES: dict[str, type[FrequencyOracle]] = {"sue": SUE, "oue": OUE, "grr": GRR}
+ORACLES: dict[str, type[GRR | Unary]] = {"sue": SUE, "oue": OUE, "grr": GRR}
 MINUS, ABSENT, PLUS = range(3)  # digits of a cell's number in base 3, the first key's digit first
 MOST_KEYS = 6
 REDUCED_KEYS = 2
@@ -55,7 +55,7 @@ class IOH(KeyValue):
             )
 
     @cached_property
-    def inner(self) -> FrequencyOracle:
+    def inner(self) -> GRR | Unary:
         return ORACLES[self.oracle](Schema(keys=3**self.schema.d), self.epsilon)
 
     @property
@@ -105,6 +105,10 @@ class IOH(KeyValue):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.inner.fold(payloads, words)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        true = np.bincount(self.cells_of(records, coins), minlength=self.inner.schema.d)
+        return self.inner.draw_supports(true, draws)
 
     # -- estimates ----------------------------------------------------------------------------------------------
 
@@ -172,11 +176,28 @@ class IOH(KeyValue):
         return holders @ answers.shares, signs @ answers.shares, spread
 
     def _answers(self, tally: Tally) -> _Answers:
-        response, n = self.inner.response, tally.reports
-        own, other = float(response.holder.support), float(response.stranger.support)
-        counts = self._own(tally)
+        own, other = self._rates
+        counts, n = self._own(tally), tally.reports
         shares = (counts / n - other) / (own - other) if n else np.full(counts.shape, np.nan)
-        return _Answers(shares, n, own, other, exclusive=self.oracle == "grr")
+        return self._told(shares, n)
+
+    def _told(self, shares: Floats, n: int) -> _Answers:
+        return _Answers(shares, n, *self._rates, exclusive=self.oracle == "grr")
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        """How often the true cell is supported, and any other."""
+        response = self.inner.response
+        return float(response.holder.support), float(response.stranger.support)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """With keys that are held independently of each other: errors of one key do not depend on what else is held."""
+        product = frequency * mean
+        table = np.stack([(frequency - product) / 2, 1 - frequency, (frequency + product) / 2], axis=1)
+        law = np.take_along_axis(table, self.digits, axis=1).prod(axis=0)
+        return self._held(self._told(law, n), self._matching({}), population)[2]
 
     def every_word(self) -> Iterator[int]:
         return iter(self.inner.every_word())

@@ -28,11 +28,13 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
 from keyveil.kernels.vectors import count_labels, perturb_labels
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.sampled import Sampled, Split, count_states, vector_ratio
 from keyveil.mechanisms.families.window import Window, window
 from keyveil.mechanisms.numeric.square_wave import bandwidth
-from keyveil.mechanisms.responses import Response, Solution, SupportMoments
+from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
+from keyveil.mechanisms.tally_laws import draw_outputs
 
 Floats = NDArray[np.float64]
 
@@ -139,6 +141,9 @@ class KVSW(Sampled):
         states = 1 + round_many(values, self.cells - 1, coins)
         return count_states(keys, states, 1 + self.cells, self.schema.d)
 
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        return draw_outputs(self.factor, self.hot_counts(records, coins), draws)[1:]
+
     # -- counts -------------------------------------------------------------------------------------------------
 
     @property
@@ -187,12 +192,27 @@ class KVSW(Sampled):
         else:
             share = np.clip(solution.frequency, 1 / max(n, 1), 1)
             own, other = (float(one.signed_square) for one in (self.response.holder, self.response.stranger))
-            per_value = float(4 * SEEN * self.inclusion * self.window.gain * self.window.radius**2)
             least = np.clip(solution.product / share, -1, 1) ** 2
             rounding = 1 / float(2 * self.window.radius) ** 2  # the most that rounding to a cell adds to a square
-            values = 1 + ((square - (1 - share) * other) / share - own) / per_value - rounding
+            values = 1 + ((square - (1 - share) * other) / share - own) / self._per_square - rounding
             between = share * signed**2 * np.clip(values, least, 1)
         return np.maximum(square - between, 0) / (max(n, 1) * signed**2)
+
+    @property
+    def _per_square(self) -> float:
+        """By how much a holder's E[T²] grows with the square of the value."""
+        return float(4 * SEEN * self.inclusion * self.window.gain * self.window.radius**2)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """Values are taken as constant at the mean; where they differ, products vary more."""
+        spread = super().predicted_spread(frequency, mean, sizes, n, population)
+        own, other = (float(one.signed_square) for one in (self.response.holder, self.response.stranger))
+        of_holder = own + self._per_square * (self.window.rounded_squares(mean) - 1)
+        square = frequency * of_holder + (1 - frequency) * other
+        told = Solution(frequency, frequency * mean, spread)
+        return spread._replace(product=self._variance(told, square, n, population))
 
     # -- distributions ------------------------------------------------------------------------------------------
 

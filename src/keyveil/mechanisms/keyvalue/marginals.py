@@ -29,18 +29,20 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
-from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.families.one_key import one_of
-from keyveil.mechanisms.joint.cells import answer_from_cells, pooled
+from keyveil.mechanisms.joint.cells import answer_from_cells, pooled, predicted_from_cells
 from keyveil.mechanisms.joint.ranks import Ints, unrank_sets
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, share, solution, total
 from keyveil.mechanisms.keyvalue.ioh import ABSENT, MINUS, PLUS
+from keyveil.mechanisms.responses import Spread
+from keyveil.mechanisms.tally_laws import people_by
 
-ORACLES: dict[str, type[FrequencyOracle]] = {"grr": GRR, "oue": OUE}
+ORACLES: dict[str, type[GRR | OUE]] = {"grr": GRR, "oue": OUE}
 MOST_COUNTS = 1 << 23  # 64 MB
 
 
@@ -98,7 +100,7 @@ class Marginals(KeyValue):
         return balanced_family(self.schema.d, self.size, self.members)
 
     @cached_property
-    def inner(self) -> FrequencyOracle:
+    def inner(self) -> GRR | OUE:
         assert self.oracle is not None
         return ORACLES[self.oracle](Schema(keys=3**self.size), self.epsilon)
 
@@ -170,6 +172,15 @@ class Marginals(KeyValue):
             counts[:, 1 + cell] = np.bincount(members[supports == 1], minlength=len(counts))
         return counts
 
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        members, cells = self.members_of(coins.words(records.n)), self.inner.schema.d
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
+        counts[:, 0] = np.bincount(members, minlength=len(counts))
+        some, rows = np.unique(members, return_inverse=True)  # few of many members have reports
+        true = people_by(rows, self.cells_of(records, members, coins), len(some), cells)
+        counts[some, 1:] = self.inner.draw_supports(true, draws)
+        return counts
+
     def shares(self, tally: Tally) -> Floats:
         """Unbiased shares of the cells of every member [members, 3^size]; NaN where there are no reports."""
         counts, response = self._own(tally), self.inner.response
@@ -183,6 +194,15 @@ class Marginals(KeyValue):
         ones = np.zeros(self.tally_shape, dtype=np.int64)
         ones[:, 0] = 1
         return pooled(self.family, ones, keys)[:, 0]
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """From the reports about members with the key; values are taken as constant at the mean."""
+        respondents = n * self.covering(np.arange(self.schema.d)[:, None]) / len(self.family)
+        given = self.size, frequency, mean, respondents, n, population
+        covariance = predicted_from_cells(self.inner, *given)
+        return Spread(covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1])
 
     def answer_jointly(
         self, tally: Tally, keys: Ints, questions: Sequence[Statistic], population: bool = False

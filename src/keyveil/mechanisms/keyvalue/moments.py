@@ -6,7 +6,7 @@ stay within reach for hundreds of keys, where a report about cells would drown. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
@@ -25,11 +25,14 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.joint.coefficients import NONE, UNIT, Coefficients, Family, families
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, of_these_people, share, solution, total
+from keyveil.mechanisms.responses import Spread
+from keyveil.mechanisms.tally_laws import draw_outputs, people_by
 
 MOST_COEFFICIENTS = 1 << 22  # their counts fit into 64 MB
 LAWS = ("optimum", "uniform")
@@ -143,41 +146,66 @@ class Moments(KeyValue):
         cells = payloads * count + self.coefficients.drawn(words)
         return np.bincount(cells, minlength=2 * count).reshape(self.tally_shape)
 
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        ids = self.coefficients.drawn(coins.words(records.n))
+        signs = self.signs_of(records, ids, coins)
+        return draw_outputs(self.channel, people_by(signs, ids, 2, self.coefficients.count), draws)
+
     def moment(self, tally: Tally, ids: Ints | None = None) -> tuple[Floats, Floats, Ints]:
         """Unbiased moments (all, or those with these ids), their variances for a sample of people, and the reports.
 
         Reports about different moments come from different people, so the moments of a sample are independent.
         """
         counts = self._own(tally) if ids is None else self._own(tally)[:, ids]
-        respondents, gain = counts.sum(axis=0), float(2 * self.channel.probability(1, 1) - 1)
+        respondents = counts.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moments = (counts[1] - counts[0]) / (gain * respondents)
-            variance = (gain**-2 - np.clip(np.nan_to_num(moments), -1, 1) ** 2) / respondents
+            moments = (counts[1] - counts[0]) / (self._gain * respondents)
+            variance = self._variance(moments) / respondents
         return moments, np.where(respondents > 0, variance, np.nan), respondents
+
+    @property
+    def _gain(self) -> float:
+        return float(2 * self.channel.probability(1, 1) - 1)
+
+    def _variance(self, moments: Floats) -> Floats:
+        """Of the answer of one report by a random person."""
+        variance: Floats = self._gain**-2 - np.clip(np.nan_to_num(moments), -1, 1) ** 2
+        return variance
 
     def answer_jointly(
         self, tally: Tally, keys: Ints, questions: Sequence[Statistic], population: bool = False
     ) -> JointAnswers:
         """Sums of moments: P[x_Q = β] = 2^-|Q| Σ_{B ⊆ Q} ∏_{i ∈ B} (1 - 2β_i) θ_B, with values likewise."""
         self._refuse(questions)
-        weights = [_weights_of(question) for question in questions]
-        terms = sorted(set(chain.from_iterable(weights)), key=str)
-        matrix = np.array([[own.get(term, 0.0) for term in terms] for own in weights])
-        columns = [self._column(tally, keys, term) for term in terms]
-        values, variance, respondents = (np.array(part).T for part in zip(*columns, strict=True))
-        answered = values @ matrix.T
-        covariance: Floats = np.einsum("it,rt,jt->rij", matrix, variance, matrix)
-        if not population:
-            covariance = of_these_people(questions, answered, covariance, tally.reports)
-        return JointAnswers(answered, covariance, respondents.min(axis=1))
+        return _answered(questions, lambda term: self._column(tally, keys, term), tally.reports, population)
 
-    def _column(self, tally: Tally, keys: Ints, term: Term) -> tuple[Floats, Floats, Ints]:
+    def _column(self, tally: Tally, keys: Ints, term: Term) -> MomentColumn:
         place, subset = term
         if place is None and not subset:
-            ones = np.ones(len(keys))
-            return ones, 0 * ones, np.full(len(keys), tally.reports, dtype=np.int64)
+            return _certain(len(keys), tally.reports)
         ids = self.coefficients.ids(keys[:, list(subset)], None if place is None else keys[:, place])
         return self.moment(tally, ids)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """From the share of reports about the moment of each key; values are taken as constant at the mean."""
+
+        def column(term: Term) -> MomentColumn:
+            place, subset = term
+            if place is None and not subset:
+                return _certain(len(frequency), n)
+            moments = 1 - 2 * frequency if place is None else frequency * mean
+            respondents = n * self.coefficients.share(Family(place is not None, len(subset)))
+            people = np.full(len(frequency), round(respondents), dtype=np.int64)
+            return moments, self._variance(moments) / respondents, people
+
+        return solution(_answered(self._of_one_key, column, n, population)).spread
+
+    @property
+    def _of_one_key(self) -> list[Statistic]:
+        """What is asked of every key alone: its frequency and, if values are collected, f·m."""
+        return [share({0: True}), total(0, {})] if self.values else [share({0: True})]
 
     def _refuse(self, questions: Sequence[Statistic]) -> None:
         most = max(len(question.places) for question in questions)
@@ -193,9 +221,7 @@ class Moments(KeyValue):
             )
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        frequency, product = share({0: True}), total(0, {})
-        questions = [frequency, product] if self.values else [frequency]
-        answers = self.answer_jointly(tally, np.arange(self.schema.d)[:, None], questions, population)
+        answers = self.answer_jointly(tally, np.arange(self.schema.d)[:, None], self._of_one_key, population)
         return solution(answers).estimates(
             self.header(tally.reports, confidence, population),
             respondents=answers.respondents,
@@ -204,6 +230,27 @@ class Moments(KeyValue):
 
 
 Term = tuple[int | None, tuple[int, ...]]  # the place of the value, if any, and the places of B
+MomentColumn = tuple[Floats, Floats, Ints]  # a moment for every row of keys, its variance for a sample, and the reports
+
+
+def _certain(rows: int, n: int) -> MomentColumn:
+    """The empty product, which is one for everybody."""
+    return np.ones(rows), np.zeros(rows), np.full(rows, n, dtype=np.int64)
+
+
+def _answered(
+    questions: Sequence[Statistic], column: Callable[[Term], MomentColumn], n: int, population: bool
+) -> JointAnswers:
+    """Sums of moments, from what is known of each, with the covariance of the answers."""
+    weights = [_weights_of(question) for question in questions]
+    terms = sorted(set(chain.from_iterable(weights)), key=str)
+    matrix = np.array([[own.get(term, 0.0) for term in terms] for own in weights])
+    values, variance, respondents = (np.array(part).T for part in zip(*map(column, terms), strict=True))
+    answered = values @ matrix.T
+    covariance: Floats = np.einsum("it,rt,jt->rij", matrix, variance, matrix)
+    if not population:
+        covariance = of_these_people(questions, answered, covariance, n)
+    return JointAnswers(answered, covariance, respondents.min(axis=1))
 
 
 def _weights_of(question: Statistic) -> dict[Term, float]:

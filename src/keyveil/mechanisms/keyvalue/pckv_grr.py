@@ -22,6 +22,7 @@ from keyveil.core.epsilon import RESOLUTION, exp_floor
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.families.sampled import PCKV, Rates
 
 
@@ -122,6 +123,19 @@ class PCKVGRR(PCKV):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return np.bincount(payloads, minlength=self.null + 1)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        """A report is the input, its other sign, or a uniform symbol, of which all that belong to dummies are one."""
+        channel, null = self.channel, self.null
+        hot = self.hot_counts(records, coins)
+        uniform = 2 * channel.keys * channel.low
+        shares = np.array([channel.true - channel.low, channel.lie - channel.low, uniform], dtype=np.float64)
+        own, other, blind = np.moveaxis(draws.multinomial(hot, shares / shares.sum()), -1, 0)
+        everywhere = draws.multinomial(blind.sum(), np.full(2 * channel.keys, 1 / (2 * channel.keys)))
+        counts: NDArray[np.int64] = everywhere[: null + 1].astype(np.int64)
+        counts[null] = everywhere[null:].sum() + own[null] + other[null]
+        counts[:null] += own[:null] + other[:null].reshape(-1, 2)[:, ::-1].reshape(-1)
+        return counts
 
     def votes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return counts[: self.null].reshape(self.schema.d, 2).T

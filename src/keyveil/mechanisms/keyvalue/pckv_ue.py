@@ -22,7 +22,9 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.vectors import count_signs, perturb_signs
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, vector_ratio
+from keyveil.mechanisms.tally_laws import draw_outputs
 
 COLD, MINUS, PLUS = range(3)
 
@@ -81,6 +83,9 @@ class PCKVUE(PCKV):
         """Draws everybody's sampled pair: per key, how many people go through each row of ``factor``, [3, d]."""
         keys, values = self.encoder.draw_many(records, coins)
         return count_states(keys, MINUS + self.labels.draw_many(values, coins), 3, self.schema.d)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        return draw_outputs(self.factor, self.hot_counts(records, coins), draws)[1:]
 
     # -- counts -------------------------------------------------------------------------------------------------
 

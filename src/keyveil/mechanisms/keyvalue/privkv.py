@@ -22,7 +22,7 @@ from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
 from keyveil.mechanisms.ratios import CLIPPED, SHRUNK, biased_means
-from keyveil.mechanisms.responses import INSUFFICIENT, Floats
+from keyveil.mechanisms.responses import INSUFFICIENT, Floats, Spread
 
 SPLITS = ("tight", "paper")
 ESTIMATORS = ("unbiased", "published", "iterated")
@@ -86,6 +86,13 @@ class PrivKV(OneKey):
     @property
     def signs(self) -> Sequence[int]:
         return (0, -1, 1)
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """As in every mechanism of one key; published and iterated means are biased, and their errors have no law."""
+        spread = super().predicted_spread(frequency, mean, sizes, n, population)
+        return spread if self.estimator == "unbiased" else spread.of_frequency()
 
     # -- means as published -------------------------------------------------------------------------------------
 

@@ -16,20 +16,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.channels import Ratio, Table, TwoLevel, two_level
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import levels
 from keyveil.core.public import public_index, public_indices, public_word, public_words_covering
+from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
 from keyveil.kernels.arcs import Arcs, below_each
 from keyveil.kernels.buckets import Partition
 from keyveil.kernels.sign_hash import SignHash
 from keyveil.kernels.siphash import siphash_many
+from keyveil.mechanisms.capabilities import CountDraws, PredictedVariance, TallyLaw
 from keyveil.mechanisms.families.cover import Cover, Given, Scheme, SizeLaw, best_cover, best_kappa
 from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds, SetResponse, refused
 from keyveil.mechanisms.responses import Solution, Spread
+from keyveil.mechanisms.tally_laws import draw_outputs, states_by_key
 
 MOST_COHORTS = 1 << 16
 MOST_COUNTS = 1 << 23  # cohorts times buckets: a tally of 64 MB
@@ -67,6 +70,11 @@ class TopSel(SetResponse):
 
     name: ClassVar[str] = "topsel"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"set_sizes": "1:0.6,2:0.4"}, {"padding": 2}, {"mode": "direct"})
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        own: frozenset[type] = frozenset({PredictedVariance} if self.direct else {PredictedVariance, TallyLaw})
+        return super().lacks | own
 
     def validate(self) -> None:
         if self.mode not in ("cover", "direct"):
@@ -261,6 +269,12 @@ class TopSel(SetResponse):
             return self.by_label(self.scheme.count_answers(words, payloads, self.symbols))
         cells = self.cohorts_of(words) * self.channel.outputs + payloads
         return np.bincount(cells, minlength=self.groups * self.channel.outputs).reshape(self.tally_shape)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> Integers:
+        """Direct mode only: one of three states of a key is marked and told, as in KVUE, with a row for every key."""
+        channel, keys = self.channel, self.cohorts_of(coins.words(records.n))
+        rows = (tuple(channel.high if out == state else channel.low for out in range(3)) for state in range(3))
+        return draw_outputs(Table(tuple(rows)), states_by_key(records, keys, self.labels, coins), draws).T
 
     def supports(self, tally: Tally) -> Integers:
         counts = self._own(tally)

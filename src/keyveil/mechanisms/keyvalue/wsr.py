@@ -19,8 +19,10 @@ from keyveil.core.channels import Ratio
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import levels
+from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.families.set_response import (
     REDUCED_PAIRS,
@@ -128,6 +130,19 @@ class WSR(BinnedSetResponse):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return np.bincount(payloads, minlength=self.symbols + 1)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> Integers:
+        """A place that a held symbol may fill says it, or nothing, or any symbol by its public weight."""
+        (high, low), labels = levels(self.epsilon), self.labels.count
+        hot = np.bincount(self.sampled(self.held(records, coins), coins), minlength=self.null + 1)
+        own, silent, public = (high - low) * self.reserve, low * self.reserve, low * labels * self.weight
+        shares = np.array([own, silent, public], dtype=np.float64) / self.total
+        told, nothing, blind = np.moveaxis(draws.multinomial(hot, shares), -1, 0)
+        weights = np.repeat(self.beta, labels) / (labels * self.weight)
+        counts: Integers = told.astype(np.int64)
+        counts[self.null] += nothing.sum()
+        counts[: self.null] += draws.multinomial(blind.sum(), weights)
+        return counts
 
     def supports(self, tally: Tally) -> Integers:
         return self.by_label(self._own(tally))

@@ -20,7 +20,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, is_positive
-from keyveil.mechanisms.families.numeric import OneValue, ValueTotals, average
+from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
 
 MINUS, PLUS = 0, 1
 
@@ -58,10 +58,17 @@ class Duchi(OneValue):
         return np.bincount(cells, minlength=2 * self.schema.d).reshape(self.tally_shape)
 
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
-        slope, respondents = float(self.channel.hit - self.channel.miss), counts.sum(axis=0)
+        respondents = counts.sum(axis=0)
         # A sign has the same square whatever the value: nothing shows how much people differ, so nothing is subtracted.
-        mean = average(counts[PLUS] - counts[MINUS], respondents) / slope
-        return ValueTotals(respondents, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
+        mean = average(counts[PLUS] - counts[MINUS], respondents) / self._slope
+        return ValueTotals(respondents, mean, self.squares_at(mean), np.zeros(self.schema.d))
+
+    def squares_at(self, mean: Floats) -> Floats:
+        return np.full_like(mean, self._slope**-2)
+
+    @property
+    def _slope(self) -> float:
+        return float(self.channel.hit - self.channel.miss)
 
 
 def draw_sign(channel: TwoLevel, value: int, coins: Coins) -> int:

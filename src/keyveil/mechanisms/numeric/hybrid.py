@@ -24,7 +24,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload, Report
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.families.numeric import OneValue, ValueTotals, average
+from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
 from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.numeric.duchi import draw_sign, draw_signs
 from keyveil.mechanisms.numeric.piecewise import REDUCED_STEPS, check_steps, fold_moments, piecewise_window
@@ -119,13 +119,22 @@ class Hybrid(OneValue):
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         """The plain mean of all unbiased estimates: of all fixed weights the best at the worst values."""
         (signs, plus, _), (windows, totals, squares) = counts
-        respondents, slope = signs + windows, float(self.sign.hit - self.sign.miss)
-        mean = average(plus / slope + self.window.unit(totals), respondents)
+        respondents = signs + windows
+        mean = average(plus / self._slope + self.window.unit(totals), respondents)
         share = average(windows, respondents)
         answers, spread = self.window.squares(squares / np.maximum(windows, 1), mean)
         return ValueTotals(
-            respondents, mean, share * answers + (1 - share) / slope**2, np.where(windows > 0, spread, 0.0)
+            respondents, mean, share * answers + (1 - share) / self._slope**2, np.where(windows > 0, spread, 0.0)
         )
+
+    def squares_at(self, mean: Floats) -> Floats:
+        share = self.threshold / (_LOW + 1)
+        windows = self.window.answer_squares(self.window.rounded_squares(mean))
+        return share * windows + (1 - share) / self._slope**2
+
+    @property
+    def _slope(self) -> float:
+        return float(self.sign.hit - self.sign.miss)
 
     def every_value(self) -> list[int]:
         return self.window.every_value()

@@ -28,7 +28,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, is_positive
-from keyveil.mechanisms.families.numeric import Numeric, ValueTotals, average
+from keyveil.mechanisms.families.numeric import Floats, Numeric, ValueTotals, average
 
 MOST_KEYS = 64
 
@@ -98,7 +98,10 @@ class MeanEst(Numeric):
         slope, respondents = float(self.slope), np.full(self.schema.d, n, dtype=np.int64)
         # As with duchi, signs do not show how much people differ, so nothing is subtracted.
         mean = average(2 * counts - n, respondents) / slope
-        return ValueTotals(respondents, mean, np.full(self.schema.d, slope**-2), np.zeros(self.schema.d))
+        return ValueTotals(respondents, mean, self.squares_at(mean), np.zeros(self.schema.d))
+
+    def squares_at(self, mean: Floats) -> Floats:
+        return np.full_like(mean, float(self.slope) ** -2)
 
     def every_record(self) -> Iterable[Pairs]:
         """Every choice of ends, and a record that is a mixture of all of them."""

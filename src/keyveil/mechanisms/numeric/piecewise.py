@@ -24,7 +24,7 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.families.numeric import OneValue, ValueTotals, average
+from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
 from keyveil.mechanisms.families.window import Window, window
 
 REDUCED_STEPS = 4
@@ -71,6 +71,9 @@ class Piecewise(OneValue):
         respondents, totals, squares = counts
         mean = average(self.window.unit(totals), respondents)
         return ValueTotals(respondents, mean, *self.window.squares(average(squares, respondents), mean))
+
+    def squares_at(self, mean: Floats) -> Floats:
+        return self.window.answer_squares(self.window.rounded_squares(mean))
 
     def every_value(self) -> list[int]:
         return self.window.every_value()

@@ -102,6 +102,9 @@ class SquareWave(OneValue):
             raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
         return place
 
+    def squares_at(self, mean: Floats) -> Floats:
+        return self.window.answer_squares(self.window.rounded_squares(mean))
+
     def every_value(self) -> list[int]:
         return self.window.every_value()
 

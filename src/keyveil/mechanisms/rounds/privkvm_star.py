@@ -24,6 +24,7 @@ from keyveil.core.histogram import Histogram
 from keyveil.core.public import public_index, public_indices, public_words_covering
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.capabilities import PredictedVariance
 from keyveil.mechanisms.encoders import Labels, UniformKey
 from keyveil.mechanisms.evidence import Observed, combined
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
@@ -89,6 +90,10 @@ class LabelRound(OneKey):
     keys: tuple[int, ...] = ()
 
     name: ClassVar[str] = "label-round"
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        return super().lacks | {PredictedVariance}  # rounds are read together, by their evidence
 
     def validate(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:
