@@ -1,6 +1,6 @@
 """What ``campaign estimates`` prints and writes when values of one key are logarithmic and those of another linear.
 
-A collector tells means in the schema's units; the command maps them to [-1, 1] and back on their way to files.
+A collector tells means in the schema's units and exactly on [-1, 1]; files and tables have the units.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 from keyveil.cli.app import run
-from keyveil.cli.campaign_exports import estimates_of
 from keyveil.collector.service import Service
-from keyveil.core.schema import Schema
 from tests.collector.campaigns import batch_of, started
 
 Output = pytest.CaptureFixture[str]
@@ -71,14 +69,3 @@ def test_files_and_the_table_say_what_the_collector_said(
     places = 0 if direct[0]["mean_high"] - direct[0]["mean_low"] >= 100 else 1
     mean, low, high = (f"{number:.{places}f}" for number in income)
     assert f"{mean} [{low}, {high}]" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("bounds", [("0.5", "1"), ("1", "1000000"), ("2", "3")])
-def test_intervals_beyond_a_logarithmic_range_keep_their_ends(bounds: tuple[str, str]) -> None:
-    """An interval may end far above or close to nothing; both ends come back as they were told."""
-    schema = Schema(keys=["income"], low=bounds[0], high=bounds[1], map="log")
-    row = {"key": "income", "frequency": 0.5, "frequency_se": 0.1, "frequency_low": 0.3, "frequency_high": 0.7}
-    means = {"mean": 1.2, "mean_se": 0.4, "mean_low": 1e-3, "mean_high": 4e7}
-    told = {"mechanism": "kvue", "epsilon": "1", "reports": 10, "confidence": 0.95}
-    read = estimates_of({**told, "estimates": [{**row, **means, "flag": "ok"}]}, schema).rows()[0]
-    assert {name: read[name] for name in means} == pytest.approx(means)

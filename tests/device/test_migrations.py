@@ -64,7 +64,7 @@ def test_the_device_goes_on_where_it_was(old: Path) -> None:
     served = Collector()
     with opened(old, served) as one:
         (sent,) = one.flush()
-        assert (sent.state, sent.epsilon) == ("sent", 0)
+        assert sent.state == "sent" and sent.epsilon == 0
         assert [(public, payload) in served.reports for *_, public, payload, _, _, _, _ in waiting] == [True]
 
         served.open(week(1))

@@ -17,6 +17,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create
 from keyveil.protocols.base import Finished, Round
 from keyveil.protocols.merged import merged
+from keyveil.protocols.one_round import one_round
 
 SCHEMA = Schema(keys=3)
 SHARES, MEANS = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])  # where f and f·m hang together most
@@ -33,7 +34,7 @@ def answered(mechanism: Mechanism, records: Records, *seed: int) -> Finished:
 @pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
 def test_two_groups_with_the_same_counts_halve_variances_and_covariance(population: bool) -> None:
     group = answered(SSR, datasets.independent(900, SHARES, MEANS, 1).records(SCHEMA), 1)
-    alone, both = group.estimates(population=population), merged([group, group], "two", EPSILON, population=population)
+    alone, both = group.estimates(population=population), merged([group, group], one_round(SSR), population=population)
     assert alone.covariance is not None and both.covariance is not None
     assert np.abs(alone.covariance).min() > 1e-5  # so that its sign and size can be seen
     assert both.covariance == pytest.approx(alone.covariance / 2)
@@ -46,7 +47,7 @@ def test_who_tells_frequencies_alone_takes_its_share_of_the_covariance_with_it()
     people = datasets.independent(1800, SHARES, MEANS, 1).records(SCHEMA)
     groups = [answered(CELLS, people.slice(0, 900), 1), answered(SSR, people.slice(900, 1800), 2)]
     first, second = (group.estimates(population=True) for group in groups)
-    both = merged(groups, "two", EPSILON, population=True)
+    both = merged(groups, one_round(SSR), population=True)
     w = (both.frequency.values - second.frequency.values) / (first.frequency.values - second.frequency.values)
     assert second.covariance is not None and ((w > 0.05) & (w < 0.95)).all()
     assert both.product == pytest.approx(second.product)
@@ -73,7 +74,7 @@ def test_joint_errors_of_unequal_groups_are_as_stated(first: Mechanism, populati
             answered(first, people.slice(0, n // 3), 4, repeat),
             answered(SSR, people.slice(n // 3, n), 5, repeat),
         ]
-        both = merged(groups, "two", EPSILON, population=population)
+        both = merged(groups, one_round(SSR), population=population)
         assert both.product is not None and both.product_se is not None and both.covariance is not None
         var_f, var_u = both.frequency.se**2, both.product_se**2
         errors.append((both.frequency.values - f, both.product - f * m, both.product - m * both.frequency.values))
