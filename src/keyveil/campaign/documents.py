@@ -20,6 +20,7 @@ from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.core.schema import Schema
 from keyveil.protocols.base import Protocol
+from keyveil.protocols.catalogue import answered, suits_devices
 from keyveil.protocols.registry import question
 
 VERSION = 1
@@ -111,6 +112,11 @@ class Campaign:
         }
 
     @cached_property
+    def answers(self) -> tuple[str, ...]:
+        """The kinds of questions that the collection will be able to answer (``mechanisms.questions.ASKABLE``)."""
+        return answered(self.protocol)
+
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of the canonical document, in hex: the campaign's version."""
         return hashlib.sha256(canonical(self.document())).hexdigest()
@@ -146,6 +152,19 @@ def dictionary_of(keys: Sequence[str]) -> bytes:
     return canonical(list(keys))
 
 
+def refuse_unanswerable(name: str, protocol: Protocol) -> None:
+    """Refuse what devices refuse: a mechanism that cannot take every record, so that silence would tell."""
+    if not suits_devices(protocol):
+        takes = {"one key": "exactly one key", "every key": "a value for every key"}[
+            protocol.longest()[0].mechanism.takes
+        ]
+        raise _refused(
+            "unanswerable",
+            f"No device would answer {name}: it needs {takes} of everybody, so that answering at all would tell. "
+            "Key-value mechanisms such as ssr or kvue take every record.",
+        )
+
+
 def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
     """Everything that is wrong with a document, not only the first thing."""
     found: list[KeyveilError] = []
@@ -177,7 +196,9 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
     asked = attempt(_protocol, document["protocol"]) if "protocol" in document else None
     if schema and asked:
         name, epsilon, options = asked
-        attempt(lambda: question(name, schema[0], parse_epsilon(epsilon), **options))
+        protocol = attempt(lambda: question(name, schema[0], parse_epsilon(epsilon), **options))
+        if protocol is not None:
+            attempt(refuse_unanswerable, name, protocol)
     return found
 
 

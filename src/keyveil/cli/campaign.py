@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from keyveil.campaign.documents import Campaign, problems
+from keyveil.campaign.documents import Campaign, problems, refuse_unanswerable
 from keyveil.cli.campaign_ask import ask
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
@@ -24,6 +24,7 @@ from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.learn.questions import LEAST_CONFIDENCE, MOST_CONFIDENCE
+from keyveil.mechanisms.questions import ASKABLE, who_answers
 
 app = typer.Typer(
     name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None
@@ -97,6 +98,10 @@ def create(
             enrolment=enrolment,
             contact=contact,
         )
+    slim, beside = parted(document)
+    campaign = Campaign.from_document(slim, fetch_beside(file or Path(), keys_file, beside))
+    refuse_unanswerable(campaign.asked, campaign.protocol)
+    _say_answers(campaign)
     if out is not None:
         write_json(out, document)
         say(f"Written: {out}")
@@ -104,7 +109,6 @@ def create(
         if database is None and (source is None or source.name != "COMMANDLINE"):
             _print(json, document)
             return 0
-    slim, beside = parted(document)
     with reach(server, database, token_file, create=True) as collector:
         _keep_dictionary(collector, slim, beside, file, keys_file)
         view = collector.ask("POST", "/v1/campaigns", slim)
@@ -140,10 +144,13 @@ def check(
         "hash": campaign.hash,
         "problems": [],
         "warnings": [{"code": one.code, "sentence": one.sentence} for one in unwise],
+        "answers": list(campaign.answers),
+        "not_answered": {kind: list(who_answers(kind)) for kind in ASKABLE if kind not in campaign.answers},
         "forecast": found.document(),
     }
     if not _print(json, document):
         _show_forecast(campaign, found, unwise)
+        _say_answers(campaign)
     return 0
 
 
@@ -328,6 +335,14 @@ def _tell(view: dict[str, Any], json: bool) -> None:
     name, last = view["campaign"]["name"], view["round"]
     state = f"{name} is {view['state']}" + (f", round {last['number']} is {last['state']}" if last else "")
     screen().print(f"{state}. Its document has the hash {view['hash']}.")
+
+
+def _say_answers(campaign: Campaign) -> None:
+    """What the collection will and will not be able to tell, before anybody has spent anything."""
+    say("It will tell " + "; ".join(ASKABLE[kind].meaning for kind in campaign.answers) + ".")
+    for kind in ASKABLE:
+        if kind not in campaign.answers:
+            say(f"It will not tell {ASKABLE[kind].meaning}; that takes {', '.join(who_answers(kind))}.")
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from sqlalchemy import insert, select
 
-from keyveil.campaign.documents import Campaign
+from keyveil.campaign.documents import Campaign, refuse_unanswerable
 from keyveil.campaign.wire import Batch
 from keyveil.collector import tables
 from keyveil.collector.database import Database
@@ -85,6 +85,7 @@ class Service:
         """A new campaign, as a draft; its name may be that of one that is over."""
         with self.database.read() as connection:
             campaign = Campaign.from_document(document, lambda name: dictionary(connection, name))
+        refuse_unanswerable(campaign.asked, campaign.protocol)
 
         def step(connection: Any) -> None:
             table = tables.campaign

@@ -18,9 +18,11 @@ from keyveil.core.report import PUBLIC_BYTES
 from keyveil.device.consent import GIVEN, Terms
 from keyveil.device.ledger import Line, shown
 from keyveil.device.verification import Notice, plain
+from keyveil.mechanisms.questions import ASKABLE
 from keyveil.protocols.one_round import OneRound
 
 _KEYS = 12  # named in full; of more, so many
+_GAP = ",\n             "
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ class Explanation:
             *self._price(),
             f"Kept         single reports for at most {campaign.retention_days} days",
             f"Shown        nothing before {campaign.min_reports} people have reported",
+            *self._answers(),
             f"Enrolment    {campaign.enrolment}",
             f"Contact      {plain(campaign.contact) or 'none is named'}",
             "Spent        " + "\n             ".join(str(line) for line in self.spent),
@@ -148,6 +151,13 @@ class Explanation:
         if isinstance(self.campaign.protocol, OneRound):
             return "one report"
         return "one report in each round that asks you, all of them within the same epsilon"
+
+    def _answers(self) -> list[str]:
+        """What the collector will learn about everybody together, and what it will not."""
+        told = [row.meaning for kind, row in ASKABLE.items() if kind in self.campaign.answers]
+        untold = [row.meaning for kind, row in ASKABLE.items() if kind not in self.campaign.answers]
+        lines = [f"Learned      of all people together: {_GAP.join(told)}"]
+        return lines + ([f"Not learned  {_GAP.join(untold)}"] if untold else [])
 
     def _later(self) -> list[str]:
         if not self.terms.ends:

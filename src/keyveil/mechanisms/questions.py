@@ -55,3 +55,11 @@ def has_any(mechanism: Mechanism, *capabilities: type) -> bool:
 def answerable(mechanism: Mechanism) -> tuple[str, ...]:
     """The kinds of questions that the reports of a mechanism answer."""
     return tuple(kind for kind, row in ASKABLE.items() if row.answered(mechanism))
+
+
+def who_answers(kind: str) -> tuple[str, ...]:
+    """The names of mechanisms for devices whose reports answer a kind of question, with the options that bring it."""
+    from keyveil.mechanisms.registry import forms  # loads every mechanism, which devices must not
+
+    suitable = ((label, mechanism) for label, mechanism in forms() if mechanism.takes == "every set")
+    return tuple(label for label, mechanism in suitable if ASKABLE[kind].answered(mechanism))
