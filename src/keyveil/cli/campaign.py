@@ -101,18 +101,19 @@ def create(
     slim, beside = parted(document)
     campaign = Campaign.from_document(slim, fetch_beside(file or Path(), keys_file, beside))
     refuse_unanswerable(campaign.asked, campaign.protocol)
-    _say_answers(campaign)
     if out is not None:
         write_json(out, document)
         say(f"Written: {out}")
         source = context.get_parameter_source("server")
         if database is None and (source is None or source.name != "COMMANDLINE"):
             _print(json, document)
+            _say_answers(campaign)
             return 0
     with reach(server, database, token_file, create=True) as collector:
         _keep_dictionary(collector, slim, beside, file, keys_file)
         view = collector.ask("POST", "/v1/campaigns", slim)
     _tell(view, json)
+    _say_answers(campaign)
     return 0
 
 
