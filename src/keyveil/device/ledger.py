@@ -36,7 +36,7 @@ class Caps:
     life: Number = 16
 
     def __post_init__(self) -> None:
-        if not isinstance(self.days, int) or isinstance(self.days, bool) or self.days < 1:
+        if type(self.days) is not int or self.days < 1:
             raise PrivacyError("budget/invalid", f"A period is a whole number of days from 1, not {self.days!r}.")
         for name in _LIMITS:
             try:
