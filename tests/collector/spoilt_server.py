@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keyveil.cli.app import run
 from keyveil.collector import logs, serving
-from keyveil.collector.app import make_app
+from keyveil.collector.app import Mounts, make_app
 from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
 
@@ -43,8 +43,8 @@ class Spoilt:
 
 
 def main(fault: str, arguments: list[str]) -> int:
-    def spoilt(service: Service, settings: Settings) -> Any:
-        app = make_app(service, settings)
+    def spoilt(service: Service, settings: Settings, pages: Mounts) -> Any:
+        app = make_app(service, settings, pages)
         app.user_middleware.append(Middleware(Spoilt, fault=fault, state=app.state))
         return app
 

@@ -19,9 +19,14 @@ from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.transport import HttpAnswer
 from keyveil.campaign.wire import JSON, PACKED, Batch
+from keyveil.collector.app import make_app
+from keyveil.collector.service import Service
+from keyveil.collector.settings import Settings
+from keyveil.core.errors import KeyveilError
 from keyveil.device.transport import HttpTransport
 from tests.collector.campaigns import batch_of, snacks
 from tests.collector.processes import HONEST, ROOT, Served, served
+from tests.collector.running import problem, running
 
 
 def ask(server: Served, method: str, path: str, body: bytes = b"", role: str = "", form: str = JSON) -> HttpAnswer:
@@ -167,3 +172,34 @@ def _raw(server: Served, data: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", server.port), 30) as line:
         line.sendall(data)
         return line.recv(4096)
+
+
+def test_pages_stand_beside_the_api(tmp_path: Path) -> None:
+    with served(tmp_path, program=("-m", "tests.collector.paged_server")) as server:
+        opened(server, 1)
+        page = ask(server, "GET", "/pages/overview")
+
+        assert (page.status, page.body) == (200, b"1 campaigns at /pages/overview")
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert ask(server, "GET", "/v1/campaigns/snacks").status == 200
+        assert ask(server, "GET", "/").status == ask(server, "GET", "/elsewhere").status == 404
+        assert ask(server, "DELETE", "/v1/campaigns/snacks").status == 405
+        assert server.stop() == 0
+
+
+def test_without_pages_other_addresses_answer_as_ever(tmp_path: Path) -> None:
+    with running(tmp_path) as collector:
+        for path in ("/", "/pages", "/dashboard/"):
+            assert problem(collector.ask("GET", path)) == "request/not-found"
+
+
+@pytest.mark.parametrize("path", ["", "/", "pages", "/v1", "/v1/pages", "/metrics", "/healthz/pages", "/openapi.json"])
+def test_a_page_needs_a_path_that_the_api_does_not_have(path: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'keyveil.db'}"
+    service = Service(url)
+    try:
+        with pytest.raises(KeyveilError) as refused:
+            make_app(service, Settings(database_url=url), {path: lambda *_: None})  # type: ignore[dict-item]
+        assert refused.value.code == "serve/page"
+    finally:
+        service.close()

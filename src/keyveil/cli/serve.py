@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from keyveil.cli.connection import database_url
 from keyveil.core.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from keyveil.collector.app import Mounts
+    from keyveil.collector.service import Service
 
 
 def serve(
@@ -39,5 +43,10 @@ def serve(
         behind_tls=behind_tls or None,
         json_logs=json_logs or None,
     )
-    serving.serve(settings, lambda sentence: print(sentence, flush=True))
+    serving.serve(settings, lambda sentence: print(sentence, flush=True), _pages)
     return 0
+
+
+def _pages(service: Service) -> Mounts:
+    """The pages that stand beside the API, by their path: none yet."""
+    return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from keyveil.campaign.wire import JSON
 from keyveil.collector import endpoints, logs, models, problems
@@ -27,6 +28,9 @@ ALL = "/v1/campaigns"
 ONE = ALL + "/{name}"
 LIST = DICTIONARIES + "{sha256}"
 
+Mounts = Mapping[str, ASGIApp]  # path -> app
+NO_PAGES: Mounts = {}
+
 Who = Sequence[Any]  # dependencies that refuse everybody else
 EVERYBODY: Who = ()
 ANALYSTS: Who = (Depends(analyst),)
@@ -37,8 +41,12 @@ _UPLOAD_THREADS = 8  # of their own, so that slow questions of analysts do not h
 log = logs.logger()
 
 
-def make_app(service: Service, settings: Settings) -> FastAPI:
-    """The app of one service; while it runs it also calls ``service.tick`` now and then; it is closed by the caller."""
+def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> FastAPI:
+    """The app of one service; while it runs it also calls ``service.tick`` now and then; it is closed by the caller.
+
+    ``pages`` are other ASGI apps by the path below which they answer, such as ``{"/dashboard": app}``. They have the
+    limits, metrics and headers of the API; who may see them is for them to check, and their lifespan is not run.
+    """
     app = _Collector(
         title="Keyveil collector",
         version=version("keyveil"),
@@ -72,7 +80,18 @@ def make_app(service: Service, settings: Settings) -> FastAPI:
     app.add_exception_handler(HTTPException, problems.on_http_exception)
     app.add_exception_handler(RequestValidationError, problems.on_validation_error)
     _add_routes(app)
+    for path, page in pages.items():
+        _refuse_taken(app, path)
+        app.mount(path, page)
     return app
+
+
+def _refuse_taken(app: FastAPI, path: str) -> None:
+    """Refuse a page below an address of the API, or at none: nobody could reach it, or not all of it."""
+    taken = {str(getattr(route, "path", "")).split("/")[1] for route in app.routes}
+    first = path.split("/")[1] if path.startswith("/") else ""
+    if not first or first in taken:
+        raise KeyveilError("serve/page", f"Pages have a path of their own such as /dashboard, not {path!r}.")
 
 
 def _add_routes(app: FastAPI) -> None:

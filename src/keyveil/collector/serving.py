@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from keyveil.collector import logs
-from keyveil.collector.app import make_app
+from keyveil.collector.app import NO_PAGES, Mounts, make_app
 from keyveil.collector.service import Service, ServiceLimits
 from keyveil.collector.settings import Settings, refuse_plain
 from keyveil.collector.tokens import ROLES
@@ -21,13 +21,14 @@ from keyveil.core.errors import KeyveilError
 from keyveil.kernels.backend import prepare
 
 Say = Callable[[str], None]
+Pages = Callable[[Service], Mounts]  # the pages of a collector, once its service is open
 
 _TURN = 0.0005  # seconds: the writer must not wait five milliseconds for its turn while requests come in
 
 log = logs.logger()
 
 
-def serve(settings: Settings, say: Say) -> None:
+def serve(settings: Settings, say: Say, pages: Pages = lambda _: NO_PAGES) -> None:
     """Run a collector until it is told to stop; requests under way are answered, and what waits is stored."""
     refuse_plain(settings)
     settings.kept_tokens()  # a wrong token file is told before anything is opened
@@ -38,7 +39,9 @@ def serve(settings: Settings, say: Say) -> None:
     with _listening(settings) as door, _open(settings) as service, _signals() as asked_to_stop:
         for role, token in first_tokens(service, settings).items():
             say(f"The {role} token, shown only this once: {token}")
-        server = _Server(_uvicorn(settings, service), asked_to_stop, lambda: say(f"Listening on {_address(door)}"))
+        server = _Server(
+            _uvicorn(settings, service, pages(service)), asked_to_stop, lambda: say(f"Listening on {_address(door)}")
+        )
         server.run(sockets=[door])
     log.info("Stopped.")
 
@@ -67,9 +70,9 @@ class _Server(uvicorn.Server):
         self._say_started()
 
 
-def _uvicorn(settings: Settings, service: Service) -> uvicorn.Config:
+def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Config:
     return uvicorn.Config(
-        make_app(service, settings),
+        make_app(service, settings, pages),
         log_config=None,
         log_level="warning",  # below it there are lines with addresses
         access_log=False,

@@ -16,6 +16,7 @@ from typing import Any
 from keyveil.core.canonical import exact
 from keyveil.core.epsilon import Number, decimal_text
 from keyveil.core.errors import EpsilonError, PrivacyError
+from keyveil.core.hints import did_you_mean
 from keyveil.device.vault import Vault
 from keyveil.privacy.budget import Budget, in_sequence
 
@@ -35,7 +36,7 @@ class Caps:
     life: Number = 16
 
     def __post_init__(self) -> None:
-        if not isinstance(self.days, int) or isinstance(self.days, bool) or self.days < 1:
+        if type(self.days) is not int or self.days < 1:
             raise PrivacyError("budget/invalid", f"A period is a whole number of days from 1, not {self.days!r}.")
         for name in _LIMITS:
             try:
@@ -55,9 +56,10 @@ class Caps:
         if not isinstance(given, Mapping):
             kind = type(given).__name__
             raise EpsilonError("epsilon/cap", f"Caps are a mapping of {', '.join(names)} to numbers, not {kind}.")
+        there_are = f"; there are {', '.join(names)}"
         for name in given:
             if name not in names:
-                raise EpsilonError("epsilon/cap", f"There is no cap {name!r}{_meant(str(name), names)}.")
+                raise EpsilonError("epsilon/cap", f"There is no cap {name!r}{did_you_mean(name, names) or there_are}.")
         return replace(known or cls(), **given)
 
     def looser(self, than: Caps) -> list[str]:
@@ -67,13 +69,6 @@ class Caps:
 
     def document(self) -> dict[str, Any]:
         return {"days": self.days, **{name: decimal_text(Fraction(getattr(self, name))) for name in _LIMITS}}
-
-
-def _meant(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches  # only when a name was mistyped
-
-    close = get_close_matches(name, names, n=1)
-    return f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(names)}"
 
 
 _LIMITS = tuple(field.name for field in fields(Caps) if field.name != "days")
