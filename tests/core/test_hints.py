@@ -43,7 +43,7 @@ def estimates() -> Any:
     ("act", "hint"),
     [
         (lambda: kv.mechanism("kvu", SCHEMA, 1), "no mechanism 'kvu' (did you mean kvue?)"),
-        (lambda: kv.mechanism("privkmv", SCHEMA, 1), "no mechanism 'privkmv' (did you mean privkvm?)"),
+        (lambda: kv.mechanism("privkvmm", SCHEMA, 1), "no mechanism 'privkvmm' (did you mean privkvm?)"),
         (lambda: kv.mechanism("ssr", SCHEMA, 1, max_pair=2), "no option 'max_pair' (did you mean max_pairs?)"),
         (lambda: estimates().frequency["frie"], "no key 'frie' (did you mean fries?)"),
         (lambda: estimates().mean["Pepsi"], "no key 'Pepsi' (did you mean pepsi?)"),
