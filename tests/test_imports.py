@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pydoc
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
+
+from keyveil.mechanisms.registry import MECHANISMS, PROTOCOLS
 
 HEAVY = ("scipy", "numba", "pandas", "polars", "pyarrow", "matplotlib", "fastapi", "typer", "rich", "narwhals")
 
@@ -47,5 +52,36 @@ def test_the_public_face_is_complete() -> None:
     import keyveil
 
     assert all(getattr(keyveil, name) is not None for name in keyveil.__all__)
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
         _ = keyveil.nonsense
+    with pytest.raises(AttributeError, match=r"no attribute 'Shema' \(did you mean Schema\?\)$"):
+        _ = keyveil.Shema
+
+
+def test_the_version_is_that_of_the_project_and_costs_nothing_until_it_is_wanted() -> None:
+    import keyveil
+
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert keyveil.__version__ == project["version"]
+    assert "__version__" in dir(keyveil)
+    assert "email" not in loaded("import keyveil")  # which reading metadata brings in
+
+
+def test_help_helps() -> None:
+    import keyveil
+
+    told = pydoc.render_doc(keyveil.mechanism, renderer=pydoc.plaintext)
+    for word in ("schema", "epsilon", "options", "max_pairs", "Examples", *MECHANISMS, *PROTOCOLS):
+        assert word in told
+
+
+def test_the_example_of_the_help_runs() -> None:
+    import doctest
+
+    import keyveil
+
+    examples = doctest.DocTestParser().get_examples(keyveil.mechanism.__doc__ or "")
+    assert len(examples) == 4
+    names = {"kv": keyveil}
+    for example in examples:
+        exec(example.source, names)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.epsilon import decimal_text
-from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.errors import MechanismError
 from keyveil.core.rendering import look
 
 if TYPE_CHECKING:
@@ -116,9 +116,7 @@ class Column:
 
     def interval(self, key: str, *, unit: bool = False) -> Interval:
         """The estimate of one key, in the schema's units or (``unit=True``) on [-1, 1]."""
-        at = self.schema.index(key)
-        if at is None:
-            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
+        at = self.schema.place(key)
         if self.absent:
             raise MechanismError("estimate/no-mean" if self.scaled else "estimate/no-frequency", self.absent)
         shown = self if unit else self.in_units

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyveil.core.canonical import canonical, decimal, exact
 from keyveil.core.errors import RecordError, SchemaError
+from keyveil.core.hints import did_you_mean
 from keyveil.core.pairs import key_in, value_in
 
 GRID = 1 << 16
@@ -107,6 +108,14 @@ class Schema:
             number = _number(name, self.names)
             return self.d - 1 if number is None and name == self.other else number
         return name if 0 <= name < self.names else None
+
+    def place(self, name: str | int) -> int:
+        """The position of a key, refused if the schema does not know it."""
+        position = self.index(name)
+        if position is None:
+            hint = "" if isinstance(self.names, int) else did_you_mean(name, self.names)
+            raise SchemaError("schema/unknown-key", f"The schema has no key {name!r}{hint}.")
+        return position
 
     def read(self, record: Mapping[Any, Any]) -> list[tuple[int, int]]:
         """The record as a mechanism sees it: pairs (key index, z on the grid), sorted, one per key.

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.epsilon import decimal_text
-from keyveil.core.errors import MechanismError, MissingExtra
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Floats
+from keyveil.core.extras import extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,10 +184,8 @@ def _bar(panel: _Panel, at: int, limits: tuple[float, float], colour: str, label
 
 
 def _new_axes(panels: int, rows: int) -> list[Axes]:
-    try:
+    with extra("plots", "Plots"):
         from matplotlib import pyplot
-    except ImportError as reason:
-        raise MissingExtra("install/plots", "Plots need matplotlib: pip install 'keyveil[plots]'.") from reason
     size = (1.6 + 3.8 * panels, 1.7 + 0.27 * rows)
     _, axes = pyplot.subplots(1, panels, figsize=size, squeeze=False, layout="constrained")
     return list(axes[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from keyveil.core.errors import MissingExtra
+from keyveil.core.extras import extra
 from keyveil.lab.compare import QUANTITIES, Comparison
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ _TITLES = {"frequency": "frequencies", "mean": "means"}
 
 def errors(comparisons: Sequence[Comparison]) -> Figure:
     """A row of two panels per data set, one for frequencies and one for means; lower is better."""
-    try:
+    with extra("plots", "Plots"):
         from matplotlib import pyplot
-    except ImportError as reason:
-        raise MissingExtra("install/plots", "Plots need matplotlib: pip install 'keyveil[plots]'.") from reason
     rows = len(comparisons)
     figure, grid = pyplot.subplots(rows, 2, figsize=(11, 0.8 + 3.7 * rows), squeeze=False, layout="constrained")
     names = list(dict.fromkeys(name for one in comparisons for name in one.mechanisms))

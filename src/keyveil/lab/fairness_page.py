@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keyveil.core.errors import MissingExtra
+from keyveil.core.extras import extra
 from keyveil.lab.charts import GRID, INK, QUIET
 from keyveil.lab.fairness import (
     CONTENDERS,
@@ -170,10 +170,8 @@ def _measured(score: FairnessScore) -> str:
 
 def trade_off(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[FairnessScore]]) -> Figure:
     """Fairness against error, one panel for each slope."""
-    try:
+    with extra("plots", "Plots"):
         from matplotlib import pyplot
-    except ImportError as reason:
-        raise MissingExtra("install/plots", "Plots need matplotlib: pip install 'keyveil[plots]'.") from reason
     figure, panels = pyplot.subplots(1, len(sweeps), figsize=(4 * len(sweeps), 4.2), layout="constrained")
     for ax, (slope, scores) in zip(panels, sweeps.items(), strict=True):
         (cell,) = (one for one in cells if (one.slope, one.epsilon) == (slope, LARGE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keyveil.core.errors import MissingExtra
+from keyveil.core.extras import extra
 from keyveil.lab.charts import GRID, INK, QUIET
 from keyveil.lab.metrics import metrics
 from keyveil.lab.rounds import Run
@@ -22,10 +22,8 @@ def over_rounds(run: Run) -> Figure:
 
     Where rounds have a price, a third panel has the cost F of PrivKVM+.
     """
-    try:
+    with extra("plots", "Plots"):
         from matplotlib import pyplot
-    except ImportError as reason:
-        raise MissingExtra("install/plots", "Plots need matplotlib: pip install 'keyveil[plots]'.") from reason
     panels = {"error": _errors, "ε spent": _spent} | ({} if run.cheapest is None else {"cost F": _cost})
     figure, axes = pyplot.subplots(1, len(panels), figsize=(5 * len(panels), 3.8), layout="constrained")
     shown = "" if run.repeats == 1 else f", first of {run.repeats} runs"

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
+from keyveil.core.extras import extra
 from keyveil.core.schema import Schema
 from keyveil.learn.consistency import finite
 from keyveil.learn.constraints import Constraint, constraint_of
@@ -126,8 +127,8 @@ def _before_centring(sd: Floats) -> Floats:
 
 def normals(count: int, coins: Coins) -> Floats:
     """Standard normal numbers."""
-    from scipy.special import ndtri
-
+    with extra("local", "Simulated errors"):
+        from scipy.special import ndtri
     uniform = ((coins.words(count) >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
     drawn: Floats = ndtri(uniform)
     return drawn

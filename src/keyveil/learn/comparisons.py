@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Interval, worst
 from keyveil.learn.dependence import dependence
 from keyveil.learn.processed import unbiased
@@ -185,12 +185,7 @@ def _interval(value: float, se: float, z: float, flag: str) -> Interval:
 def _places(estimates: Estimates, keys: Sequence[str | int]) -> list[int]:
     if not len(keys):
         raise MechanismError("queries/empty", "A question needs at least one key.")
-    places = []
-    for key in keys:
-        at = estimates.schema.index(key)
-        if at is None:
-            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
-        places.append(at)
+    places = [estimates.schema.place(key) for key in keys]
     if len(set(places)) < len(places):
         raise MechanismError("queries/twice", "Every key can be asked for only once.")
     return places

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Interval
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
@@ -201,10 +201,7 @@ class Conditionals:
         return np.array([list(keys)], dtype=np.int64).reshape(1, -1), dict(enumerate(keys.values()))
 
     def _index(self, key: str) -> int:
-        at = self.schema.index(key)
-        if at is None:
-            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
-        return at
+        return self.schema.place(key)
 
 
 def _interval(column: Column, row: int) -> Interval:

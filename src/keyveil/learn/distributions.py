@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.epsilon import decimal_text
-from keyveil.core.errors import MechanismError, MissingExtra, SchemaError
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Interval
+from keyveil.core.extras import extra
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.learn.consistency import norm_sub
@@ -197,10 +198,8 @@ class Distributions:
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for every key and cell: key, low, high, share, cumulative, cumulative_se, flag."""
-        try:
+        with extra("local", "Frames"):
             import pandas
-        except ImportError as reason:
-            raise MissingExtra("install/local", "Frames need pandas: pip install 'keyveil[local]'.") from reason
         laws = [self.of(key) for key in self.schema.keys]
         return pandas.concat(
             [
@@ -222,10 +221,8 @@ class Distributions:
 
     def plot(self, keys: str | Sequence[str] | None = None, top: int = 3, axes: NDArray[Any] | None = None) -> Figure:
         """Densities above, cumulatives with their band and the median below; of some keys, or of the most frequent."""
-        try:
+        with extra("plots", "Plots"):
             from matplotlib import pyplot
-        except ImportError as reason:
-            raise MissingExtra("install/plots", "Plots need matplotlib: pip install 'keyveil[plots]'.") from reason
         if keys is None:
             order = np.argsort(-self.masses.values.sum(axis=1), kind="stable")[: max(top, 1)]
             chosen = [self.schema.keys[at] for at in order]
@@ -268,10 +265,7 @@ class Distributions:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _index(self, key: str | int) -> int:
-        at = self.schema.index(key)
-        if at is None:
-            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
-        return at
+        return self.schema.place(key)
 
     def _in_units(self, at: int, unit: Floats) -> Floats:
         return self.schema.from_unit(unit, np.full(unit.shape, at))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.errors import MissingExtra, SchemaError
 from keyveil.core.estimates import FLAGS, Column, Interval
+from keyveil.core.extras import extra
 from keyveil.core.schema import Schema
 
 if TYPE_CHECKING:
@@ -65,17 +65,12 @@ class Matrix:
         return f"Matrix({self.kind}, {self.schema.d} × {self.schema.d})"
 
     def _index(self, key: str) -> int:
-        at = self.schema.index(key)
-        if at is None:
-            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
-        return at
+        return self.schema.place(key)
 
     def to_frame(self) -> Any:
         """A pandas frame with a row for every pair: key, given, value, se, low, high, flag."""
-        try:
+        with extra("local", "Frames"):
             import pandas
-        except ImportError as reason:
-            raise MissingExtra("install/local", "Frames need pandas: pip install 'keyveil[local]'.") from reason
         names = np.array(self.schema.keys, dtype=object)
         key, given = np.indices(self.values.shape).reshape(2, -1)
         return pandas.DataFrame(
@@ -92,10 +87,8 @@ class Matrix:
 
     def plot(self, ax: Axes | None = None, top: int = 25, keys: Sequence[str] | None = None) -> Figure:
         """A heat map of these keys, or of the most frequent ones; what the reports cannot tell is grey."""
-        try:
+        with extra("plots", "Plots"):
             from matplotlib import pyplot
-        except ImportError as reason:
-            raise MissingExtra("install/plots", "Plots need matplotlib: pip install 'keyveil[plots]'.") from reason
         if keys is None:
             shown = np.sort(np.argsort(-self.frequency, kind="stable")[: max(top, 1)])  # NaN sorts last
         else:

@@ -19,6 +19,7 @@ import numpy as np
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import Number, parse_epsilon
 from keyveil.core.errors import PrivacyError
+from keyveil.core.extras import extra
 from keyveil.privacy.events import Event, best_events, columns_of, tables
 from keyveil.privacy.features import Lexicon, Sights, Silence
 from keyveil.privacy.intervals import epsilon_at_least, hunch
@@ -107,6 +108,8 @@ def audit(
         raise PrivacyError("audit/confidence", f"A confidence lies between 0 and 1; {confidence:g} does not.")
     if seconds <= 0 or (draws is not None and draws < 1):
         raise PrivacyError("audit/effort", "An audit needs some seconds, or some draws.")
+    with extra("local", "Audits"):  # the bounds at the end need it; nobody should wait for that
+        import scipy.special  # noqa: F401
     coins = coins or Coins()
     requested = epsilon if epsilon is not None else getattr(subject, "epsilon", None)
     compared = usable(subject, records, coins)

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.errors import MissingExtra
+from keyveil.core.extras import extra
 from keyveil.kernels.hashing import hash_many, hash_one
 
 Floats = NDArray[np.float64]
@@ -96,11 +96,7 @@ class Bloom:
 
     def nonnegative(self, sums: Floats, n: int) -> Floats:
         """The closest frequencies that are not negative."""
-        try:
+        with extra("local", "Frequencies decoded with nnls"):
             from scipy.optimize import nnls
-        except ImportError as reason:
-            raise MissingExtra(
-                "install/local", "Decoding with nnls needs SciPy: pip install 'keyveil[local]'."
-            ) from reason
         frequency: Floats = nnls(self.stacked, sums.reshape(-1) * self.cohorts / n)[0]
         return frequency

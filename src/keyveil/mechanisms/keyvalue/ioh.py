@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Ratio
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
-from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
@@ -155,10 +155,7 @@ class IOH(KeyValue):
         """The cells that fulfil a condition."""
         matching = np.ones(self.digits.shape[1], dtype=bool)
         for key, present in given.items():
-            at = self.schema.index(key)
-            if at is None:
-                raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
-            matching &= self._presence[at] == present
+            matching &= self._presence[self.schema.place(key)] == present
         return matching
 
     def _held(self, answers: _Answers, matching: NDArray[np.bool_], population: bool) -> tuple[Floats, Floats, Spread]:

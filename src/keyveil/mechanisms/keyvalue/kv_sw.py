@@ -19,7 +19,7 @@ from keyveil.core.channels import Ratio, Table
 from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, tightest
-from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.histogram import Histogram
 from keyveil.core.records import Records
@@ -225,10 +225,7 @@ class KVSW(Sampled):
         if method not in ("em", "ems"):
             raise MechanismError("estimate/method", f"Distributions come by em or ems, not {method!r}.")
         if key is not None:
-            place = self.schema.index(key)
-            if place is None:
-                raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
-            counts = counts[[place]]
+            counts = counts[[self.schema.place(key)]]
         channel, fake = self.window.channel, float(self.fake)
         speaking = counts.sum(axis=1) / max(tally.reports, 1)
         sampled = np.clip((speaking - fake) / float(SEEN - self.fake), 0, 1)

@@ -18,7 +18,7 @@ from keyveil.core.channels import Ratio
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
-from keyveil.core.errors import MechanismError, SchemaError
+from keyveil.core.errors import MechanismError
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
@@ -97,10 +97,7 @@ class SquareWave(OneValue):
             if self.schema.d > 1:
                 raise MechanismError("estimate/which-key", f"There are {self.schema.d} keys; say whose distribution.")
             return 0
-        place = self.schema.index(key)
-        if place is None:
-            raise SchemaError("schema/unknown-key", f"The schema has no key {key!r}.")
-        return place
+        return self.schema.place(key)
 
     def squares_at(self, mean: Floats) -> Floats:
         return self.window.answer_squares(self.window.rounded_squares(mean))
