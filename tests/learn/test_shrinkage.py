@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Column
 from keyveil.core.schema import Schema
 from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate
@@ -11,6 +14,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.lab.simulate import simulate
 from keyveil.learn.shrinkage import _frequencies, bayes
 from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.responses import Spread, fieller
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +111,34 @@ def test_few_keys_do_not_make_sure(name: str, epsilon: float, options: dict[str,
     assert np.mean(means) > 0.94
     before, after = np.mean(errors, axis=0)
     assert after < 2 / 3 * before
+
+
+@pytest.mark.parametrize("together", [-0.9, 0.9])
+def test_an_error_of_the_frequency_that_is_known_is_taken_out_of_the_mean(together: float) -> None:
+    """600 keys with the same f, five standard errors above zero; the errors of f and f·m hang together.
+
+    As all keys have nearly the same f, it is known how each f̂ errs, and so is nine tenths of the error of Û. Squared
+    errors of means are then a tenth of what they are if nothing were known; a third leaves room of ten standard errors.
+    """
+    rng, d, f, error = np.random.default_rng(3), 600, 0.2, 0.04
+    means = np.where(np.arange(d) % 2, 0.5, -0.5)
+    first, second = rng.standard_normal((2, d))
+    frequency = f + error * first
+    product = f * means + error * (together * first + np.sqrt(1 - together**2) * second)
+    spread = Spread(*(np.full(d, part) for part in (error**2, error**2, together * error**2)))
+    raw = simulate("kvue", datasets.independent(50, np.full(d, f), means, 1), Schema(keys=d), 1, seed=1).estimates
+    told = replace(
+        raw,
+        frequency=Column(raw.schema, frequency, np.full(d, error), frequency - 2 * error, frequency + 2 * error),
+        mean=fieller(raw.schema, frequency, product, spread, 1.96),
+        product=product,
+        product_se=np.full(d, error),
+        covariance=spread.covariance,
+    )
+    known, ignored = bayes(told).mean, bayes(replace(told, covariance=np.zeros(d))).mean
+    squares = [float(np.mean((one.values - means) ** 2)) for one in (known, ignored)]
+    assert squares[0] < squares[1] / 3
+    assert np.mean((known.low <= means) & (means <= known.high)) > 0.9
 
 
 def test_one_key_learns_nothing_from_itself() -> None:
