@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from keyveil.core.schema import Schema as Schema
     from keyveil.core.tally import Tally as Tally
     from keyveil.frames.population import Population as Population
+    from keyveil.lab.compare import compare as compare
     from keyveil.lab.simulate import simulate as simulate
     from keyveil.learn import postprocess as postprocess
     from keyveil.mechanisms.registry import make as mechanism
     from keyveil.mechanisms.registry import register as register
-    from keyveil.privacy.audit import audit as audit
-    from keyveil.privacy.certify import certify as certify
     from keyveil.protocols.catalogue import catalogue as mechanisms
+    from keyveil.protocols.proofs import audit as audit
+    from keyveil.protocols.proofs import certify as certify
 
 offer(
     {
@@ -50,8 +51,9 @@ _WHERE = {
     "Population": "frames.population:Population",
     "Schema": "core.schema:Schema",
     "Tally": "core.tally:Tally",
-    "audit": "privacy.audit:audit",
-    "certify": "privacy.certify:certify",
+    "audit": "protocols.proofs:audit",
+    "certify": "protocols.proofs:certify",
+    "compare": "lab.compare:compare",
     "mechanism": "mechanisms.registry:make",
     "mechanisms": "protocols.catalogue:catalogue",
     "postprocess": "learn.postprocess",
@@ -69,6 +71,7 @@ __all__ = [
     "Tally",
     "audit",
     "certify",
+    "compare",
     "mechanism",
     "mechanisms",
     "postprocess",

@@ -14,7 +14,7 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.canonical import canonical
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.lab import datasets
-from keyveil.lab.rounds import run
+from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.registry import protocol_names
 
 SNACKS: dict[str, Any] = {
@@ -146,7 +146,7 @@ def test_every_round_of_every_protocol_has_a_document_that_reads_back(name: str)
     )
     campaign = Campaign.from_document(document)
 
-    for one in run(campaign.protocol, people, seed=1).history:
+    for one in simulate(campaign.protocol, people, seed=1).history:
         written = RoundDocument.of(campaign, one.round)
         read = RoundDocument.from_document(json.loads(canonical(written.document())), campaign)
         assert read == written

@@ -118,7 +118,7 @@ def test_the_round_of_least_cost_is_named(capsys: Output) -> None:
 
 
 def test_one_round_is_one_round(capsys: Output) -> None:
-    arguments = ["simulate", "synthetic:linear-s:500", "--mechanism", "split", "--epsilon", "1", "--set", "groups=ssr"]
+    arguments = ["simulate", "synthetic:linear-s:500", "--mechanism", "privkvm", "--epsilon", "1", "--set", "rounds=1"]
     assert run(arguments) == 0
     assert "1 round; nobody" in capsys.readouterr().out
 

@@ -1,21 +1,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from keyveil.core.epsilon import keeps, log_ceiling
+import keyveil as kv
+from keyveil.core.epsilon import float_ceiling, keeps, log_ceiling
 from keyveil.core.errors import KeyveilError, MechanismError
+from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.lab import datasets
 from keyveil.lab.compare import ALL_QUANTITIES, Comparison, compare, key_value_names, matched
-from keyveil.lab.contenders import Contender, forms, several, usual
+from keyveil.lab.contenders import Contender, contenders, forms, several, usual
+from keyveil.lab.matching import ratio_of
 from keyveil.lab.page import page
+from keyveil.lab.simulate import simulate
+from keyveil.mechanisms.registry import make
+from keyveil.protocols.base import History, Protocol, Round
+from keyveil.protocols.proofs import certify
 
 HALF, FOUR = Fraction(1, 2), Fraction(4)
 
@@ -129,6 +137,20 @@ def test_lists_of_contenders_are_split_where_a_name_begins() -> None:
     assert [Contender.parse(label).label for label in several(text)] == several(text)
 
 
+def test_values_may_have_commas_and_colons() -> None:
+    text = "split:groups=ssr:1,kv-sw:1,max_pairs=3,topsel:sizes=1:0.2,2:0.8,pilot:then=wsr,theta=1/4,kvue"
+    assert several(text) == [
+        "split:groups=ssr:1,kv-sw:1,max_pairs=3",
+        "topsel:sizes=1:0.2,2:0.8",
+        "pilot:then=wsr,theta=1/4",
+        "kvue",
+    ]
+    split, topsel, pilot, _ = map(Contender.parse, several(text))
+    assert dict(split.options) == {"groups": "ssr:1,kv-sw:1", "max_pairs": "3"}
+    assert dict(topsel.options) == {"set_sizes": "1:0.2,2:0.8"} and topsel.label == "topsel:set_sizes=1:0.2,2:0.8"
+    assert dict(pilot.options) == {"then": "wsr", "theta": "1/4"}
+
+
 @pytest.mark.parametrize(
     "text", ["privkv:splt=paper", "privkv:", "privkv:split", "kvu:bins=2", "privkv:epsilon=9", "x=1"]
 )
@@ -163,8 +185,18 @@ def test_the_page_marks_winners_and_names_the_absent(comparison: Comparison) -> 
     text = page([comparison])
     rows = [line for line in text.splitlines() if line.startswith("| linear-s | 4 |")]
     assert [row.count("**") for row in rows] == [2, 2, 2, 2]  # frequencies and means, of all keys and of the top
-    assert "- linear-s, ioh: " in text and "--repeats 2 --seed 1" in text and "3,000" in text
-    assert "keyveil compare synthetic:linear-s:3000 " in text
+    assert "- linear-s, ioh: " in text and "3,000" in text
+    assert "console" not in text  # nobody typed a command
+    assert "```console\n$ keyveil compare mine.csv\n```" in page([comparison], "keyveil compare mine.csv")
+
+
+def test_the_page_says_where_the_cap_comes_from(comparison: Comparison) -> None:
+    assert "The cap (`max_pairs`) is the 90 % quantile of the set sizes; people" in page([comparison])
+    data = datasets.load("linear-s", n=200, seed=1)
+    assert "The cap (`max_pairs`) was given; people" in page([compare(data, 1, ["pckv-ue"], max_pairs=2)])
+    assert "quantile of the set sizes where none stands behind a name; people" in page(
+        [compare(data, 1, ["pckv-ue:max_pairs=2", "ssr"])]
+    )
 
 
 def test_other_forms_have_tables_of_their_own() -> None:
@@ -173,7 +205,6 @@ def test_other_forms_have_tables_of_their_own() -> None:
     heads = [line for line in text.splitlines() if line.startswith("| data | ε |")]
     assert heads[:4] == ["| data | ε | kvue | privkv | f2m:split=paper |"] * 4
     assert heads[4:] == ["| data | ε | privkv | privkv:split=paper |"] * 2
-    assert "--mechanisms kvue,privkv,privkv:split=paper,f2m:split=paper " in text
     assert "standard error over the runs" in text
 
 
@@ -183,7 +214,8 @@ def test_a_form_that_beats_the_whole_table_is_pointed_at(comparison: Comparison)
         for entry in comparison.entries
         if entry.mechanism == "kvue"
     )
-    both = replace(comparison, chosen=(*comparison.chosen, "kvue:bins=8"), entries=comparison.entries + entries)
+    sure = tuple(replace(entry, spread=dict.fromkeys(entry.spread, 1e-12)) for entry in comparison.entries + entries)
+    both = replace(comparison, chosen=(*comparison.chosen, "kvue:bins=8"), entries=sure)
     shares, means = page([both]).split("## Means, on")[:2]
     assert shares.count(" † |") == 2 and "does better" in shares
     assert "†" not in means.split("## Frequencies of")[0]
@@ -210,9 +242,120 @@ def test_a_page_with_one_column_less_would_be_noticed(comparison: Comparison) ->
     assert columns(page([comparison])) == [["kvue", "pckv-ue"]] * 4  # ioh does not take these people
 
 
+# -- protocols, objects, populations, several data sets ---------------------------------------------------------------
+
+PROTOCOLS = ["privkvm", "privkvm-plus", "privkvm-star", "privkvm-harmony", "adaptive", "pilot", "topsel-project"]
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Comparison:
+    """Protocols beside a mechanism."""
+    return compare(datasets.load("linear-s", n=1000, seed=1), 1, ["kvue", "split", *PROTOCOLS], repeats=2, seed=1)
+
+
+def test_protocols_are_compared_at_what_a_person_spends_in_all(mixed: Comparison) -> None:
+    assert not mixed.refused and mixed.mechanisms == ("kvue", "split", *PROTOCOLS)
+    for entry in mixed.entries:
+        made = make(entry.mechanism, mixed.dataset.schema, entry.requested, **entry.options)
+        assert keeps(ratio_of(made), Fraction(1)) and log_ceiling(ratio_of(made)) > Decimal("0.999")
+        assert entry.exact_epsilon == float_ceiling(log_ceiling(ratio_of(made)))
+        assert entry.metrics["mse_frequency"] and entry.spread["mse_frequency"] and entry.bits_per_report > 0
+    privkvm = make("privkvm", mixed.dataset.schema, 1, rounds=2)
+    assert certify(privkvm).ratio == ratio_of(privkvm)
+    asked_for_more = {entry.mechanism for entry in mixed.entries if entry.requested > 1}
+    assert asked_for_more == {"privkvm", "privkvm-plus", "privkvm-harmony"}
+
+
+def test_protocols_have_options_and_see_the_same_numbers_as_a_simulation(mixed: Comparison) -> None:
+    data = mixed.dataset
+    (entry,) = compare(data, 1, ["privkvm-star:bins=2"], seed=3).entries
+    assert entry.options["bins"] == 2
+    alone = simulate("privkvm-star", data.population, data.schema, 1, seed=3, shortcut=True, bins=2)
+    assert alone.metrics["mse_frequency"] == entry.metrics["mse_frequency"]
+
+
+def test_what_cannot_spend_epsilon_is_refused_with_the_reason() -> None:
+    """A protocol whose rounds tell a tenth of what is asked for, whatever is asked for."""
+
+    @dataclass(frozen=True)
+    class Timid(Protocol):
+        name: ClassVar[str] = "timid"
+
+        def plan(self, finished: History) -> Round | None:
+            return None if finished else Round(1, kv.mechanism("kvue", self.schema, Fraction(1, 10)))
+
+        def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+            return finished[0].estimates(confidence, population)
+
+    data = datasets.load("linear-s", n=100, seed=1)
+    found = compare(data, 1, [Timid(data.schema, Fraction(1)), "kvue"])
+    assert found.mechanisms == ("kvue",)
+    assert "it spends 0.1" in found.refused["timid"]
+
+
+def test_objects_keep_their_options_at_every_epsilon() -> None:
+    data = datasets.load("linear-s", n=500, seed=1)
+    two, four = (kv.mechanism("ssr", data.schema, 1, max_pairs=cap, size=3) for cap in (2, 4))
+    found = compare(
+        data, [1, 2], [two, four, "ssr:max_pairs=2,size=3", make("privkvm", data.schema, 1, rounds=2)], seed=1
+    )
+    first, second, named, protocol = found.chosen
+    assert (first, named, protocol) == ("ssr", "ssr:max_pairs=2,size=3", "privkvm") and "max_pairs=4" in second
+    assert [entry.options["max_pairs"] for entry in found.entries[:4]] == [2, 2, 4, 4]
+    assert found.error(first, FOUR / 2, "mean") == found.error(named, FOUR / 2, "mean")
+    assert {entry.options.get("rounds") for entry in found.entries[-2:]} == {2}
+
+
+def test_the_schema_of_an_object_is_that_of_the_people() -> None:
+    people = kv.Population.from_records([{"a": 1, "b": 5}, {"a": 3}, {}] * 100)
+    schema = kv.Schema(keys=["a", "b"], low=0, high=10)
+    found = kv.compare(people, 2, [kv.mechanism("kvue", schema, 1), "privkv"])
+    assert found.dataset.schema == schema and found.mechanisms == ("kvue", "privkv")
+    given = kv.compare(people, 2, ["kvue"], schema=schema)
+    assert given.error("kvue", Fraction(2), "mean") == found.error("kvue", Fraction(2), "mean")
+    other = kv.compare(people, 2, [kv.mechanism("kvue", schema, 1), "privkv"], schema=kv.Schema(keys=["a", "b"]))
+    assert "another schema" in other.refused["kvue"] and other.mechanisms == ("privkv",)
+
+
+def test_several_data_sets_are_one_result_with_a_frame_and_a_picture() -> None:
+    people = datasets.independent(400, [0.4, 0.6], [0.3, -0.5], 1)
+    found = kv.compare([people, "synthetic:linear-s:300"], [1, 2], ["kvue", "privkvm:rounds=2"], repeats=2, seed=1)
+    assert [one.dataset.name for one in found] == ["population 1", "linear-s"] and len(found) == 2
+    frame = found.to_frame()
+    assert list(frame["data"]) == ["population 1"] * 4 + ["linear-s"] * 4
+    assert list(frame["mechanism"][:4]) == ["kvue", "kvue", "privkvm:rounds=2", "privkvm:rounds=2"]
+    first = found[0].entries[0]
+    assert frame["mse_mean"][0] == first.error("mean") and frame["mse_mean_se"][0] == first.spread["mse_mean"]
+    for _, rows in frame.groupby(["data", "epsilon"]):
+        assert rows["best_frequency"].sum() == 1 and not (rows["best_frequency"] & rows["tied_frequency"]).any()
+    assert len(found[1].to_frame("polars")) == len(found[1].to_frame("pyarrow")) == 4
+    assert len(found.plot().axes) == 4 and found.document()["comparisons"][1]["n"] == 300
+
+
+def test_everybody_is_told_what_they_can_be_told() -> None:
+    data = datasets.load("linear-s", n=200, seed=1)
+    found = compare(data, 1, ["kvue", "pckv-ue", "ssr:max_pairs=4", "topsel"], max_pairs=2, sizes="5")
+    assert [entry.options.get("max_pairs") for entry in found.entries] == [None, 2, 4, None]
+    assert found.entries[-1].options["set_sizes"] == "5"
+    with pytest.raises(MechanismError, match="Nobody in this comparison has the option 'cap'"):
+        compare(data, 1, ["kvue", "pckv-ue"], cap=2)
+
+
+def test_labels_tell_contenders_apart() -> None:
+    plain, cells = (kv.mechanism("kvue", Schema(keys=3), 1, bins=bins) for bins in (None, 4))
+    assert list(contenders(["kvue", plain, cells])) == ["kvue", "kvue (object)", "kvue:bins=4"]
+    assert list(contenders([plain, plain])) == ["kvue"]
+
+
 def test_mistakes_are_refused(comparison: Comparison) -> None:
     with pytest.raises(MechanismError):
         compare(comparison.dataset, [])
+    with pytest.raises(MechanismError):
+        compare([], 1)
+    with pytest.raises(MechanismError):
+        compare(comparison.dataset, 1, [])
+    with pytest.raises(MechanismError):
+        compare(comparison.dataset, 1, ["privkvm:turns=2"])
     with pytest.raises(MechanismError):
         compare(comparison.dataset, [1], ["kvu"])
     with pytest.raises(KeyveilError):

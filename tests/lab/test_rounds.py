@@ -17,9 +17,10 @@ from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.tally import Tally
+from keyveil.display.rounds import over_rounds
 from keyveil.lab import datasets
-from keyveil.lab.rounds import Run, run, simulate_protocol, those, truncated
-from keyveil.lab.rounds_chart import over_rounds
+from keyveil.lab.caps import truncated
+from keyveil.lab.rounds import those
 from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.registry import protocol_names
 from keyveil.mechanisms.rounds.privkvm import broadcast
@@ -36,7 +37,6 @@ FAMILY = [name for name in protocol_names() if name.startswith("privkvm")]
 @pytest.mark.parametrize("name", FAMILY)
 def test_protocols_run_by_name_like_mechanisms(name: str) -> None:
     result = simulate(name, PEOPLE, SCHEMA, 2, seed=3)
-    assert isinstance(result, Run)
     assert result.mechanism.name == name and result.estimates.mechanism == name
     assert result.spent <= 2 and result.truth.n == 3000
     document = result.document()
@@ -61,22 +61,22 @@ def test_runs_are_averaged_and_differ() -> None:
 
 
 def test_progress_is_told_round_by_round() -> None:
-    heard: list[tuple[int, int]] = []
+    heard: list[int] = []
     protocol = PrivKVM(SCHEMA, Fraction(2), rounds=3)
-    run(protocol, PEOPLE, seed=1, progress=lambda asked, people: heard.append((asked.number, people)))
-    assert heard == [(1, 3000), (2, 3000), (3, 3000)]
+    simulate(protocol, PEOPLE, seed=1, progress=heard.append)
+    assert heard == [3000, 3000, 3000]
 
 
 def test_a_round_is_announced_before_anybody_answers_it() -> None:
     heard: list[object] = []
-    run(
+    simulate(
         PrivKVM(SCHEMA, Fraction(2), rounds=2),
         PEOPLE,
         seed=1,
-        progress=lambda asked, people: heard.append((asked.number, people)),
-        announce=lambda asked: heard.append(asked.number),
+        progress=lambda people: heard.append(f"{people} people"),
+        announce=lambda current: heard.append(current.number),
     )
-    assert heard == [1, (1, 3000), 2, (2, 3000)]
+    assert heard == [1, "3000 people", 2, "3000 people"]
 
 
 @pytest.mark.parametrize("name", ["privkvm", "pilot"])
@@ -90,19 +90,19 @@ def test_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         return those(records, chosen)
 
     monkeypatch.setattr("keyveil.lab.rounds.those", noted)
-    one, several = (
-        simulate_protocol(name, PEOPLE, SCHEMA, 2, seed=3, threads=threads).document() for threads in (1, 3)
-    )
+    one, several = (simulate(name, PEOPLE, SCHEMA, 2, seed=3, threads=threads).document() for threads in (1, 3))
     for document in (one, several):
         document.pop("seconds")
     assert one == several
     assert name != "pilot" or workers - {threading.get_ident()}
     with pytest.raises(kv.KeyveilError):
-        simulate_protocol(name, PEOPLE, SCHEMA, 2, threads=0)
+        simulate(name, PEOPLE, SCHEMA, 2, threads=0)
 
 
 def test_of_several_runs_the_first_is_shown_and_that_is_said() -> None:
-    single, several = (run(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, 3, repeats=repeats) for repeats in (1, 2))
+    single, several = (
+        simulate(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, seed=3, repeats=repeats) for repeats in (1, 2)
+    )
     assert several.document()["rounds"] == single.document()["rounds"]
     assert not single.notes and "first of 2 runs" in " ".join(several.document()["notes"])
     titles = [[ax.get_title(loc="left") for ax in over_rounds(result).axes] for result in (single, several)]
@@ -142,7 +142,7 @@ def test_keys_of_people_above_the_cap_are_flagged_as_in_one_round(name: str, opt
 
 def test_a_round_that_tells_nothing_of_a_key_does_not_flag_it() -> None:
     """The pilot of sizes has no cap; the round after it has the one that the pilot found."""
-    result = run(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1)
+    result = simulate(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1)
     first, last = result.rounds
     assert "truncated" not in first.flag and last.flag[0] == "truncated"
     assert "the cap of 1 in round 2;" in " ".join(result.notes)
@@ -157,7 +157,7 @@ def test_keys_that_a_round_is_silent_about_are_not_its_fault() -> None:
             frequency, mean = (replace(one, values=one.values + silence) for one in (own.frequency, own.mean))
             return replace(own, frequency=frequency, mean=mean)
 
-    (heard,) = run(create("split", NAMED, 8, groups="ssr:1", max_pairs=2), OVER, seed=1).history
+    (heard,) = simulate(create("split", NAMED, 8, groups="ssr:1", max_pairs=2), OVER, seed=1).history
     nobody = Tally.empty(heard.round.mechanism.fingerprint, heard.round.mechanism.tally_shape)
     assert truncated(heard, OVER).tolist() == [True, True, True, False]
     assert truncated(Silent(heard.round, heard.tally), OVER).tolist() == [False, True, True, False]
@@ -166,7 +166,7 @@ def test_keys_that_a_round_is_silent_about_are_not_its_fault() -> None:
 
 def test_only_the_groups_with_too_small_a_cap_are_named() -> None:
     options = "ssr.max_pairs=3;pckv-ue.max_pairs=1"
-    result = run(create("split", NAMED, 8, groups="ssr:1,pckv-ue:1", options=options), OVER, seed=1)
+    result = simulate(create("split", NAMED, 8, groups="ssr:1,pckv-ue:1", options=options), OVER, seed=1)
     assert "truncated" not in result.rounds[0].flag and result.rounds[1].flag[0] == "truncated"
     assert "the cap of 1 in round 2;" in " ".join(result.notes)
 
@@ -180,18 +180,18 @@ def test_a_cap_that_everybody_keeps_flags_nothing() -> None:
 
 
 def test_the_history_says_what_every_round_was_told() -> None:
-    result = run(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, seed=1)
+    result = simulate(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, seed=1)
     first, second = json.loads(json.dumps(result.document()["rounds"]))
     announced = broadcast(PrivKVM(SCHEMA, Fraction(2), rounds=2).means(result.history[:1]))
     assert first["options"] == {"key_epsilon": "1", "fake": []}
     assert second["options"] == {"key_epsilon": "0", "fake": list(announced)}
-    pilot = run(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1).document()
+    pilot = simulate(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1).document()
     assert pilot["rounds"][1]["options"]["max_pairs"] == 1
 
 
 def test_the_cost_of_privkvm_plus_is_its_definition() -> None:
     protocol = PrivKVMPlus(SCHEMA, Fraction(4), price=Fraction(1, 50), rounds=4)
-    result = run(protocol, PEOPLE, seed=3)
+    result = simulate(protocol, PEOPLE, seed=3)
     document = result.document()
     truth, costs = PEOPLE.truth(SCHEMA).mean, [one["cost"] for one in document["rounds"]]
     assert len(costs) == 4
@@ -204,20 +204,20 @@ def test_the_cost_of_privkvm_plus_is_its_definition() -> None:
 
 def test_the_published_estimate_costs_its_absolute_error_and_the_price() -> None:
     protocol = PrivKVMPlus(SCHEMA, Fraction(4), "published", price=Fraction(1, 50), rounds=3)
-    result = run(protocol, PEOPLE, seed=5)
+    result = simulate(protocol, PEOPLE, seed=5)
     error = result.metrics["ae_mean"]
     assert error is not None
     assert result.cost(len(result.history)) == pytest.approx(error + 0.02 * len(result.history))
 
 
 def test_only_rounds_with_a_price_have_a_cost() -> None:
-    document = run(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, seed=1).document()
+    document = simulate(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, seed=1).document()
     assert document["cheapest_round"] is None and document["metrics"]["cost"] is None
     assert [one["cost"] for one in document["rounds"]] == [None, None]
 
 
 def test_the_cost_has_a_panel_of_its_own() -> None:
-    result = run(PrivKVMPlus(SCHEMA, Fraction(4), price=Fraction(1, 50), rounds=4), PEOPLE, seed=3)
+    result = simulate(PrivKVMPlus(SCHEMA, Fraction(4), price=Fraction(1, 50), rounds=4), PEOPLE, seed=3)
     *_, cost = over_rounds(result).axes
     (shown,) = (line for line in cost.lines if str(line.get_label()).startswith("F"))
     assert list(shown.get_ydata()) == [result.cost(number + 1) for number in range(len(result.history))]  # type: ignore[arg-type]
@@ -228,7 +228,6 @@ def test_the_cost_has_a_panel_of_its_own() -> None:
 def test_before_there_are_means_they_have_no_error() -> None:
     """MeanEst's first round asks for presence alone."""
     result = simulate("privkvm-meanest", PEOPLE, SCHEMA, 4, seed=1, rounds=2)
-    assert isinstance(result, Run)
     first, *later = result.document()["rounds"]
     assert first["mse_mean"] is None and first["mse_frequency"] > 0
     assert all(one["mse_mean"] > 0 for one in later)
@@ -247,12 +246,12 @@ def test_a_protocol_that_never_stops_is_stopped(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("keyveil.lab.rounds.MOST_ROUNDS", 5)
     endless: Protocol = Endless(SCHEMA, Fraction(1))
     with pytest.raises(ProtocolError) as refused:
-        run(endless, datasets.independent(10, [0.4, 0.6], [0.3, -0.5], 1), seed=1)
+        simulate(endless, datasets.independent(10, [0.4, 0.6], [0.3, -0.5], 1), seed=1)
     assert refused.value.code == "protocol/endless"
 
 
 def test_errors_and_cost_are_drawn_over_rounds(tmp_path: Path) -> None:
-    result = run(PrivKVM(SCHEMA, Fraction(2), rounds=3), PEOPLE, seed=1)
+    result = simulate(PrivKVM(SCHEMA, Fraction(2), rounds=3), PEOPLE, seed=1)
     figure = over_rounds(result)
     error, cost = figure.axes
     assert [len(line.get_xdata()) for line in error.lines] == [3, 3]  # type: ignore[arg-type]

@@ -9,9 +9,10 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
-from keyveil.lab import simulate as module
+from keyveil.lab import rounds as module
 from keyveil.lab.datasets import Dataset
-from keyveil.lab.simulate import simulate, with_public
+from keyveil.lab.public_options import with_public
+from keyveil.lab.simulate import simulate
 
 FIELDS = {"mechanism", "epsilon", "users", "keys", "seconds", "bits_per_report", "metrics", "estimates"}
 

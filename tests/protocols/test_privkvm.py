@@ -13,7 +13,8 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
-from keyveil.lab.rounds import ask, run
+from keyveil.lab.rounds import ask
+from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.keyvalue.privkv import PrivKV
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
@@ -190,7 +191,7 @@ def test_the_bias_in_a_crowd_is_the_product_too() -> None:
     frequencies, means = [0.2, 0.5], [0.8, -0.6]
     people = datasets.independent(400_000, frequencies, means, 6)
     protocol = privkvm(3, total=4, d=2, estimator="published")
-    result = run(protocol, people, seed=7)
+    result = simulate(protocol, people, seed=7)
     truth, thetas = result.truth, contractions(list(result.history), result.truth.frequency)
     for done in (1, 2, 3):
         variance = np.zeros(2)

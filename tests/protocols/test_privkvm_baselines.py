@@ -10,7 +10,7 @@ from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
-from keyveil.lab.rounds import run
+from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
@@ -41,7 +41,7 @@ def test_harmony_divides_by_how_many_ought_to_speak() -> None:
 
 def test_impossible_means_stay_but_are_not_announced() -> None:
     people = datasets.independent(200, FREQUENCIES, MEANS, 1)
-    result = run(PrivKVMHarmony(SCHEMA, Fraction(1, 2), rounds=3), people, seed=2)
+    result = simulate(PrivKVMHarmony(SCHEMA, Fraction(1, 2), rounds=3), people, seed=2)
     assert np.abs(result.estimates.mean.values).max() > 1
     assert all(abs(place) <= GRID for one in result.history for place in one.round.mechanism.options["fake"])
 
@@ -63,7 +63,7 @@ def test_filled_vectors_spend_what_mean_est_spends(fake: tuple[int, ...]) -> Non
 def test_a_hostile_collector_learns_no_more_than_was_asked_for() -> None:
     schema, total = Schema(keys=2), Fraction(1)
     protocol = PrivKVMMeanEst(schema, total, rounds=2)
-    result = run(protocol, datasets.independent(300, [0.5, 0.5], [0.2, -0.4], 1), seed=1)
+    result = simulate(protocol, datasets.independent(300, [0.5, 0.5], [0.2, -0.4], 1), seed=1)
     first, *later = (one.round.mechanism for one in result.history)
     places = (-GRID, 0, GRID)
     forms: list[list[Mechanism]] = [[first]]
@@ -75,7 +75,7 @@ def test_a_hostile_collector_learns_no_more_than_was_asked_for() -> None:
 def test_vectors_converge_like_everybody_who_lacks_the_key_were_a_liar() -> None:
     """200,000 people, ε = 12: after r vectors (1 - f)^r of the bias is left, within six of the means' errors."""
     frequencies, means = [0.3, 0.5, 0.9], [0.8, -0.6, 0.4]
-    result = run(
+    result = simulate(
         PrivKVMMeanEst(SCHEMA, Fraction(12), rounds=3), datasets.independent(200_000, frequencies, means, 3), 4
     )
     truth = result.truth

@@ -12,7 +12,7 @@ from keyveil.core.epsilon import keeps
 from keyveil.core.errors import ProtocolError
 from keyveil.core.schema import Schema
 from keyveil.lab import datasets
-from keyveil.lab.rounds import run
+from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.protocols.base import Finished, most_spent, part_of
@@ -138,7 +138,7 @@ def test_the_unbiased_estimator_is_exact_on_expected_counts() -> None:
 
 def test_every_round_adds_to_what_is_known() -> None:
     people = datasets.independent(5000, FREQUENCIES, MEANS, 4)
-    result = run(plus(4, price=Fraction(0), rounds=4), people, seed=5)
+    result = simulate(plus(4, price=Fraction(0), rounds=4), people, seed=5)
     errors = np.array([one.frequency.se for one in result.rounds])
     assert (np.diff(errors, axis=0) < 0).all()
     assert result.spent == result.paid(4) < 4 and result.paid(1) < result.paid(2)

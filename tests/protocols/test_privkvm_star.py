@@ -14,7 +14,8 @@ from keyveil.core.errors import ProtocolError
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
-from keyveil.lab.rounds import ask, run
+from keyveil.lab.rounds import ask
+from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.rounds.privkvm_star import EndLabels, LabelRound
 from keyveil.privacy.certify import certify, enumerate_worst
@@ -131,7 +132,7 @@ def test_a_hostile_collector_may_announce_any_keys() -> None:
 def test_the_second_group_is_asked_about_frequent_keys_and_the_rest_share_an_average() -> None:
     """Base-Cut lets two absent keys pass on average; thirty (of 57) would take more than ten deviations."""
     protocol = star(60, 4)
-    result = run(protocol, sparse(60_000, 60, 3), seed=4)
+    result = simulate(protocol, sparse(60_000, 60, 3), seed=4)
     second = result.history[1].round.mechanism
     assert isinstance(second, LabelRound)
     assert {0, 1, 2} <= set(second.keys) and len(second.keys) < 30
@@ -144,7 +145,7 @@ def test_the_second_group_is_asked_about_frequent_keys_and_the_rest_share_an_ave
 
 def test_what_both_groups_say_is_more_than_what_either_says() -> None:
     protocol = star(3)
-    result = run(protocol, sparse(20_000, 3, 5), seed=6)
+    result = simulate(protocol, sparse(20_000, 3, 5), seed=6)
     single = [one.estimates().frequency.se for one in result.history]
     assert (result.estimates.frequency.se < np.minimum(*single)).all()
 
@@ -167,7 +168,7 @@ def test_the_histogram_of_the_second_group_is_unbiased() -> None:
     """120,000 people at ε = 4; each cell within six of its own errors (2e-9)."""
     protocol = star(3, 4, bins=4)
     people = sparse(120_000, 3, 8)
-    result = run(protocol, people, seed=9)
+    result = simulate(protocol, people, seed=9)
     histogram = protocol.histogram(result.history)
     true = people.histogram(protocol.schema, 4) / people.n
     assert (np.abs(histogram.mass - true) < 6 * histogram.se).all()

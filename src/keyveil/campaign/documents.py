@@ -19,9 +19,10 @@ from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.core.schema import Schema
+from keyveil.mechanisms.registry import build
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.catalogue import answered, suits_devices
-from keyveil.protocols.registry import question
+from keyveil.protocols.registry import as_protocol
 
 VERSION = 1
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
@@ -135,7 +136,7 @@ class Campaign:
             name=_name(fields["name"]),
             purpose=_text(fields["purpose"], "purpose", needed=True),
             schema=schema,
-            protocol=question(asked, schema, parse_epsilon(epsilon), **options),
+            protocol=as_protocol(build(asked, schema, parse_epsilon(epsilon), options)),
             asked=asked,
             options=options,
             rounds=_windows(fields["rounds"]),
@@ -196,9 +197,9 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
     asked = attempt(_protocol, document["protocol"]) if "protocol" in document else None
     if schema and asked:
         name, epsilon, options = asked
-        protocol = attempt(lambda: question(name, schema[0], parse_epsilon(epsilon), **options))
-        if protocol is not None:
-            attempt(refuse_unanswerable, name, protocol)
+        made = attempt(build, name, schema[0], epsilon, options)
+        if made is not None:
+            attempt(refuse_unanswerable, name, as_protocol(made))
     return found
 
 

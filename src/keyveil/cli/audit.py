@@ -1,36 +1,31 @@
 """``keyveil audit``: a lower bound on epsilon from samples alone, also for other people's code.
 
-Of a protocol every round is attacked on its own, under the broadcast that tells most, and must not spend more than the
-protocol counts for it. What several rounds tell together is the business of ``keyveil certify``.
+Of a protocol every round is attacked on its own (``protocols.proofs``); what several rounds tell together is what
+``keyveil certify`` is about.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
-from fractions import Fraction
-from functools import partial, reduce
+from functools import reduce
 from importlib import import_module
 from inspect import isclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
-from keyveil.cli.rounds import without_data as protocol_without_data
 from keyveil.cli.terminal import Terminal
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError, PrivacyError, RecordError
 from keyveil.core.schema import Schema
-from keyveil.mechanisms.registry import is_protocol
 from keyveil.privacy.audit import Audit
-from keyveil.privacy.audit import audit as attack
 from keyveil.privacy.targets import extremes
-from keyveil.protocols.base import Protocol
-from keyveil.protocols.certificate import most_telling
+from keyveil.protocols.proofs import ProtocolAudit
+from keyveil.protocols.proofs import audit as attack
 
 
 def audit(
@@ -52,68 +47,35 @@ def audit(
     """Attack a mechanism: prove from samples alone that it spends at least so much; status 1 if that is too much."""
     if (mechanism is None) == (subject is None):
         raise MechanismError("audit/subject", "Give --mechanism or --subject, one of them.")
-    asked, schema = parse_epsilon(epsilon), Schema(keys=keys)
-    options, name = settings(set, max_pairs), mechanism or ""
-    several = bool(name) and is_protocol(name)
-    if subject:
-        rounds = [Attacked("", load(subject), asked)]
-    elif several:
-        rounds = _rounds(protocol_without_data(name, keys, asked, options))
-    else:
-        rounds = [Attacked("", without_data(name, keys, asked, options), asked)]
+    requested, options = parse_epsilon(epsilon), settings(set, max_pairs)
+    target = load(subject) if subject else without_data(str(mechanism), keys, requested, options)
     records: list[Any] | None = [_record(text) for text in record] if record else None
-    if records is None and not hasattr(rounds[0].target, "schema"):
-        records = extremes(schema, max_pairs)
+    if records is None and not hasattr(target, "schema"):
+        records = extremes(Schema(keys=keys), max_pairs)
     console = Terminal(stderr=True)
     parts = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
-    found: list[Audit] = []
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as progress:
-        for one in rounds:
-            task = progress.add_task("Starting", total=1.0)
-            found.append(
-                attack(
-                    one.target,
-                    epsilon=one.epsilon,
-                    records=records,
-                    confidence=1 - (1 - confidence) / len(rounds),  # so that all bounds hold together
-                    seconds=seconds / len(rounds),
-                    progress=partial(_tell, progress, task, one.title),
-                )
-            )
-    whole = _together(name, asked, confidence, found) if several else found[0]
+        task = progress.add_task("Starting", total=1.0)
+        found = attack(
+            target,
+            epsilon=requested,
+            records=records,
+            confidence=confidence,
+            seconds=seconds,
+            progress=lambda stage, share: progress.update(task, description=stage, completed=share),
+        )
     if json:
-        documents = [one.document() for one in found]
-        document = whole.document() | ({"rounds": documents} if several else {})
-        print(msgspec.json.encode(document).decode())
+        print(msgspec.json.encode(found.document()).decode())
     else:
         page = Terminal()
-        page.print(_table([whole, *found] if several else found))
-        page.print(_worst(whole))
-    return 1 if any(one.violated for one in found) else 0
+        page.print(_table([found, *_several(found)]))
+        page.print(_worst(found))
+    return 1 if found.violated else 0
 
 
-class Attacked(NamedTuple):
-    """What is attacked, and the epsilon that it may spend."""
-
-    title: str
-    target: Any
-    epsilon: Fraction
-
-
-def _rounds(protocol: Protocol) -> list[Attacked]:
-    """The rounds of a protocol that differ, each with its own price."""
-    rounds = {most_telling(one): one for one in reversed(protocol.longest())}
-    return [Attacked(f"Round {one.number}: ", target, one.epsilon) for target, one in reversed(rounds.items())]
-
-
-def _together(name: str, asked: Fraction, confidence: float, found: list[Audit]) -> Audit:
-    """Whoever answers the round that tells most loses at least that."""
-    worst = max(found, key=lambda one: one.lower_bound)
-    return replace(worst, mechanism=name, requested_epsilon=asked, confidence=confidence)
-
-
-def _tell(progress: Progress, task: TaskID, title: str, stage: str, share: float) -> None:
-    progress.update(task, description=title + stage, completed=share)
+def _several(found: Audit) -> tuple[Audit, ...]:
+    """The rounds behind an audit, where there are several."""
+    return found.rounds if isinstance(found, ProtocolAudit) and len(found.rounds) > 1 else ()
 
 
 def load(where: str) -> Any:
@@ -146,9 +108,9 @@ def _table(audits: list[Audit]) -> Table:
     for column in ("subject", "asked", "spends at least", "confidence", "verdict"):
         table.add_column(column, overflow="fold")
     for found in audits:
-        asked = "" if found.requested_epsilon is None else f"{float(found.requested_epsilon):g}"
+        requested = "" if found.requested_epsilon is None else f"{float(found.requested_epsilon):g}"
         verdict = "PROMISE BROKEN" if found.violated else "not refuted"
-        table.add_row(found.mechanism, asked, f"{found.lower_bound:.4f}", f"{found.confidence:g}", verdict)
+        table.add_row(found.mechanism, requested, f"{found.lower_bound:.4f}", f"{found.confidence:g}", verdict)
     return table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -10,13 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
-from keyveil.cli.rounds import without_data as protocol_without_data
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import EpsilonError, KeyveilError, PrivacyError, SchemaError
 from keyveil.core.schema import GRID
-from keyveil.mechanisms.registry import is_protocol, mechanism_names
+from keyveil.mechanisms.registry import mechanism_names
 from keyveil.privacy.certify import Certificate, Pairs
-from keyveil.protocols.certificate import certificate
 
 TITLE = "Exact privacy, rounded up"
 
@@ -34,7 +32,7 @@ def certify(
     certificates, left_out = [], {}
     for name in mechanism_names() if everything else (mechanism,):
         try:
-            certificates.append(_certificate(name, keys, epsilon, options))
+            certificates.append(without_data(name, keys, epsilon, options).certificate())
         except KeyveilError as refused:
             if not everything or isinstance(refused, EpsilonError | SchemaError | PrivacyError):
                 raise
@@ -45,7 +43,7 @@ def certify(
         print(msgspec.json.encode(whole if everything else documents[0]).decode())
     else:
         console = Console()
-        console.print(_table(certificates, bound=is_protocol(mechanism)))
+        console.print(_table(certificates))
         if not everything:
             console.print(_worst(certificates[0]))
         for name, reason in left_out.items():
@@ -53,23 +51,17 @@ def certify(
     return 0 if all(certificate.certified for certificate in certificates) else 1
 
 
-def _certificate(name: str, keys: int, epsilon: str, options: dict[str, Any]) -> Certificate:
-    if not is_protocol(name):
-        return without_data(name, keys, epsilon, options).certificate()
-    return certificate(protocol_without_data(name, keys, epsilon, options))
-
-
-def _table(certificates: list[Certificate], bound: bool) -> Table:
-    """The product over rounds is a ``bound``, unless the enumeration attains it."""
-    loose = bound and any(one.worst.ratio < one.ratio for one in certificates)
+def _table(certificates: list[Certificate]) -> Table:
+    """The product over rounds is a bound, unless the enumeration attains it."""
+    loose = any("rounds" in one.sizes and one.worst.ratio < one.ratio for one in certificates)
     title, figure = ("Privacy of all rounds, at most", "epsilon, at most") if loose else (TITLE, "exact epsilon")
     table = Table(title=title, title_justify="left")
     for column in ("mechanism", "asked", figure, "kept", "method", "sizes"):
         table.add_column(column, overflow="fold")
     for one in certificates:
         sizes = ", ".join(f"{name} {size}" for name, size in one.sizes.items())
-        asked, kept = f"{float(one.requested_epsilon):g}", "yes" if one.certified else "NO"
-        table.add_row(one.mechanism, asked, f"{one.exact_epsilon:.12f}", kept, one.method, sizes)
+        requested, kept = f"{float(one.requested_epsilon):g}", "yes" if one.certified else "NO"
+        table.add_row(one.mechanism, requested, f"{one.exact_epsilon:.12f}", kept, one.method, sizes)
     return table
 
 

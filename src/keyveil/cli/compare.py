@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from keyveil.cli.data import High, Key, Low, Plot, User, Value, describe, load, progress_bar, save, say, screen
-from keyveil.cli.options import Json, MaxPairs
+from keyveil.cli.data import High, Key, Low, Plot, User, Value, describe, progress_bar, save, say, screen
+from keyveil.cli.options import Json, MaxPairs, Settings, settings
 from keyveil.cli.terminal import Terminal, harmless
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import EpsilonError, KeyveilError
-from keyveil.lab.compare import QUANTITIES, Comparison
-from keyveil.lab.compare import compare as run_comparison
-from keyveil.lab.contenders import Contender, several, usual
+from keyveil.lab import datasets
+from keyveil.lab.compare import QUANTITIES, Comparison, comparisons
+from keyveil.lab.contenders import contenders, several, usual
 from keyveil.lab.page import SUITE, page
+
+_WIDTH = 116  # of a line of the command on a page
 
 _DATA = "Files or synthetic:NAME[:PEOPLE]; synthetic:suite stands for the sets of the documentation."
 
@@ -28,9 +31,14 @@ def compare(
     epsilon: Annotated[str, typer.Option("--epsilon", help="One or several, with commas: 0.5,1,2.")],
     mechanisms: Annotated[
         str | None,
-        typer.Option("--mechanisms", help="Names with commas, also privkv:split=paper; otherwise all that take sets."),
+        typer.Option(
+            "--mechanisms",
+            help="Names with commas, also privkv:split=paper, and protocols such as privkvm,pilot:then=wsr; "
+            "otherwise all mechanisms that take sets.",
+        ),
     ] = None,
     max_pairs: MaxPairs = None,
+    set: Settings = None,
     repeats: Annotated[int, typer.Option(min=1, help="Runs over the same people; errors are averaged.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the coins, and of synthetic people.")] = 0,
     reports: Annotated[
@@ -47,51 +55,73 @@ def compare(
     value: Value = "value",
     json: Json = False,
 ) -> int:
-    """Compare mechanisms on the same people at the same exact epsilon."""
-    asked, chosen = _several(epsilon), several(mechanisms or "") or list(usual())
-    if not asked:
+    """Compare mechanisms and protocols on the same people, at the same exact epsilon of what a person spends in all."""
+    epsilons = _several(epsilon)
+    if not epsilons:
         raise EpsilonError("epsilon/invalid", "--epsilon takes one or several numbers, as in 0.5,1,2.")
-    for text in chosen:
-        Contender.parse(text)  # mistakes are refused before any data are read
-    for one in asked:
+    chosen = contenders(several(mechanisms or "") or usual())  # mistakes are refused before any data are read
+    for one in epsilons:
         parse_epsilon(one)
     sources = [source for one in data for source in (SUITE if one == "synthetic:suite" else (one,))]
-    comparisons = []
-    with progress_bar(len(sources) * len(asked) * len(chosen) * repeats) as (progress, task):
-        for source in sources:
-            dataset = load(source, user, key, value, low, high, seed)
-            comparisons.append(
-                run_comparison(
-                    dataset,
-                    asked,
-                    chosen,
-                    repeats=repeats,
-                    seed=seed,
-                    max_pairs=max_pairs,
-                    shortcut=not reports,
-                    progress=lambda label, runs: progress.update(task, advance=runs, description=harmless(label)),
-                )
-            )
-    for comparison in comparisons:
+    with progress_bar(len(sources) * len(epsilons) * len(chosen) * repeats) as (progress, task):
+        found = comparisons(
+            (
+                datasets.named(source, user=user, key=key, value=value, low=low, high=high, seed=seed)
+                for source in sources
+            ),
+            epsilons,
+            chosen,
+            settings(set, max_pairs),
+            repeats=repeats,
+            seed=seed,
+            shortcut=not reports,
+            progress=lambda label, runs: progress.update(task, advance=runs, description=harmless(label)),
+        )
+    for comparison in found:
         say(describe(comparison.dataset))
     if plot is not None:
-        from keyveil.lab.charts import errors
-
-        save(errors(comparisons), plot)
+        save(found.plot(), plot)
     if write is not None:
-        _write(write, page(comparisons))
+        given: list[tuple[str, Any]] = [
+            ("--epsilon", epsilon),
+            ("--repeats", repeats),
+            ("--seed", seed),
+            ("--mechanisms", mechanisms),
+            ("--max-pairs", max_pairs),
+            *(("--set", item) for item in set or []),
+            ("--low", low),
+            ("--high", high),
+            ("--user", None if user == "user" else user),
+            ("--key", None if key == "key" else key),
+            ("--value", None if value == "value" else value),
+            ("--plot", plot),
+            ("--page", write),
+        ]
+        command = _command(data, given, ["--reports"] * reports + ["--json"] * json)
+        _write(write, page(found.every, command))
     if json:
-        documents = [one.document() for one in comparisons]
-        print(msgspec.json.encode(documents[0] if len(documents) == 1 else {"comparisons": documents}).decode())
+        document = found[0].document() if len(found) == 1 else found.document()
+        print(msgspec.json.encode(document).decode())
     elif write is None:
         console = screen()
-        for comparison in comparisons:
+        for comparison in found:
             _show(console, comparison)
     return 0
 
 
 def _several(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _command(data: list[str], given: list[tuple[str, Any]], switches: list[str]) -> str:
+    """The command as one types it, over several lines where it is long; an option and its value stay together."""
+    options = [[name, str(value)] for name, value in given if value is not None]
+    lines = ["keyveil compare"]
+    for words in map(shlex.join, [*([one] for one in data), *options, *([one] for one in switches)]):
+        if len(lines[-1]) + len(words) > _WIDTH:
+            lines.append("   ")
+        lines[-1] += f" {words}"
+    return " \\\n".join(lines)
 
 
 def _write(path: Path, text: str) -> None:

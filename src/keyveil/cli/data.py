@@ -1,7 +1,4 @@
-"""What ``DATA`` may be on the command line: a file of user, key and value, or a synthetic population.
-
-The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``.
-"""
+"""``DATA`` on the command line (``lab.datasets.named`` reads it), and what commands say about it."""
 
 from __future__ import annotations
 
@@ -14,17 +11,13 @@ import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from keyveil.cli.terminal import Terminal
-from keyveil.core.errors import KeyveilError, PopulationError
-from keyveil.lab import datasets
+from keyveil.core.errors import KeyveilError
 from keyveil.lab.datasets import Dataset
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SYNTHETIC = "synthetic"
-
 _WIDTH = 160
-_MOST_DIGITS = 18  # of a number of people
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A .parquet or .csv file, or synthetic:NAME[:PEOPLE].")]
 User = Annotated[str, typer.Option("--user", help="The column of the users.")]
@@ -45,41 +38,6 @@ Plot = Annotated[
     Path | None,
     typer.Option("--plot", metavar="FILE", help="Draw a picture (.png, .svg, .pdf).", callback=_drawable),
 ]
-
-
-def load(
-    data: str,
-    user: str = "user",
-    key: str = "key",
-    value: str = "value",
-    low: str | None = None,
-    high: str | None = None,
-    seed: int = 0,
-) -> Dataset:
-    """The people that DATA names, with the schema that was given or that the data suggest."""
-    kind, _, rest = data.partition(":")
-    if kind != SYNTHETIC:
-        return datasets.real(data, user=user, key=key, value=value, low=low, high=high)
-    if low is not None or high is not None:
-        raise PopulationError(
-            "population/range", "Synthetic values lie between -1 and 1; --low and --high are for files."
-        )
-    name, people, options = (*rest.split(":", 2), "", "")[:3]
-    if people and not (people.isascii() and people.isdigit() and len(people) <= _MOST_DIGITS):
-        raise PopulationError("population/size", f"The number of people must be a whole number, not {people[:40]!r}.")
-    return datasets.load(name, n=int(people) if people else None, seed=seed, **_numbers(options))
-
-
-def _numbers(options: str) -> dict[str, float]:
-    """``slope=2,size=3`` as numbers."""
-    numbers: dict[str, float] = {}
-    for item in filter(None, options.split(",")):
-        name, _, number = item.partition("=")
-        try:
-            numbers[name] = float(number)
-        except ValueError:
-            raise PopulationError("population/option", f"Options look like slope=2,size=3, not {item!r}.") from None
-    return numbers
 
 
 def describe(dataset: Dataset) -> str:

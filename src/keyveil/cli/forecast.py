@@ -24,7 +24,7 @@ from keyveil.core.estimates import FLAGS, Estimates
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.lab.datasets import everyone, independent, one_key
-from keyveil.lab.rounds import run
+from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.categorical import Categorical
 from keyveil.mechanisms.families.numeric import Numeric
@@ -88,7 +88,7 @@ def forecast(campaign: Campaign, people: int | None = None, progress: Callable[[
     first = campaign.protocol.next_round([])
     assert first is not None
     population, crowd = _crowd(first.mechanism, campaign.schema, invented)
-    done = run(campaign.protocol, population, SEED, progress=None if progress is None else lambda _, n: progress(n))
+    done = simulate(campaign.protocol, population, seed=SEED, progress=progress)
     scale = math.sqrt(invented / wanted)
     frequency, mean, known = _errors(done.estimates)
     return Forecast(

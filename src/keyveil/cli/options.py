@@ -11,9 +11,9 @@ import typer
 from keyveil.core.epsilon import Number
 from keyveil.core.errors import MechanismError
 from keyveil.core.schema import Schema
-from keyveil.lab.simulate import with_public
+from keyveil.lab.public_options import made_for
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.registry import create
+from keyveil.protocols.base import Protocol
 
 USUAL_PAIRS = 3  # how many pairs a person has where a mechanism must know and nobody said
 
@@ -37,13 +37,13 @@ def settings(given: list[str] | None, max_pairs: int | None = None) -> dict[str,
     return options
 
 
-def without_data(name: str, keys: int, epsilon: Number, options: dict[str, Any]) -> Mechanism:
-    """A mechanism for so many keys; what it must know of people's sets and was not told is assumed, and said."""
+def without_data(name: str, keys: int, epsilon: Number, options: dict[str, Any]) -> Mechanism | Protocol:
+    """A mechanism or protocol for so many keys; what it must know of people's sets is assumed unless told, and said."""
     usual = np.array([min(USUAL_PAIRS, keys)])
-    filled, notes = with_public(name, usual, keys, options)
+    made, notes = made_for(name, Schema(keys=keys), epsilon, usual, options)
     for _ in notes:
         print(
             f"keyveil: {name} is taken for people with {usual[0]} pairs; say otherwise with --max-pairs.",
             file=sys.stderr,
         )
-    return create(name, Schema(keys=keys), epsilon, **filled)
+    return made

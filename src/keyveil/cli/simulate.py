@@ -1,7 +1,8 @@
-"""``keyveil simulate``: one mechanism over a file, truth against estimates."""
+"""``keyveil simulate``: one mechanism or protocol over a file, truth against estimates."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,25 +20,23 @@ from keyveil.cli.data import (
     User,
     Value,
     describe,
-    load,
     many,
-    progress_bar,
     save,
     say,
     screen,
 )
 from keyveil.cli.estimate import write_tally
 from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
-from keyveil.cli.rounds import run_protocol, save_rounds, total
+from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
-from keyveil.lab.datasets import Dataset
+from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
-from keyveil.lab.rounds import Run
+from keyveil.lab.public_options import made_for
 from keyveil.lab.simulate import Simulation
-from keyveil.lab.simulate import simulate as run_simulation
-from keyveil.mechanisms.registry import find_mechanism, is_protocol
+from keyveil.mechanisms.registry import find
+from keyveil.protocols.registry import as_protocol
 
 
 def simulate(
@@ -60,59 +59,34 @@ def simulate(
     json: Json = False,
 ) -> int:
     """Let everybody in a data set report, and hold the estimates against the truth."""
-    several = is_protocol(mechanism)
-    if several and tally is not None:
-        raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
-    if not several:
-        find_mechanism(mechanism)
+    find(mechanism)  # mistakes are refused before any data are read
     parse_epsilon(epsilon)
     options: dict[str, Any] = dict(settings(set, max_pairs))
-    dataset = load(data, user, key, value, low, high, seed or 0)
-    result = (
-        run_protocol(mechanism, dataset, epsilon, seed, repeats, options, threads)
-        if several
-        else _run(mechanism, dataset, epsilon, seed, repeats, threads, options)
-    )
+    dataset = datasets.named(data, user=user, key=key, value=value, low=low, high=high, seed=seed or 0)
+    sizes = dataset.population.keyed(dataset.schema).sizes
+    made, chosen = made_for(mechanism, dataset.schema, epsilon, sizes, options)
+    single = as_protocol(made).single
+    if single is None and tally is not None:
+        raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
+    result = run_rounds(made, dataset, seed, repeats, threads)
+    result = replace(result, notes=(*chosen, *result.notes))
     for remark in (describe(dataset), *result.notes):
         say(remark)
     if plot is not None:
         save(result.estimates.display().plot(top=top), plot)
-        if isinstance(result, Run):
+        if single is None:
             save_rounds(result, plot)
-    if tally is not None and isinstance(result, Simulation):
-        write_tally(tally, result.mechanism, result.tally)
+    if tally is not None and single is not None:
+        write_tally(tally, single, result.tally)
     if json:
         print(msgspec.json.encode(result.document()).decode())
     else:
         console = screen()
         console.print(_table(result.estimates, top))
         console.print(_summary(result))
-        if isinstance(result, Run):
+        if single is None:
             console.print(total(result))
     return 0
-
-
-def _run(
-    mechanism: str,
-    dataset: Dataset,
-    epsilon: str,
-    seed: int | None,
-    repeats: int,
-    threads: int,
-    options: dict[str, Any],
-) -> Simulation | Run:
-    with progress_bar(dataset.population.n * repeats) as (progress, task):
-        return run_simulation(
-            mechanism,
-            dataset.population,
-            dataset.schema,
-            epsilon,
-            seed=seed,
-            repeats=repeats,
-            threads=threads,
-            progress=lambda people: progress.advance(task, people),
-            **options,
-        )
 
 
 def _table(estimates: Estimates, top: int) -> Table:
@@ -148,7 +122,7 @@ def _cell(column: Column, key: str, true: float) -> tuple[str, str]:
     return f"{value} [{one.low:.3f}, {one.high:.3f}]", "✓" if true in one else "✗"
 
 
-def _summary(result: Simulation | Run) -> str:
+def _summary(result: Simulation) -> str:
     mechanism, errors = result.mechanism, result.metrics
 
     def known(name: str) -> str:

@@ -1,56 +1,111 @@
-"""Who takes part in a comparison: mechanisms by name, each with options of its own where that is wanted.
+"""Who takes part in a comparison: mechanisms and protocols, by name with options of their own, or as objects.
 
-One is written as its name, or as ``privkv:split=paper`` or ``pckv-ue:split=paper,estimator=published``, as on the
-command line; that text also names it in tables.
+A name is written as it is, or as ``privkv:split=paper`` or ``pilot:then=wsr,theta=1/4``, as on the command line; that
+text also names it in tables. An object keeps its options, also those that it chose for its own epsilon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from keyveil.core.errors import MechanismError
-from keyveil.mechanisms.families.key_value import KeyValue
-from keyveil.mechanisms.options import unknown_option
-from keyveil.mechanisms.registry import find_mechanism, mechanism_names
+from keyveil.core.schema import Schema
+from keyveil.lab.matching import spending
+from keyveil.lab.public_options import with_public
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.options import option_names, spelled, unknown_option
+from keyveil.mechanisms.registry import build, find, names
+from keyveil.protocols.base import Protocol
+from keyveil.protocols.registry import as_protocol
 
 PAPER = "split=paper"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A mechanism and what it is told beyond what all are told."""
+    """A mechanism or protocol by its name, and what it is told beyond what all are told; or one that is made."""
 
     name: str
-    options: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+    made: Mechanism | Protocol | None = None
+
+    @classmethod
+    def of(cls, asked_for: str | Mechanism | Protocol) -> Contender:
+        """A contender from a text such as ``privkv:split=paper``, or from an object."""
+        return cls.parse(asked_for) if isinstance(asked_for, str) else cls(asked_for.name, made=asked_for)
 
     @classmethod
     def parse(cls, text: str) -> Contender:
-        """What a text asks for; an unknown name or option is a mistake, not a mechanism that does not apply."""
+        """What a text says; an unknown name or option is a mistake, not a contender that does not apply."""
         name, colon, rest = text.partition(":")
-        known = {field.name for field in fields(find_mechanism(name))} - {"schema", "epsilon"}
+        known = option_names(find(name.strip()))
         options: dict[str, str] = {}
-        for item in rest.split(",") if colon else ():
+        for item in _options(rest) if colon else ():
             option, equals, value = (part.strip() for part in item.partition("="))
-            option = option.replace("-", "_")
             if not equals:
                 raise MechanismError("mechanism/option", f"Options of {name} are written name=value, not {item!r}.")
-            if option not in known:
+            options = spelled({**options, option: value})
+            if next(reversed(options)) not in known:
                 raise unknown_option(name, option, sorted(known))
-            options[option] = value
-        return cls(name, tuple(options.items()))
+        return cls(name.strip(), tuple(options.items()))
 
     @property
     def label(self) -> str:
         """How the text would best be written."""
         return self.name + ":" * bool(self.options) + ",".join(f"{option}={value}" for option, value in self.options)
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The names of the options that it can be told."""
+        return () if self.made is not None else option_names(find(self.name))
+
+    def at(
+        self, epsilon: Fraction, schema: Schema, sizes: NDArray[np.int64], options: Mapping[str, Any]
+    ) -> Mechanism | Protocol:
+        """The contender for which a person spends epsilon in all, with what everybody is told and what it must know.
+
+        ``sizes`` has the number of pairs of every person. What cannot spend epsilon is refused.
+        """
+        made = self.made
+        if made is None:
+            told = {option: value for option, value in spelled(options).items() if option in self.known}
+            filled, _ = with_public(self.name, sizes, schema.d, {**told, **dict(self.options)})
+            return spending(lambda requested: build(self.name, schema, requested, filled), epsilon)
+        if made.schema != schema:
+            raise MechanismError("compare/schema", f"This {self.name} was made for another schema than the data have.")
+        return spending(
+            lambda requested: made if requested == made.epsilon else replace(made, epsilon=requested), epsilon
+        )
+
+
+def contenders(asked_for: Sequence[str | Mechanism | Protocol]) -> dict[str, Contender]:
+    """Contenders by their labels; objects of one name are told apart by their options."""
+    found: dict[str, Contender] = {}
+    for one in map(Contender.of, asked_for):
+        label = one.label
+        if one.made is not None and label in found and found[label].made != one.made:
+            told = [f"{name}={value}" for name, value in as_protocol(one.made).parameters.items() if value is not None]
+            label += ":" + ",".join(told) if told else " (object)"
+        found[label] = one
+    return found
+
 
 def several(text: str) -> list[str]:
-    """The contenders in a list with commas; an item such as ``estimator=published`` belongs to the one before it."""
+    """The contenders in a list with commas.
+
+    What can only belong to an option stays with the contender before it: ``estimator=published``, the ``kv-sw:1`` of
+    ``split:groups=ssr:1,kv-sw:1``, numbers.
+    """
     found: list[str] = []
     for item in (part.strip() for part in text.split(",") if part.strip()):
-        goes_on = "=" in item and ":" not in item.partition("=")[0]
+        head, equals, _ = item.partition("=")
+        goes_on = (":" not in head) if equals else (":" in item or item[0].isdigit())
         if goes_on and found and ":" in found[-1]:
             found[-1] += f",{item}"
         else:
@@ -59,15 +114,13 @@ def several(text: str) -> list[str]:
 
 
 def key_value_names() -> tuple[str, ...]:
-    """All mechanisms that take sets of pairs."""
-    return tuple(name for name in mechanism_names() if issubclass(find_mechanism(name), KeyValue))
+    """All mechanisms that take any set of pairs."""
+    return tuple(name for name in names() if getattr(find(name), "takes", None) == "every set")
 
 
 def usual() -> tuple[str, ...]:
     """Who is compared unless told: all of them, and those with a published split of the budget in that form, too."""
-    published = [
-        name for name in key_value_names() if "split" in {field.name for field in fields(find_mechanism(name))}
-    ]
+    published = [name for name in key_value_names() if "split" in option_names(find(name))]
     return (*key_value_names(), *(f"{name}:{PAPER}" for name in published))
 
 
@@ -78,4 +131,15 @@ def forms(labels: Sequence[str]) -> dict[str, list[str]]:
         name, colon, _ = label.partition(":")
         if colon and name in labels:
             found.setdefault(name, []).append(label)
+    return found
+
+
+def _options(text: str) -> list[str]:
+    """``groups=ssr:1,kv-sw:1,max_pairs=3`` as its two options: a comma before a name and a sign of equality parts."""
+    found: list[str] = []
+    for item in text.split(","):
+        if found and "=" not in item and "=" in found[-1]:
+            found[-1] += f",{item}"
+        else:
+            found.append(item)
     return found

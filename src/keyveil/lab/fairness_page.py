@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keyveil.core.extras import extra
-from keyveil.lab.charts import GRID, INK, QUIET
+from keyveil.display.colours import GRID, INK, QUIET
 from keyveil.lab.fairness import (
     CONTENDERS,
     EPSILONS,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from keyveil.core.epsilon import decimal_text
-from keyveil.lab.compare import QUANTITIES, Comparison
-from keyveil.lab.contenders import forms, usual
+from keyveil.lab.comparison import QUANTITIES, Comparison
+from keyveil.lab.contenders import forms
 
 SUITE = (
     "synthetic:gauss:50000",
@@ -23,7 +23,6 @@ SUITE = (
 """The synthetic sets of the documentation, at sizes that one core can run in minutes."""
 
 _DATA_NOTE = """\
-The cap (`max_pairs`) is the 90 % quantile of the set sizes; people above it bias the mechanisms that need one.
 *Everyone's average* gives every key the mean frequency and the pooled mean: what one knows without learning anything
 about keys. The truth itself, without privacy, has error 0."""
 _PRIVACY_NOTE = """\
@@ -44,14 +43,14 @@ Where most keys are too rare for anybody to learn their means, estimates that ha
 over all keys, and *everyone's average* may beat them all: see the most frequent keys below."""
 
 
-def page(comparisons: Sequence[Comparison]) -> str:
-    """The whole page."""
+def page(comparisons: Sequence[Comparison], command: str | None = None) -> str:
+    """The whole page; ``command`` is the one that writes it, in full."""
     took_part = {name for one in comparisons for name in one.mechanisms}
     chosen = dict.fromkeys(label for one in comparisons for label in one.chosen)
     labels = [label for label in chosen if label in took_part]
     others = forms(labels)
     names = [label for label in labels if not any(label in some for some in others.values())]
-    parts = [_opening(comparisons), _data(comparisons)]
+    parts = [_opening(comparisons), *_written_by(command), _data(comparisons)]
     for quantity, title in _TITLES.items():
         parts += [f"## {title}", _errors(comparisons, [names], quantity, labels), _wins(comparisons, names, quantity)]
         parts += [_MEAN_NOTE] if quantity == "mean" else []
@@ -66,12 +65,7 @@ def page(comparisons: Sequence[Comparison]) -> str:
 
 def _opening(comparisons: Sequence[Comparison]) -> str:
     first = comparisons[0]
-    epsilons = ",".join(decimal_text(epsilon) for epsilon in first.epsilons)
     runs = "one run" if first.repeats == 1 else f"{first.repeats} runs"
-    sources = [one.dataset.source for one in comparisons]
-    suite = ["synthetic:suite"] if set(SUITE) <= set(sources) else []
-    data = " ".join(suite + [source for source in sources if not (suite and source in SUITE)])
-    chosen = "" if first.chosen == usual() else f" \\\n    --mechanisms {','.join(first.chosen)}"
     return f"""# Mechanisms compared
 
 Mean squared errors over all keys that somebody holds, averaged over {runs} with the same people (seed {first.seed}).
@@ -79,18 +73,15 @@ Mean squared errors over all keys that somebody holds, averaged over {runs} with
 
 Frequencies are unbiased and not clipped. Means are ratios that use that every share is positive
 ([theory](theory.md), Fieller means), cut to [−1, 1]; they count as 0 where there is none. All mechanisms have the same
-exact ε, proved from the integers that they draw with. The best of each row is **bold**, whoever it is; ≈ is beside all
-whose errors are less than two standard errors of the difference from the best, and then nobody has won. A dash says
-that the mechanism does not estimate this or does not take the data. The numbers of people are modest, so that the page
-can be made in minutes; errors of unbiased estimates fall like one over the number of people until only the bias of the
-cap is left.
+exact ε, proved from the integers that they draw with: what one person spends in all, whatever is announced between
+rounds. The best of each row is **bold**, whoever it is; ≈ is beside all whose errors are less than two standard errors
+of the difference from the best, and then nobody has won. A dash says that the mechanism does not estimate this or does
+not take the data. The numbers of people are modest, so that the page can be made in minutes; errors of unbiased
+estimates fall like one over the number of people until only the bias of the cap is left."""
 
-The page is written by this command:
 
-```console
-$ keyveil compare {data} \\
-    --epsilon {epsilons} --repeats {first.repeats} --seed {first.seed}{chosen} --page docs/comparison.md
-```"""
+def _written_by(command: str | None) -> list[str]:
+    return [] if command is None else [f"The page is written by this command:\n\n```console\n$ {command}\n```"]
 
 
 def _spread_note(repeats: int) -> str:
@@ -106,7 +97,7 @@ def _data(comparisons: Sequence[Comparison]) -> str:
     ]
     for one in comparisons:
         people, sizes = one.dataset.population, one.dataset.population.sizes
-        caps = {entry.options["max_pairs"] for entry in one.entries if "max_pairs" in entry.options}
+        caps = {cap for entry in one.entries if (cap := entry.options.get("max_pairs")) is not None}
         cells = (
             _text(one.dataset.name),
             f"{people.n:,}",
@@ -119,7 +110,14 @@ def _data(comparisons: Sequence[Comparison]) -> str:
             _text(one.dataset.about),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", _DATA_NOTE])
+    return "\n".join([*lines, "", _cap_note(comparisons[0]), _DATA_NOTE])
+
+
+def _cap_note(one: Comparison) -> str:
+    """Where caps come from: all were given one, some have their own, or they follow from the data."""
+    origin = "was given" if one.given.get("max_pairs") is not None else "is the 90 % quantile of the set sizes"
+    own = " where none stands behind a name" if any("max_pairs=" in label for label in one.chosen) else ""
+    return f"The cap (`max_pairs`) {origin}{own}; people above it bias the mechanisms that need one."
 
 
 def _errors(

@@ -1,51 +1,51 @@
-"""A whole collection on one machine: everybody reports, the collector counts, the truth is known."""
+"""A whole collection on one machine: everybody reports, the collector counts, the truth is known.
+
+``simulate`` takes a mechanism or a protocol, by name or as an object; ``lab.rounds`` drives both in the same way.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
-from itertools import starmap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from keyveil.core.coins import Coins
-from keyveil.core.epsilon import Number, exact_entries, realised
+from keyveil.core.epsilon import Number, exact_entries, parse_epsilon, realised
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
-from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
-from keyveil.lab.aggregate import aggregate, has_aggregate
-from keyveil.lab.coins import SeededCoins
-from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, wasserstein
-from keyveil.mechanisms.base import BLOCK, Mechanism
-from keyveil.mechanisms.families.key_value import KeyValue
-from keyveil.mechanisms.registry import create, find_mechanism, is_protocol
-
-if TYPE_CHECKING:
-    from keyveil.lab.rounds import Run
+from keyveil.lab.caps import cap_notes, truncated
+from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost, wasserstein
+from keyveil.lab.public_options import made_for
+from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import Cells, can
+from keyveil.protocols.base import Finished, History, Protocol
+from keyveil.protocols.certificate import course_ratio
+from keyveil.protocols.prices import PricedRounds
+from keyveil.protocols.registry import as_protocol
 
 FAIR_RUNS = 100  # fewer say little about the error of a single key
-CAP_QUANTILE = 0.9  # of set sizes, when a cap is needed and none is given
-
-_IN_PUBLIC = "a campaign would fix it in public."
-
-Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What came out, and what the truth was; with several runs, estimates of the first and metrics of all."""
+    """What came out, round by round, and what the truth was.
 
-    mechanism: Mechanism
-    tally: Tally
-    estimates: Estimates
+    With several runs, history and estimates are those of the first and metrics the averages of all.
+    """
+
+    mechanism: Mechanism | Protocol
+    history: tuple[Finished, ...]
+    rounds: tuple[Estimates, ...]  # what was known after each round
     truth: Truth
     metrics: Metrics
     seconds: float
@@ -54,33 +54,99 @@ class Simulation:
     notes: tuple[str, ...] = ()  # what was chosen, and what a reader of the numbers must know
 
     @property
+    def protocol(self) -> Protocol:
+        """The mechanism or protocol in the form that was driven; a mechanism is its one round."""
+        return as_protocol(self.mechanism)
+
+    @property
+    def estimates(self) -> Estimates:
+        """What all rounds together say."""
+        return self.rounds[-1]
+
+    @property
+    def tally(self) -> Tally:
+        """The counts of the last round."""
+        return self.history[-1].tally
+
+    @property
+    def spent(self) -> Decimal:
+        """The epsilon of the person who pays most, whatever was announced: exact, rounded up in the 30th digit."""
+        return self.paid(len(self.history))
+
+    def paid(self, rounds: int) -> Decimal:
+        """The same after some of the rounds; infinite if a report can give somebody away."""
+        ratio = course_ratio([one.round for one in self.history[:rounds]], self.protocol.announces)
+        return realised(ratio, self.protocol.epsilon)
+
+    def cost(self, rounds: int) -> float | None:
+        """F of PrivKVM+ after some of the rounds (``lab.metrics.total_cost``); ``None`` where rounds have no price."""
+        return _cost(self.protocol, self.history[:rounds], self.truth)
+
+    @property
+    def price(self) -> Fraction | None:
+        """What a round adds to that cost."""
+        return self.protocol.round_price() if isinstance(self.protocol, PricedRounds) else None
+
+    @property
+    def cheapest(self) -> int | None:
+        """The round after which that cost is least; the first of several."""
+        costs = {number: self.cost(number) for number in range(1, len(self.history) + 1)}
+        known = {number: cost for number, cost in costs.items() if cost is not None}
+        return min(known, key=known.__getitem__, default=None)
+
+    @cached_property
+    def errors(self) -> tuple[Metrics, ...]:
+        """The metrics of what was known after each round of the first run."""
+        return tuple(metrics(known, self.truth) for known in self.rounds)
+
+    @property
     def bits_per_report(self) -> float:
-        return self.mechanism.bits_per_report
+        """Bits that a person sends on average, all rounds together."""
+        return bits_per_person(self.history, self.truth.n)
 
     def document(self) -> dict[str, Any]:
         """The object that ``keyveil simulate --json`` prints; all but ``seconds`` is the same for a seed."""
         return {
-            "mechanism": self.mechanism.name,
-            "epsilon": float(self.mechanism.epsilon),
-            **spent(self.mechanism),
-            "options": self.mechanism.options,
+            "mechanism": self.protocol.name,
+            "epsilon": float(self.protocol.epsilon),
+            **exact_entries(self.spent),
+            "options": self.protocol.parameters,
+            "n": self.truth.n,
             "users": self.truth.n,
-            "keys": self.mechanism.schema.d,
+            "keys": self.protocol.schema.d,
             "repeats": self.repeats,
             "seed": self.seed,
             "seconds": self.seconds,
             "bits_per_report": self.bits_per_report,
             "metrics": self.metrics,
             "notes": list(self.notes),
+            "cheapest_round": self.cheapest,
+            "rounds": [self._round(number) for number in range(1, len(self.history) + 1)],
             "estimates": self.estimates.rows(),
+        }
+
+    def _round(self, number: int) -> dict[str, Any]:
+        one, errors = self.history[number - 1], self.errors[number - 1]
+        return {
+            "round": number,
+            "mechanism": one.round.mechanism.name,
+            "options": one.round.mechanism.options,
+            "part": [float(one.round.part.start), float(one.round.part.stop)],
+            "n": one.tally.reports,
+            "users": one.tally.reports,
+            "epsilon": _upwards(one.round.epsilon),
+            "spent": exact_entries(self.paid(number))["exact_epsilon"],
+            "mse_frequency": errors["mse_frequency"],
+            "mse_mean": errors["mse_mean"],
+            "cost": self.cost(number),
         }
 
 
 def simulate(
-    mechanism: str | Mechanism,
+    mechanism: str | Mechanism | Protocol,
     population: Population,
     schema: Schema | None = None,
-    epsilon: Number = 1,
+    epsilon: Number | None = None,
     *,
     seed: int | None = None,
     confidence: float = 0.95,
@@ -88,83 +154,53 @@ def simulate(
     threads: int = 1,
     shortcut: bool = False,
     progress: Progress | None = None,
+    announce: Announce | None = None,
     **options: Any,
-) -> Simulation | Run:
+) -> Simulation:
     """Run a mechanism or protocol over a population; without a seed the coins come from the operating system.
 
-    A cap that the mechanism needs and ``options`` lack is the 90 % quantile of the set sizes, a law of set sizes that
-    of the data. ``shortcut`` draws the
-    tally from its law where there is one, instead of every report. ``progress`` is called with the number of people
-    after each block. Results do not depend on the number of threads.
+    A name is made for ``schema`` (otherwise that of the data), ``epsilon`` (otherwise 1) and ``options``; an object
+    has them already. A cap that is needed and not given is the 90 % quantile of the set sizes, a law of set sizes that
+    of the data. ``shortcut`` draws tallies from their law where there is one, instead of every report. ``progress``
+    hears after each block how many people answered, ``announce`` of each round before anybody answers it. Results do
+    not depend on the number of threads.
     """
     if repeats < 1 or threads < 1:
         raise MechanismError("simulate/size", "A simulation needs at least one run and one thread.")
-    schema = schema or population.schema()
-    if isinstance(mechanism, str) and is_protocol(mechanism):
-        from keyveil.lab.rounds import simulate_protocol  # which needs this module
-
-        return simulate_protocol(
-            mechanism,
-            population,
-            schema,
-            epsilon,
-            seed=seed,
-            confidence=confidence,
-            repeats=repeats,
-            threads=threads,
-            progress=progress,
-            **options,
-        )
-    notes: tuple[str, ...] = ()
     begin = time.perf_counter()
-    people = population.keyed(schema)
-    if isinstance(mechanism, str):
-        options, notes = with_public(mechanism, people.sizes, schema.d, options)
-        mechanism = create(mechanism, schema, epsilon, **options)
-    truth, over = people.truth(schema), over_cap(mechanism, people)
-    if over.any():
-        share = float(np.mean(people.sizes > getattr(mechanism, "max_pairs", 0)))
-        notes += (f"{share:.1%} of the people hold more pairs than the cap; keys of theirs are flagged truncated.",)
-    blocks = list(people.blocks(BLOCK))
-    first: Tally | None = None  # a tally may have 64 MB, so only one is kept
-    runs: list[Estimates] = []
-    distances: list[Metrics] = []
+    made, people, notes = _made(mechanism, population, schema, epsilon, options)
+    protocol = as_protocol(made)
+    truth, blocks = people.truth(protocol.schema), Blocks.of(people, protocol.schema)
+    first: list[Finished] = []  # a tally may have 64 MB, so those of one run are kept
+    ends: list[Estimates] = []
+    others: list[Metrics] = []
     for run in range(repeats):
-        tally = collect(mechanism, blocks, seed, run, threads, shortcut, progress)
-        first = first or tally
-        runs.append(mechanism.estimate(tally, confidence).with_truth(truth).flagged("truncated", over))
-        distances.append({"wasserstein": _distribution_error(mechanism, tally, people)})
-    assert first is not None
-    answers = summary(runs, truth) | averaged(distances)
+        history = ask(
+            protocol,
+            blocks,
+            seed,
+            run,
+            threads=threads,
+            shortcut=shortcut,
+            progress=progress,
+            announce=announce,
+        )
+        first = first or history
+        ends.append(protocol.estimate(history, confidence).with_truth(truth))
+        others.append({"cost": _cost(protocol, history, truth), "wasserstein": distribution_error(history, people)})
+    over = [truncated(one, people) for one in first]
+    rounds = [
+        protocol.estimate(first[:count], confidence)
+        .with_truth(truth)
+        .flagged("truncated", np.any(over[:count], axis=0))
+        for count in range(1, len(first) + 1)
+    ]
+    notes += cap_notes(first, over, people)
+    if repeats > 1:
+        notes += (f"Rounds and estimates are those of the first of {repeats} runs; metrics are averages over all.",)
+    answers = summary(ends, truth) | averaged(others)
     seconds = time.perf_counter() - begin
-    return Simulation(mechanism, first, runs[0], truth, answers, seconds, repeats, seed, notes)
-
-
-def collect(
-    mechanism: Mechanism,
-    blocks: Sequence[Population | Records],
-    seed: int | None,
-    run: int = 0,
-    threads: int = 1,
-    shortcut: bool = False,
-    progress: Progress | None = None,
-) -> Tally:
-    """The tally of one run; the coins of a block are numbered by run and block, whoever works on it."""
-    direct = shortcut and has_aggregate(mechanism)
-
-    def work(number: int, block: Population | Records) -> Tally:
-        stream = run * len(blocks) + number
-        coins = Coins() if seed is None else SeededCoins(seed, stream)
-        records = block if isinstance(block, Records) else block.records(mechanism.schema)
-        tally = aggregate(mechanism, records, coins) if direct else _reported(mechanism, records, coins)
-        if progress:
-            progress(records.n)
-        return tally
-
-    total = Tally.empty(mechanism.fingerprint, mechanism.tally_shape)
-    for tally in _shared(work, enumerate(blocks), threads):
-        total = total + tally
-    return total
+    return Simulation(made, tuple(first), tuple(rounds), truth, answers, seconds, repeats, seed, notes)
 
 
 def summary(runs: Sequence[Estimates], truth: Truth) -> Metrics:
@@ -181,64 +217,47 @@ def summary(runs: Sequence[Estimates], truth: Truth) -> Metrics:
     return answers
 
 
-def with_public(
-    name: str, sizes: NDArray[np.int64], d: int, options: dict[str, Any]
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The options with the cap or the law of set sizes that the mechanism needs and lacks, and what to say about it."""
-    lacking = {field.name for field in fields(find_mechanism(name)) if options.get(field.name) is None}
-    if "max_pairs" in lacking:
-        return with_cap(sizes, d, options)
-    if "set_sizes" in lacking and options.get("mode") != "direct" and not int(options.get("padding", 0)):
-        shares = np.round(np.bincount(sizes) / max(len(sizes), 1), 4)
-        law = ",".join(f"{size}:{shares[size]:g}" for size in np.flatnonzero(shares))
-        return {**options, "set_sizes": law}, (f"set_sizes is the law of the data, to four decimals; {_IN_PUBLIC}",)
-    return options, ()
+def distribution_error(history: History, people: Population) -> float | None:
+    """The distance of estimated from true distributions of values, from the last round that reports cells."""
+    for one in reversed(history):
+        mechanism = can(one.round.mechanism, Cells)
+        if mechanism is not None:
+            law = mechanism.histogram(one.tally).law
+            distance = wasserstein(law, people.distribution(one.round.mechanism.schema, law.shape[1]))
+            return None if np.isnan(distance) else distance
+    return None
 
 
-def with_cap(sizes: NDArray[np.int64], d: int, options: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The options with the cap that set sizes suggest, and what to say about it."""
-    cap = min(max(int(np.quantile(sizes, CAP_QUANTILE, method="inverted_cdf")), 1), d)
-    note = f"max_pairs is {cap}, the {CAP_QUANTILE:.0%} quantile of the set sizes; {_IN_PUBLIC}"
-    return {**options, "max_pairs": cap}, (note,)
+def _made(
+    mechanism: str | Mechanism | Protocol,
+    population: Population,
+    schema: Schema | None,
+    epsilon: Number | None,
+    options: dict[str, Any],
+) -> tuple[Mechanism | Protocol, Population, tuple[str, ...]]:
+    """The mechanism or protocol, the people with its keys, and what was chosen for it."""
+    if isinstance(mechanism, str):
+        schema = schema or population.schema()
+        people = population.keyed(schema)
+        made, notes = made_for(mechanism, schema, 1 if epsilon is None else epsilon, people.sizes, options)
+        return made, people, notes
+    if options:
+        raise MechanismError(
+            "simulate/object", f"{mechanism.name} is made already, so it takes no option {min(options)!r} here."
+        )
+    if schema not in (None, mechanism.schema):
+        raise MechanismError("simulate/object", f"{mechanism.name} is made already, and for another schema.")
+    if epsilon is not None and parse_epsilon(epsilon) != mechanism.epsilon:
+        raise MechanismError("simulate/object", f"{mechanism.name} is made already, and for another epsilon.")
+    return mechanism, population.keyed(mechanism.schema), ()
 
 
-def over_cap(mechanism: Mechanism, people: Population) -> NDArray[np.bool_]:
-    """The keys of people who hold more pairs than the mechanism's cap: their estimates are off target."""
-    touched = np.zeros(mechanism.schema.d, dtype=np.bool_)
-    cap = getattr(mechanism, "max_pairs", None)
-    if cap is not None and len(people.sizes):
-        touched[people.keys[np.repeat(people.sizes > cap, people.sizes)]] = True
-    return touched
-
-
-def spent(mechanism: Mechanism) -> dict[str, Any]:
-    """The exact epsilon of the closed form, rounded up: ``exact_epsilon`` and ``exact_epsilon_decimal``."""
-    return exact_entries(realised(mechanism.ratio, mechanism.epsilon))
-
-
-def _distribution_error(mechanism: Mechanism, tally: Tally, people: Population) -> float | None:
-    """The distance between estimated and true distributions of values, where the mechanism reports cells."""
-    if not isinstance(mechanism, KeyValue):
+def _cost(protocol: Protocol, history: History, truth: Truth) -> float | None:
+    if not isinstance(protocol, PricedRounds):
         return None
-    try:
-        law = mechanism.histogram(tally).law
-    except MechanismError:
-        return None
-    distance = wasserstein(law, people.distribution(mechanism.schema, law.shape[1]))
-    return None if np.isnan(distance) else distance
+    return total_cost(protocol.announced_means(history), truth, float(protocol.round_price()), len(history))
 
 
-def _reported(mechanism: Mechanism, records: Records, coins: Coins) -> Tally:
-    return mechanism.tally(mechanism.perturb_many(records, coins))
-
-
-def _shared(
-    work: Callable[[int, Population | Records], Tally],
-    blocks: Iterable[tuple[int, Population | Records]],
-    threads: int,
-) -> Iterator[Tally]:
-    if threads == 1:
-        yield from starmap(work, blocks)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(lambda item: work(*item), blocks)
+def _upwards(epsilon: Fraction) -> float:
+    nearest = float(epsilon)
+    return nearest if Fraction(nearest) >= epsilon else float(np.nextafter(nearest, np.inf))

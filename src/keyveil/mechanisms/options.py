@@ -18,7 +18,7 @@ _OWN = ("schema", "epsilon")
 def fitted(name: str, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a class in the types that it declares; refused if one is unknown, missing or of no use."""
     own: dict[str, Field[Any]] = {field.name: field for field in fields(cls) if field.name not in _OWN}
-    given = {_SPELLED.get(option, option): value for option, value in options.items()}
+    given = spelled(options)
     for option in given:
         if option not in own:
             raise unknown_option(name, option, own)
@@ -33,6 +33,23 @@ def unknown_option(name: str, option: str, known: Collection[str]) -> MechanismE
     there = f"its options are {', '.join(known)}" if known else "it has no options"
     hint = did_you_mean(option, known) or f"; {there}"
     return MechanismError("mechanism/option", f"{name} has no option {option!r}{hint}.")
+
+
+def spelled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options under the names that classes have for them: ``sizes`` means ``set_sizes``, and - means _."""
+    given: dict[str, Any] = {}
+    for option, value in options.items():
+        plain = option.replace("-", "_")
+        known = _SPELLED.get(plain, plain)
+        if known in given:
+            raise MechanismError("mechanism/option", f"The option {known} is given twice.")
+        given[known] = value
+    return given
+
+
+def option_names(cls: Any) -> tuple[str, ...]:
+    """The names of the options of a mechanism's or protocol's class."""
+    return tuple(field.name for field in fields(cls) if field.name not in _OWN)
 
 
 def _converted(name: str, option: str, value: Any, kind: str) -> Any:

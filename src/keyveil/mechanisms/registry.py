@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -165,6 +165,12 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanis
         >>> report = mechanism.perturb({"fries": 4, "pepsi": 5}, kv.Coins())
         >>> mechanism.estimate(mechanism.tally([report])).frequency["fries"]
     """
+    kind = find(name)
+    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+
+
+def build(name: str, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Mechanism | Protocol:
+    """``make`` with options from outside, which may have any name, also one that ``make`` has itself."""
     kind = find(name)
     return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
 

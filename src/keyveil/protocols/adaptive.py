@@ -41,7 +41,6 @@ class Adaptive(Protocol):
 
     name: ClassVar[str] = "adaptive"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2},)
-    needs_cap: ClassVar[bool] = True
 
     def validate(self) -> None:
         if self.variant not in THETA:

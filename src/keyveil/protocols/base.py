@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.siphash import siphash_many
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.budget import across_groups, in_sequence
+
+if TYPE_CHECKING:
+    from keyveil.privacy.certify import Certificate
 
 _HALF = 1 << 32
 _PLACES = 10**12  # a share of epsilon is a decimal: what does not end is cut here, never rounded up
@@ -137,8 +140,8 @@ class Protocol(ABC):
     """Whether what came back changes what is asked next; if not, nobody can announce anything hostile."""
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Options at which the protocol tells different things; the first are the usual ones."""
-    needs_cap: ClassVar[bool] = False
-    """Whether somebody must say how many pairs of a person count (``max_pairs``)."""
+    finds_out: ClassVar[frozenset[str]] = frozenset()
+    """Options about people's sets (``max_pairs``, ``set_sizes``) that its rounds find out where nobody gives them."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
@@ -165,6 +168,11 @@ class Protocol(ABC):
             if name not in ("schema", "epsilon")
         }
 
+    @property
+    def single(self) -> Mechanism | None:
+        """The mechanism, if the whole protocol is one round of it that everybody answers."""
+        return None
+
     def header(self, n: int, confidence: float = 0.95, population: bool = False) -> Header:
         """What estimates from the reports of ``n`` people are about."""
         return Header(self.schema, self.name, self.epsilon, n, confidence, population, self.parameters)
@@ -182,6 +190,12 @@ class Protocol(ABC):
                     f"{decimal_text(most_spent(asked))}, more than {decimal_text(self.epsilon)}.",
                 )
         return following
+
+    def certificate(self) -> Certificate:
+        """The exact epsilon of all rounds together, whatever is announced between them."""
+        from keyveil.protocols.certificate import certificate  # devices do not need it, and it needs this module
+
+        return certificate(self)
 
     def longest(self) -> list[Round]:
         """The rounds of the course in which most is asked, as they look while nobody has answered."""

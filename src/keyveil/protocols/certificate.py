@@ -47,15 +47,11 @@ def certificate(protocol: Protocol) -> Certificate:
     first of them.
     """
     rounds = protocol.longest()
-    ratios = {one.number: worst_ratio(one, protocol.announces) for one in rounds}
-
-    def spent(course: Sequence[Round]) -> Ratio:
-        return prod((ratios[one.number] for one in course), start=Fraction(1))
 
     every = {one.number: forms_of(one, protocol.announces) for one in rounds}
     for form in dict.fromkeys(form for forms_of_round in every.values() for form in forms_of_round):
         _refuse_leak(form)
-    course = max(courses_of(rounds), key=spent)
+    course = max(courses_of(rounds), key=lambda one: _product(one, protocol.announces))
     forms = [every[one.number] for one in course]
     worst = worst_loss(forms, people_of(forms))
     admitted = prod(_admitted(forms_of_round) for forms_of_round in forms)
@@ -68,12 +64,24 @@ def certificate(protocol: Protocol) -> Certificate:
     return Certificate(
         mechanism=protocol.name,
         requested_epsilon=protocol.epsilon,
-        ratio=spent(course),
+        ratio=course_ratio(rounds, protocol.announces),
         method="closed-form",
         sizes={**rounds[0].mechanism.sizes, "rounds": len(rounds), "answered": len(course)},
         worst=worst,
         worst_sizes={**forms[0][0].sizes, "answered": len(course)},
     )
+
+
+def course_ratio(rounds: Sequence[Round], announces: bool = True) -> Ratio:
+    """Closed form: the largest ratio of the probabilities of all that one person sends in these rounds.
+
+    Whatever is announced between them. Rounds of different parts of the people do not multiply.
+    """
+    return max((_product(course, announces) for course in courses_of(rounds)), default=Fraction(1))
+
+
+def _product(course: Sequence[Round], announces: bool) -> Ratio:
+    return prod((worst_ratio(one, announces) for one in course), start=Fraction(1))
 
 
 def worst_ratio(asked: Round, announces: bool = True) -> Ratio:

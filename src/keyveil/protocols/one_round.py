@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
@@ -17,10 +17,23 @@ class OneRound(Protocol):
 
     mechanism: Mechanism
 
-    name: ClassVar[str] = "one-round"
+    @property
+    def name(self) -> str:  # type: ignore[override]  # what a class says of all its protocols, this one says of each
+        return self.mechanism.name
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self.mechanism.options
+
+    @property
+    def single(self) -> Mechanism:
+        return self.mechanism
 
     def plan(self, finished: History) -> Round | None:
         return None if finished else Round(1, self.mechanism)
+
+    def longest(self) -> list[Round]:
+        return [Round(1, self.mechanism)]
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         if not finished:

@@ -48,6 +48,7 @@ class Pilot(Protocol):
 
     name: ClassVar[str] = "pilot"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"then": "kv-sw"})
+    finds_out: ClassVar[frozenset[str]] = frozenset({"max_pairs"})
 
     def validate(self) -> None:
         object.__setattr__(self, "options", assignments(self.options))

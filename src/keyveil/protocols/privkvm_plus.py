@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from keyveil.core.errors import ProtocolError
+from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
 from keyveil.protocols.base import History, Round, cost_of, part_of
 from keyveil.protocols.privkv_rounds import Iterated, rounds_of
@@ -75,6 +76,12 @@ class PrivKVMPlus(Iterated):
     def budget(self, spent: Sequence[Fraction]) -> Fraction:
         """What the round after these may spend: a share of all that is left."""
         return part_of(self.epsilon - sum(spent, Fraction(0)), 1 / self.decay)
+
+    def round_price(self) -> Fraction:
+        return self.price
+
+    def announced_means(self, finished: History) -> Floats:
+        return self.means(finished)
 
     def moved(self, finished: History) -> float:
         """By how much the last round changed the means, on average over keys."""

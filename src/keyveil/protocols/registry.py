@@ -18,11 +18,6 @@ def as_protocol(made: Mechanism | Protocol) -> Protocol:
     return one_round(made) if isinstance(made, Mechanism) else made
 
 
-def question(name: str, schema: Schema, epsilon: Number, **options: Any) -> Protocol:
-    """What a collection asks: a protocol by name, or a mechanism's one round."""
-    return as_protocol(registry.make(name, schema, epsilon, **options))
-
-
 def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Protocol:
     """``make`` where only a protocol will do."""
     made = registry.make(name, schema, epsilon, **options)

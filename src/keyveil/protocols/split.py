@@ -38,7 +38,6 @@ class Split(Protocol):
     name: ClassVar[str] = "split"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"groups": "ssr,moments", "max_pairs": 2})
     announces: ClassVar[bool] = False
-    needs_cap: ClassVar[bool] = True
 
     def validate(self) -> None:
         object.__setattr__(self, "options", _read_options(self.options))

@@ -41,6 +41,7 @@ class TopSelProject(Protocol):
     rows: int = 64
 
     name: ClassVar[str] = "topsel-project"
+    finds_out: ClassVar[frozenset[str]] = frozenset({"set_sizes"})
 
     def validate(self) -> None:
         if not 0 < self.share < 1:

@@ -9,6 +9,7 @@ from keyveil.lab.datasets.crowds import independent as independent
 from keyveil.lab.datasets.crowds import one_key as one_key
 from keyveil.lab.datasets.crowds import one_of_each_group as one_of_each_group
 from keyveil.lab.datasets.dataset import Dataset as Dataset
+from keyveil.lab.datasets.named import named as named
 from keyveil.lab.datasets.real import KNOWN as KNOWN
 from keyveil.lab.datasets.real import real as real
 from keyveil.lab.datasets.recipes import Recipe as Recipe

@@ -1,4 +1,4 @@
-"""Pictures of comparisons: errors of all mechanisms over epsilon, on logarithmic scales."""
+"""Pictures of comparisons: errors of all contenders over epsilon, on logarithmic scales."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from keyveil.core.extras import extra
-from keyveil.lab.compare import QUANTITIES, Comparison
+from keyveil.display.colours import EDGE, GRID, INK, QUIET
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, GRID, QUIET = "#1f2933", "#e4e7eb", "#7b8794"
+    from keyveil.lab.comparison import Comparison
+
 _COLOURS = (
     "#2b6cb0", "#c05621", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#0987a0", "#c53030", "#4a5568",
     "#68a4dc", "#ed9a5f", "#6fbf8b", "#e58fc0", "#a48ee0", "#d9b64a", "#5cc0cc", "#f08a8a", "#99a3b3",
@@ -22,20 +25,25 @@ _HEADROOM = (
     30  # errors beyond so many times the best and the average of everyone are useless, and may leave the picture
 )
 _TITLES = {"frequency": "frequencies", "mean": "means"}
+_BEST, _TIED, _AVERAGE = "best", "≈ not told from the best", "everyone's average"
 
 
 def errors(comparisons: Sequence[Comparison]) -> Figure:
-    """A row of two panels per data set, one for frequencies and one for means; lower is better."""
+    """A row of two panels per data set, one for frequencies and one for means; lower is better.
+
+    Bars are one standard error over the runs. A ring marks the best of an epsilon; where the runs do not tell others
+    from it, a dashed ring marks each of them and the best, too: nobody has won.
+    """
     with extra("plots", "Plots"):
         from matplotlib import pyplot
     rows = len(comparisons)
     figure, grid = pyplot.subplots(rows, 2, figsize=(11, 0.8 + 3.7 * rows), squeeze=False, layout="constrained")
     names = list(dict.fromkeys(name for one in comparisons for name in one.mechanisms))
     for panels, comparison in zip(grid, comparisons, strict=True):
-        for ax, quantity in zip(panels, QUANTITIES, strict=True):
+        for ax, quantity in zip(panels, _TITLES, strict=True):
             _panel(ax, comparison, names, quantity)
     entries = {label: line for ax in grid.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    shown = [name for name in [*names, "everyone's average", "best"] if name in entries]
+    shown = [name for name in [*names, _AVERAGE, _BEST, _TIED] if name in entries]
     figure.legend(
         [entries[name] for name in shown], shown, loc="outside right center", frameon=False, labelcolor=INK, fontsize=9
     )
@@ -46,17 +54,18 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
     from matplotlib.ticker import NullLocator
 
     best = {epsilon: comparison.best(epsilon, quantity) for epsilon in comparison.epsilons}
+    tied = {epsilon: comparison.ties(epsilon, quantity) for epsilon in comparison.epsilons}
+    bases = list(dict.fromkeys(label.partition(":")[0] for label in names))
     for number, name in enumerate(names):
-        known = [(float(e), comparison.error(name, e, quantity), best[e] == name) for e in comparison.epsilons]
-        points = [(epsilon, error, wins) for epsilon, error, wins in known if error]
+        points = {e: error for e in comparison.epsilons if (error := comparison.error(name, e, quantity))}
         if not points:
             continue
-        bases = list(dict.fromkeys(label.partition(":")[0] for label in names))
         colour = _COLOURS[bases.index(name.partition(":")[0]) % len(_COLOURS)]
-        leading = any(wins for *_, wins in points)
-        ax.plot(
-            [epsilon for epsilon, *_ in points],
-            [error for _, error, _ in points],
+        leading = any(best[epsilon] == name for epsilon in points)
+        ax.errorbar(
+            [float(epsilon) for epsilon in points],
+            list(points.values()),
+            yerr=_bars(comparison, name, points, quantity),
             color=colour,
             marker=_MARKERS[number % len(_MARKERS)],
             markersize=5,
@@ -64,17 +73,20 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
             markeredgewidth=0.6,
             linewidth=2.2 if leading else 1.2,
             linestyle="--" if ":" in name else "-",  # another form of the mechanism with the same colour
+            elinewidth=1,
+            capsize=2,
             alpha=1 if leading else 0.75,
             zorder=4 if leading else 3,
             label=name,
         )
-        winning = [(epsilon, error) for epsilon, error, wins in points if wins]
-        for epsilon, error in winning:
-            ax.scatter(epsilon, error, s=110, facecolors="none", edgecolors=colour, zorder=5)
-    ax.scatter([], [], s=110, facecolors="none", edgecolors=QUIET, label="best")
-    ax.axhline(
-        comparison.average[quantity], color=QUIET, linestyle=(0, (4, 3)), linewidth=1.2, label="everyone's average"
-    )
+        for epsilon, error in points.items():
+            if name in (best[epsilon], *tied[epsilon]):
+                ring = "--" if tied[epsilon] else "-"
+                ax.scatter(float(epsilon), error, s=110, facecolors="none", edgecolors=colour, linestyle=ring, zorder=5)
+    ax.scatter([], [], s=110, facecolors="none", edgecolors=QUIET, label=_BEST)
+    if any(tied.values()):
+        ax.scatter([], [], s=110, facecolors="none", edgecolors=QUIET, linestyle="--", label=_TIED)
+    ax.axhline(comparison.average[quantity], color=QUIET, linestyle=(0, (4, 3)), linewidth=1.2, label=_AVERAGE)
     ax.set_xscale("log")
     ax.set_yscale("log")
     least = [comparison.error(name, epsilon, quantity) or 0 for epsilon, name in best.items() if name]
@@ -93,7 +105,16 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
     ax.set_axisbelow(True)
     ax.tick_params(length=0, colors=INK, labelsize=9)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["bottom", "left"]].set_color("#cbd2d9")
+    ax.spines[["bottom", "left"]].set_color(EDGE)
+
+
+def _bars(
+    comparison: Comparison, name: str, points: dict[Fraction, float], quantity: str
+) -> tuple[list[float], list[float]] | None:
+    """One standard error down and up; nothing after a single run. Downwards a logarithmic scale ends above zero."""
+    spread = [comparison.spread(name, epsilon, quantity) or 0.0 for epsilon in points]
+    down = [min(one, 0.9 * error) for one, error in zip(spread, points.values(), strict=True)]
+    return (down, spread) if any(spread) else None
 
 
 def _limit(ax: Axes, most: float) -> None:

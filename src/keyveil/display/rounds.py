@@ -1,23 +1,23 @@
-"""A picture of a protocol: how its errors fall, what people have paid, and what rounds are worth, round by round."""
+"""A picture of a simulation round by round: how its errors fall, what people have paid, and what rounds are worth."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from keyveil.core.extras import extra
-from keyveil.lab.charts import GRID, INK, QUIET
-from keyveil.lab.metrics import metrics
-from keyveil.lab.rounds import Run
+from keyveil.display.colours import GRID, INK, QUIET
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from keyveil.lab.simulate import Simulation
+
 _ERRORS = {"mse_frequency": ("frequencies", "#2b6cb0", "o"), "mse_mean": ("means on [-1, 1]", "#c05621", "s")}
 _TICKS = 20  # rounds that are numbered, at most
 
 
-def over_rounds(run: Run) -> Figure:
+def over_rounds(run: Simulation) -> Figure:
     """Mean squared errors after every round on a logarithmic scale, beside the epsilon spent by then.
 
     Where rounds have a price, a third panel has the cost F of PrivKVM+.
@@ -33,12 +33,12 @@ def over_rounds(run: Run) -> Figure:
     return figure
 
 
-def _numbers(run: Run) -> range:
+def _numbers(run: Simulation) -> range:
     return range(1, len(run.history) + 1)
 
 
-def _errors(ax: Axes, run: Run) -> None:
-    after = {number: metrics(one, run.truth) for number, one in zip(_numbers(run), run.rounds, strict=True)}
+def _errors(ax: Axes, run: Simulation) -> None:
+    after = dict(zip(_numbers(run), run.errors, strict=True))
     for name, (label, colour, marker) in _ERRORS.items():
         points = [(number, errors[name]) for number, errors in after.items() if errors[name]]
         if points:
@@ -54,7 +54,7 @@ def _errors(ax: Axes, run: Run) -> None:
         ax.legend(frameon=False, labelcolor=INK, fontsize=9)
 
 
-def _spent(ax: Axes, run: Run) -> None:
+def _spent(ax: Axes, run: Simulation) -> None:
     limit, paid = float(run.protocol.epsilon), [float(run.paid(number)) for number in _numbers(run)]
     ax.plot(
         _numbers(run), paid, drawstyle="steps-mid", color="#2f855a", linewidth=2, marker="o", label="spent, at most"
@@ -65,10 +65,10 @@ def _spent(ax: Axes, run: Run) -> None:
     ax.legend(frameon=False, labelcolor=INK, fontsize=9, loc="lower right")
 
 
-def _cost(ax: Axes, run: Run) -> None:
+def _cost(ax: Axes, run: Simulation) -> None:
     """F and its two parts, with a ring around the least."""
     costs = {number: cost for number in _numbers(run) if (cost := run.cost(number)) is not None}
-    prices = {number: float(run.protocol.parameters["price"]) * number for number in costs}
+    prices = {number: float(run.price or 0) * number for number in costs}
     wrong = [cost - prices[number] for number, cost in costs.items()]
     ax.plot(list(costs), list(costs.values()), color="#6b46c1", marker="o", linewidth=2, label="F, error and price")
     ax.plot(

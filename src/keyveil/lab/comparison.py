@@ -1,0 +1,208 @@
+"""What comparisons tell: errors of every contender at every epsilon, who is best, and who ties."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.estimates import Backend
+from keyveil.frames.results import frame_of
+from keyveil.lab.datasets import Dataset
+from keyveil.lab.metrics import Metrics
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+QUANTITIES = ("frequency", "mean")
+ALL_QUANTITIES = (*QUANTITIES, *(f"{quantity}_top" for quantity in QUANTITIES))
+TIE = 2  # standard errors of a difference below which two errors are not told apart
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One mechanism or protocol at one epsilon; ``requested`` is larger where it spends less than it is asked for.
+
+    ``mechanism`` has its options behind a colon where it was given some. ``exact_epsilon`` is what a person spends in
+    all. ``spread`` are the standard errors of the mean squared errors over the runs; nothing is known about them after
+    a single run.
+    """
+
+    mechanism: str
+    epsilon: Fraction
+    requested: Fraction
+    exact_epsilon: float | None
+    exact_epsilon_decimal: str | None
+    options: dict[str, Any]
+    bits_per_report: float
+    metrics: Metrics
+    spread: Metrics
+    truncated: bool  # some people hold more than the cap
+    seconds: float
+
+    def error(self, quantity: str) -> float | None:
+        """The mean squared error over all keys that somebody holds; of "…_top" over the 20 most frequent ones."""
+        return self.metrics[f"mse_{quantity}"]
+
+    def document(self) -> dict[str, Any]:
+        return {**vars(self), "epsilon": float(self.epsilon), "requested": float(self.requested)}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """All contenders on one data set."""
+
+    dataset: Dataset
+    epsilons: tuple[Fraction, ...]
+    repeats: int
+    seed: int
+    chosen: tuple[str, ...]
+    entries: tuple[Measured, ...]
+    refused: dict[str, str]  # contenders that do not apply, and why
+    average: dict[str, float]  # squared errors of the average of everyone
+    given: dict[str, Any] = field(default_factory=dict)  # options that all were told who have them
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The labels of those who took part."""
+        return tuple(dict.fromkeys(entry.mechanism for entry in self.entries))
+
+    def error(self, mechanism: str, epsilon: Fraction, quantity: str) -> float | None:
+        found = self._entries.get((mechanism, epsilon))
+        return None if found is None else found.error(quantity)
+
+    def spread(self, mechanism: str, epsilon: Fraction, quantity: str) -> float | None:
+        """The standard error of ``error`` over the runs."""
+        found = self._entries.get((mechanism, epsilon))
+        return None if found is None else found.spread[f"mse_{quantity}"]
+
+    def best(self, epsilon: Fraction, quantity: str, among: Sequence[str] | None = None) -> str | None:
+        """The mechanism with the smallest error."""
+        errors = {name: self.error(name, epsilon, quantity) for name in among or self.mechanisms}
+        known = {name: error for name, error in errors.items() if error is not None}
+        return min(known, key=known.__getitem__) if known else None
+
+    def ties(self, epsilon: Fraction, quantity: str, among: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Whom the runs do not tell from the best: their errors differ by less than two standard errors."""
+        best = self.best(epsilon, quantity, among)
+        if best is None:
+            return ()
+        others = (name for name in among or self.mechanisms if name != best)
+        return tuple(name for name in others if self._close(name, best, epsilon, quantity))
+
+    def _close(self, name: str, best: str, epsilon: Fraction, quantity: str) -> bool:
+        error, least = (self.error(one, epsilon, quantity) for one in (name, best))
+        spread, steady = (self.spread(one, epsilon, quantity) for one in (name, best))
+        if error is None or least is None or spread is None or steady is None:
+            return False
+        return error - least < TIE * math.hypot(spread, steady)
+
+    @cached_property
+    def _entries(self) -> dict[tuple[str, Fraction], Measured]:
+        return {(one.mechanism, one.epsilon): one for one in self.entries}
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """A row for every contender and epsilon, as a frame of pandas, polars or pyarrow.
+
+        ``mse_frequency_se`` and its like are standard errors over the runs; ``best_frequency`` and ``tied_frequency``
+        say who has the smallest error and whom the runs do not tell from it, ``best_mean`` and ``tied_mean`` likewise.
+        """
+        return Comparisons((self,)).to_frame(backend)
+
+    def plot(self) -> Figure:
+        """Errors over epsilon, frequencies beside means, with error bars; see ``Comparisons.plot``."""
+        return Comparisons((self,)).plot()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of ``to_frame``; unknown numbers are NaN."""
+        return [self._row(entry) for entry in self.entries]
+
+    def _row(self, entry: Measured) -> dict[str, Any]:
+        unknown = float("nan")
+        spread = {f"{name}_se": unknown if error is None else error for name, error in entry.spread.items()}
+        marks: dict[str, bool] = {}
+        for quantity in QUANTITIES:
+            marks[f"best_{quantity}"] = self.best(entry.epsilon, quantity) == entry.mechanism
+            marks[f"tied_{quantity}"] = entry.mechanism in self.ties(entry.epsilon, quantity)
+        return {
+            "data": self.dataset.name,
+            "n": self.dataset.population.n,
+            "keys": self.dataset.schema.d,
+            "mechanism": entry.mechanism,
+            "epsilon": float(entry.epsilon),
+            "requested": float(entry.requested),
+            "exact_epsilon": unknown if entry.exact_epsilon is None else entry.exact_epsilon,
+            "repeats": self.repeats,
+            "bits_per_report": entry.bits_per_report,
+            **{name: unknown if error is None else error for name, error in entry.metrics.items()},
+            **spread,
+            **marks,
+            "truncated": entry.truncated,
+            "seconds": entry.seconds,
+        }
+
+    def document(self) -> dict[str, Any]:
+        """The object that ``keyveil compare --json`` prints; all but ``seconds`` is the same for a seed."""
+
+        def told(ask: Callable[[Fraction, str], Any]) -> dict[str, dict[str, Any]]:
+            return {
+                quantity: {decimal_text(epsilon): ask(epsilon, quantity) for epsilon in self.epsilons}
+                for quantity in QUANTITIES
+            }
+
+        return {
+            "data": self.dataset.name,
+            "n": self.dataset.population.n,
+            "users": self.dataset.population.n,
+            "keys": self.dataset.schema.d,
+            "epsilons": [float(epsilon) for epsilon in self.epsilons],
+            "repeats": self.repeats,
+            "seed": self.seed,
+            "best": told(self.best),
+            "ties": told(self.ties),
+            "mechanisms": [entry.document() for entry in self.entries],
+            "baselines": {
+                "truth": dict.fromkeys((f"mse_{quantity}" for quantity in QUANTITIES), 0.0),
+                "average": {f"mse_{quantity}": error for quantity, error in self.average.items()},
+            },
+            "not_applicable": self.refused,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """The same contenders on several data sets."""
+
+    every: tuple[Comparison, ...]
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.every)
+
+    def __len__(self) -> int:
+        return len(self.every)
+
+    def __getitem__(self, place: int) -> Comparison:
+        return self.every[place]
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """The rows of all data sets, one below the other (``Comparison.to_frame``)."""
+        rows = [row for one in self.every for row in one.rows()]
+        names = list(rows[0]) if rows else []
+        return frame_of({name: [row[name] for row in rows] for name in names}, backend)
+
+    def plot(self) -> Figure:
+        """Errors over epsilon on logarithmic scales, a row of two panels per data set.
+
+        Bars are one standard error over the runs. A ring marks the best; a dashed ring marks all that share the first
+        place, as ≈ does in tables.
+        """
+        from keyveil.display.comparison import errors
+
+        return errors(self.every)
+
+    def document(self) -> dict[str, Any]:
+        return {"comparisons": [one.document() for one in self.every]}

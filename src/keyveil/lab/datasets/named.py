@@ -1,0 +1,52 @@
+"""Data sets as people name them on a command line: a file of user, key and value, or a synthetic population.
+
+The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``.
+"""
+
+from __future__ import annotations
+
+from keyveil.core.errors import PopulationError
+from keyveil.core.schema import Number
+from keyveil.lab.datasets.dataset import Dataset
+from keyveil.lab.datasets.real import real
+from keyveil.lab.datasets.recipes import load
+
+SYNTHETIC = "synthetic"
+
+_MOST_DIGITS = 18  # of a number of people
+
+
+def named(
+    data: str,
+    *,
+    user: str = "user",
+    key: str = "key",
+    value: str = "value",
+    low: Number | None = None,
+    high: Number | None = None,
+    seed: int = 0,
+) -> Dataset:
+    """The people that a text names, with the schema that was given or that the data suggest."""
+    kind, _, rest = data.partition(":")
+    if kind != SYNTHETIC:
+        return real(data, user=user, key=key, value=value, low=low, high=high)
+    if low is not None or high is not None:
+        raise PopulationError(
+            "population/range", "Synthetic values lie between -1 and 1; --low and --high are for files."
+        )
+    name, people, options = (*rest.split(":", 2), "", "")[:3]
+    if people and not (people.isascii() and people.isdigit() and len(people) <= _MOST_DIGITS):
+        raise PopulationError("population/size", f"The number of people must be a whole number, not {people[:40]!r}.")
+    return load(name, n=int(people) if people else None, seed=seed, **_numbers(options))
+
+
+def _numbers(options: str) -> dict[str, float]:
+    """``slope=2,size=3`` as numbers."""
+    numbers: dict[str, float] = {}
+    for item in filter(None, options.split(",")):
+        name, _, number = item.partition("=")
+        try:
+            numbers[name] = float(number)
+        except ValueError:
+            raise PopulationError("population/option", f"Options look like slope=2,size=3, not {item!r}.") from None
+    return numbers

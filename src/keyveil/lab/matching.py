@@ -1,0 +1,72 @@
+"""Equal privacy: the request at which a mechanism or protocol spends a given epsilon, by its closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from keyveil.core.channels import Ratio
+from keyveil.core.epsilon import decimal_text, keeps, log_ceiling
+from keyveil.core.errors import KeyveilError, PrivacyError
+from keyveil.core.schema import Schema
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import build
+from keyveil.protocols.base import Protocol
+from keyveil.protocols.certificate import course_ratio
+from keyveil.protocols.registry import as_protocol
+
+_STEPS = 4096  # of epsilon, in which requests are raised
+_MOST_EXTRA = 31 * _STEPS  # up to 32 times what is wanted: one pair out of many padded ones hides much
+_CLOSE = Decimal("0.999")  # whoever spends this share is at epsilon
+_LEAST = Decimal("0.99")  # with less, squared errors (like 1/ε²) would look 2 % worse than they are
+
+
+def ratio_of(made: Mechanism | Protocol) -> Ratio:
+    """Closed form: what one person can lose in all, over the longest course of a protocol."""
+    protocol = as_protocol(made)
+    return course_ratio(protocol.longest(), protocol.announces)
+
+
+def matched(name: str, schema: Schema, epsilon: Fraction, options: dict[str, Any]) -> Mechanism | Protocol:
+    """The mechanism or protocol of this name whose exact epsilon is the one asked for."""
+    return spending(lambda requested: build(name, schema, requested, options), epsilon)
+
+
+def spending(made: Callable[[Fraction], Mechanism | Protocol], epsilon: Fraction) -> Mechanism | Protocol:
+    """What ``made`` gives for the request at which a person spends ``epsilon`` in all, and never more.
+
+    Some published budgets spend less than they say, and so do rounds whose later answers tell less than they might.
+    They are asked for more, in steps of epsilon / 4096, as long as the certificate's closed form keeps to epsilon.
+    """
+    best = made(epsilon)
+    spent = log_ceiling(ratio_of(best))
+    if not keeps(ratio_of(best), epsilon):
+        raise _unmatched(best, epsilon, spent)
+    if spent > Decimal(float(epsilon)) * _CLOSE:
+        return best
+    least, most = 0, _MOST_EXTRA
+    while least < most:
+        middle = (least + most + 1) // 2
+        try:
+            candidate = made(epsilon * (1 + Fraction(middle, _STEPS)))
+            fits = keeps(ratio_of(candidate), epsilon)
+        except KeyveilError:
+            fits = False
+        if fits:
+            least, best = middle, candidate
+        else:
+            most = middle - 1
+    spent = log_ceiling(ratio_of(best))
+    if spent < Decimal(float(epsilon)) * _LEAST:
+        raise _unmatched(best, epsilon, spent)
+    return best
+
+
+def _unmatched(made: Mechanism | Protocol, epsilon: Fraction, spent: Decimal) -> PrivacyError:
+    return PrivacyError(
+        "compare/epsilon",
+        f"{made.name} cannot be compared at ε = {decimal_text(epsilon)}: asked for "
+        f"{decimal_text(made.epsilon)}, it spends {spent:.6g}, and no other request comes closer.",
+    )

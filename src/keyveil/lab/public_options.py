@@ -1,0 +1,63 @@
+"""Options about people's sets that a collection must fix in public, filled in from the data of a simulation.
+
+A mechanism or protocol that has the option ``max_pairs`` gets a cap, one that has ``set_sizes`` the law of set sizes,
+unless they are given, or its rounds find them out (``Protocol.finds_out``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.epsilon import Number
+from keyveil.core.schema import Schema
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.options import option_names, spelled
+from keyveil.mechanisms.registry import build, find
+from keyveil.protocols.base import Protocol
+
+CAP_QUANTILE = 0.9  # of set sizes, when a cap is needed and none is given
+
+_IN_PUBLIC = "a campaign would fix it in public."
+
+
+def made_for(
+    name: str, schema: Schema, epsilon: Number, sizes: NDArray[np.int64], options: Mapping[str, Any]
+) -> tuple[Mechanism | Protocol, tuple[str, ...]]:
+    """A mechanism or protocol by name for people who hold so many pairs each, and what was chosen for it."""
+    filled, notes = with_public(name, sizes, schema.d, options)
+    return build(name, schema, epsilon, filled), notes
+
+
+def with_public(
+    name: str, sizes: NDArray[np.int64], d: int, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The options of a mechanism or protocol with what it must know of set sizes, and what to say about it.
+
+    ``sizes`` has the number of pairs of every person, ``d`` is the number of keys.
+    """
+    kind, given = find(name), spelled(options)
+    found_out: frozenset[str] = getattr(kind, "finds_out", frozenset())
+    lacking = {option for option in option_names(kind) if given.get(option) is None} - found_out
+    if "max_pairs" in lacking:
+        cap = usual_cap(sizes, d)
+        note = f"max_pairs is {cap}, the {CAP_QUANTILE:.0%} quantile of the set sizes; {_IN_PUBLIC}"
+        return {**given, "max_pairs": cap}, (note,)
+    if "set_sizes" in lacking and given.get("mode") != "direct" and str(given.get("padding", 0)) == "0":
+        note = f"set_sizes is the law of the data, to four decimals; {_IN_PUBLIC}"
+        return {**given, "set_sizes": law_of(sizes)}, (note,)
+    return given, ()
+
+
+def usual_cap(sizes: NDArray[np.int64], d: int) -> int:
+    """The cap that set sizes suggest: the 90 % quantile, at least 1 and at most the number of keys."""
+    return min(max(int(np.quantile(sizes, CAP_QUANTILE, method="inverted_cdf")), 1), d)
+
+
+def law_of(sizes: NDArray[np.int64]) -> str:
+    """The law of set sizes to four decimals, in the spelling of ``set_sizes``: 1:0.2,2:0.8."""
+    shares = np.round(np.bincount(sizes) / max(len(sizes), 1), 4)
+    return ",".join(f"{size}:{shares[size]:g}" for size in np.flatnonzero(shares))
