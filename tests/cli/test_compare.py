@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,79 @@ def test_a_page_and_a_picture_are_written(tmp_path: Path, capsys: Output) -> Non
     assert capsys.readouterr().out == ""
     assert "| linear-s | 1 |" in page.read_text() and "**" in page.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def shown_command(page: str) -> list[str]:
+    """The words of the command that a page says it was written by."""
+    found = re.search(r"```console\n\$ (.*?)\n```", page, re.DOTALL)
+    assert found is not None and max(map(len, found[1].splitlines())) <= 120
+    return shlex.split(found[1].replace("\\\n", " "))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [
+            *[
+                "the ratings/of 2024.csv",
+                "--user",
+                "who",
+                "--key",
+                "what",
+                "--value",
+                "stars",
+                "--low",
+                "0",
+                "--high",
+                "6",
+            ],
+            *[
+                "--mechanisms",
+                "kvue,pckv-ue:split=paper,topsel:sizes=1:0.5,2:0.5,privkvm:rounds=2",
+                "--epsilon",
+                "0.5,2",
+            ],
+            *["--max-pairs", "1", "--set", "estimator=published", "--repeats", "2", "--seed", "5", "--reports"],
+        ],
+        [
+            "synthetic:linear-s:200",
+            "synthetic:grid:100",
+            "--mechanisms",
+            "ssr,split:groups=ssr:1,kvue:1",
+            "--epsilon",
+            "1",
+        ],
+    ],
+    ids=["file", "synthetic"],
+)
+def test_the_command_on_a_page_writes_that_page(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("the ratings").mkdir()
+    rows = [f"u{i},fries,{1 + i % 5}" for i in range(200)] + [f"u{i},pepsi,5" for i in range(0, 200, 3)]
+    Path("the ratings", "of 2024.csv").write_text("\n".join(["who,what,stars", *rows]) + "\n")
+    assert run(["compare", *arguments, "--page", "pages/mine.md"]) == 0
+    first = Path("pages", "mine.md").read_text()
+    words = shown_command(first)
+    assert words[:2] == ["keyveil", "compare"] and set(arguments) <= set(words)
+    assert ("was given" in first) == ("--max-pairs" in arguments)
+    Path("pages", "mine.md").unlink()
+    assert run(words[1:]) == 0
+    assert Path("pages", "mine.md").read_text() == first
+    assert capsys.readouterr().out == ""
+
+
+def test_protocols_take_part(capsys: Output) -> None:
+    document = compared(capsys, "synthetic:linear-s:300", "--mechanisms", "kvue,privkvm,pilot", "--epsilon", "1")
+    assert [entry["mechanism"] for entry in document["mechanisms"]] == ["kvue", "privkvm", "pilot"]
+    assert all(0.999 < entry["exact_epsilon"] <= 1 for entry in document["mechanisms"])
+
+
+@pytest.mark.parametrize("name", ["name", "schema", "epsilon", "repeats", "cap"])
+def test_an_option_that_nobody_has_is_a_mistake(name: str, capsys: Output) -> None:
+    assert run(["compare", *SMALL, "--epsilon", "1", "--set", f"{name}=3"]) == 2
+    assert f"has the option {name!r}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

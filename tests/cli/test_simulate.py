@@ -77,6 +77,23 @@ def test_options_reach_the_recipe(capsys: Output) -> None:
     assert sum(row["true_frequency"] for row in document["estimates"]) == pytest.approx(2)
 
 
+@pytest.mark.parametrize("spelling", ["sizes", "set_sizes", "set-sizes"])
+def test_a_law_of_set_sizes_is_taken_in_every_spelling(spelling: str, capsys: Output) -> None:
+    arguments = ("synthetic:linear-s:500", "--mechanism", "topsel", "--epsilon", "1", "--seed", "1")
+    document = simulated(capsys, *arguments, "--set", f"{spelling}=3:0.5,5:0.5")
+    assert document["options"]["set_sizes"] == "3:0.5,5:0.5" and not document["notes"]
+    assert simulated(capsys, *arguments)["options"]["set_sizes"] == "5"  # that of the data, and said
+    both = ["simulate", *arguments, "--set", "sizes=3", "--set", f"{spelling}=5"]
+    assert run(both) == (0 if spelling == "sizes" else 2)
+
+
+@pytest.mark.parametrize("name", ["name", "schema", "epsilon", "seed"])
+def test_options_of_the_command_are_no_options_of_the_mechanism(name: str, capsys: Output) -> None:
+    arguments = ["synthetic:linear-s:100", "--mechanism", "kvue", "--epsilon", "1", "--set", f"{name}=3"]
+    assert run(["simulate", *arguments]) == 2
+    assert f"kvue has no option {name!r}" in capsys.readouterr().err
+
+
 def test_options_reach_the_mechanism(capsys: Output) -> None:
     document = simulated(
         capsys, "synthetic:linear-s:500", "--mechanism", "kvue", "--epsilon", "1", "--set", "bins=4", "--seed", "1"

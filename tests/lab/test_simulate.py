@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+import keyveil as kv
 from keyveil.core.errors import MechanismError
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
@@ -12,7 +16,9 @@ from keyveil.lab import datasets
 from keyveil.lab import rounds as module
 from keyveil.lab.datasets import Dataset
 from keyveil.lab.public_options import with_public
+from keyveil.lab.rounds import Blocks, ask
 from keyveil.lab.simulate import simulate
+from keyveil.protocols.registry import as_protocol
 
 FIELDS = {"mechanism", "epsilon", "users", "keys", "seconds", "bits_per_report", "metrics", "estimates"}
 
@@ -22,6 +28,10 @@ def five() -> Dataset:
     return datasets.load("linear-s", n=4000, seed=1)
 
 
+def _blocks(data: Dataset) -> Blocks:
+    return Blocks.of(data.population, data.schema)
+
+
 def test_the_document_has_what_the_command_line_promises(five: Dataset) -> None:
     result = simulate("kvue", five.population, five.schema, 1, seed=2)
     document = result.document()
@@ -29,6 +39,78 @@ def test_the_document_has_what_the_command_line_promises(five: Dataset) -> None:
     assert (document["users"], document["keys"], document["epsilon"]) == (4000, 20, 1.0)
     assert set(document["estimates"][0]) >= {"key", "frequency", "mean_low", "true_mean", "flag"}
     json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["kvue", "ssr", "pilot"])
+def test_rows_are_those_of_the_estimates_and_counts_are_called_n(five: Dataset, name: str) -> None:
+    result = simulate(name, five.population, five.schema, 1, seed=2)
+    document = result.document()
+    assert document["estimates"] == result.estimates.rows()
+    assert {"flag", "frequency_flag", "mean_flag"} <= set(document["estimates"][0])
+    assert document["n"] == document["users"] == sum(one["n"] for one in document["rounds"]) == 4000
+    assert document["exact_epsilon"] == document["rounds"][-1]["spent"] <= 1
+
+
+def test_a_mechanism_is_a_protocol_of_one_round(five: Dataset) -> None:
+    """By name, as an object, and as a round that a protocol asks: the same coins, the same counts."""
+    mechanism = kv.mechanism("ssr", five.schema, 1, max_pairs=5)
+    named = simulate("ssr", five.population, five.schema, 1, seed=2, max_pairs=5)
+    made, driven = (simulate(one, five.population, seed=2) for one in (mechanism, as_protocol(mechanism)))
+    assert named.tally == made.tally == driven.tally == ask(as_protocol(mechanism), _blocks(five), 2)[0].tally
+    assert made.mechanism == mechanism and made.protocol.single == mechanism
+    assert (driven.document()["mechanism"], driven.document()["options"]) == ("ssr", mechanism.options)
+
+
+def test_a_round_draws_other_coins_than_the_next_and_another_run_others_than_the_first(five: Dataset) -> None:
+    protocol = kv.mechanism("privkvm", five.schema, 4, rounds=1)
+    first, second = (ask(protocol, _blocks(five), 2, run)[0].tally for run in (0, 1))
+    assert first != second and first == simulate(protocol, five.population, seed=2, repeats=2).tally
+
+
+def test_what_is_made_already_takes_nothing_else(five: Dataset) -> None:
+    mechanism = kv.mechanism("kvue", five.schema, 1)
+    assert simulate(mechanism, five.population, five.schema, 1, seed=1).truth.n == 4000
+    for schema, epsilon, options in ((kv.Schema(keys=3), 1, {}), (None, 2, {}), (None, None, {"bins": 4})):
+        with pytest.raises(MechanismError) as refused:
+            simulate(mechanism, five.population, schema, epsilon, **options)
+        assert refused.value.code == "simulate/object"
+
+
+@pytest.mark.parametrize(("name", "options"), [("privkvm-star", {}), ("pilot", {"then": "pckv-ue"})])
+def test_tallies_of_every_round_may_come_from_their_law(five: Dataset, name: str, options: dict[str, str]) -> None:
+    """Errors are as large. Each mean is one of 400 squares, so 2.5 is nine standard errors of the logarithm of a ratio."""
+    drawn, reported = (
+        simulate(name, five.population, five.schema, 4, seed=3, repeats=20, shortcut=shortcut, **options)
+        for shortcut in (True, False)
+    )
+    ratio = float(drawn.metrics["mse_frequency"] or 0) / float(reported.metrics["mse_frequency"] or 1)
+    assert 0.4 < ratio < 2.5
+    assert [one.tally.reports for one in drawn.history] == [one.tally.reports for one in reported.history]
+    assert drawn.tally != reported.tally
+
+
+def test_a_law_of_set_sizes_in_its_short_spelling_is_not_replaced(five: Dataset) -> None:
+    result = simulate("topsel", five.population, five.schema, 1, seed=1, sizes="4")
+    assert result.protocol.parameters["set_sizes"] == "4" and not result.notes
+
+
+@pytest.mark.soak
+def test_a_million_people_in_half_a_gigabyte(record_property: Callable[[str, object], None]) -> None:
+    """Memory is that of a process of its own: people, one block of records, and the compiler's code."""
+    code = """
+import resource
+import numpy as np
+import keyveil as kv
+n, rng = 1_000_000, np.random.default_rng(7)
+keys = rng.integers(0, 200, (n, 5), dtype=np.int32) + 200 * np.arange(5, dtype=np.int32)
+people = kv.Population(1000, np.arange(n + 1, dtype=np.int64) * 5, keys.reshape(-1), np.ones(5 * n))
+for name in ("ssr", "adaptive"):
+    kv.simulate(name, people, kv.Schema(keys=1000), 1, seed=1, max_pairs=5, threads=2)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    record_property("GB", round(float(done.stdout), 2))
+    assert float(done.stdout) < 0.5
 
 
 def test_a_seed_fixes_all_but_the_seconds(five: Dataset) -> None:
