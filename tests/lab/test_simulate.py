@@ -78,7 +78,7 @@ def test_what_is_made_already_takes_nothing_else(five: Dataset) -> None:
 
 @pytest.mark.parametrize(("name", "options"), [("privkvm-star", {}), ("pilot", {"then": "pckv-ue"})])
 def test_tallies_of_every_round_may_come_from_their_law(five: Dataset, name: str, options: dict[str, str]) -> None:
-    """Errors are as large. Each mean is one of 400 squares, so 2.5 is nine standard errors of the logarithm of a ratio."""
+    """Errors are as large: each is a mean of 400 squares, so a ratio of 2.5 is nine standard errors away from 1."""
     drawn, reported = (
         simulate(name, five.population, five.schema, 4, seed=3, repeats=20, shortcut=shortcut, **options)
         for shortcut in (True, False)
