@@ -161,6 +161,17 @@ class WrongIntervals(KVUE):
 
 
 @dataclass(frozen=True)
+class WrongMeanErrors(KVUE):
+    """Gives means the right intervals, and a standard error that is off by a factor."""
+
+    factor: Fraction = Fraction(1)
+
+    def estimate(self, *args: Any, **kwargs: Any) -> Any:
+        estimates: Any = super().estimate(*args, **kwargs)
+        return replace(estimates, mean=replace(estimates.mean, se=float(self.factor) * estimates.mean.se))
+
+
+@dataclass(frozen=True)
 class RoundedValues(Duchi):
     """Rounds values to signs deterministically: private, but biased."""
 
@@ -265,6 +276,7 @@ MUTANTS: list[tuple[Mechanism, Check]] = [
         for check in (joint_of_fixed_people, joint_of_a_sample)
     ),
     (WrongIntervals(Schema(keys=3), Fraction(4)), joint_of_fixed_people),
+    (WrongMeanErrors(Schema(keys=3), Fraction(4), factor=Fraction(101, 100)), joint_of_fixed_people),
     (RoundedValues(SCHEMA, Fraction(1)), fixed_people),
     (TellingId(SCHEMA, Fraction(1)), checks.reports_are_what_devices_draw),
     (ClearBeyondEight(Schema(keys=100), Fraction(1)), checks.devices_do_at_full_size_what_bulk_does),

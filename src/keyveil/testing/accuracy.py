@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.responses import normal_quantile
+from keyveil.mechanisms.responses import Spread, given_positive, normal_quantile
 from keyveil.testing.laws import ALARM, beyond
 from keyveil.testing.people import EXTREME, extreme_people, people, population_truth
 from keyveil.testing.verdict import broken, hold
@@ -69,9 +69,10 @@ def joint_errors_are_as_stated(mechanism: Mechanism, *, population: bool, n: int
     """The errors of f, of U = f·m and of U - m·f at the true m have mean 0 and the variances that are stated.
 
     The last, Var U + m²·Var f - 2m·Cov, is what means and their intervals rest on, and only it sees the covariance; the
-    ends of an interval must be where it puts them. Squares are held against the mean of what is stated, not one by one:
-    a variance that is estimated from the same counts goes along with the error. Nine biases and three variances
-    together raise a false alarm with probability below 1e-6. The mechanism has the three keys of ``EXTREME``.
+    ends of an interval must be where it puts them, and the standard error of a mean must be its root over f. Squares
+    are held against the mean of what is stated, not one by one: a variance that is estimated from the same counts goes
+    along with the error. Nine biases and three variances together raise a false alarm with probability below 1e-6. The
+    mechanism has the three keys of ``EXTREME``.
     """
     crowd, (frequency, mean) = extreme_people(mechanism, n * repeats if population else n, 23), EXTREME
     everybody, truth = crowd.records(mechanism.schema), crowd.truth(mechanism.schema)
@@ -92,6 +93,11 @@ def joint_errors_are_as_stated(mechanism: Mechanism, *, population: bool, n: int
             square = width**2 * (var_u + end**2 * var_f - 2 * end * cov)
             fits = np.isclose((u - end * f) ** 2, square, rtol=1e-6) | (estimates.mean.flag > 0)
             hold(bool(fits.all()), mechanism, "estimate", "gives intervals of means that its covariance does not")
+        ratio = estimates.mean.values
+        square = var_u + ratio**2 * var_f - 2 * ratio * cov
+        share, _ = given_positive(f, u, Spread(var_f, var_u, cov))
+        fits = np.isclose((estimates.mean.se * share) ** 2, square, rtol=1e-6) | (estimates.mean.flag > 0)
+        hold(bool(fits.all()), mechanism, "estimate", "gives standard errors of means that its covariance does not")
     variances = np.mean(stated, axis=0)
     hold(bool((variances > 0).all()), mechanism, "estimate", "states a covariance that is impossible")
     scores = np.array(errors) / np.sqrt(variances)
