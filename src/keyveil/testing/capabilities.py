@@ -1,10 +1,280 @@
-"""What a mechanism says that its reports can tell, tried out: a check for each capability."""
+"""What a mechanism declares that its reports can tell, tried out: one check for each capability.
+
+The same people report again and again on seeded coins, and what the capability says is held against what happened and
+against the truth. At a fresh seed each check would raise a false alarm with probability below 1e-6.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.epsilon import log_ceiling
+from keyveil.core.records import Records
+from keyveil.core.schema import GRID
+from keyveil.core.tally import Tally
+from keyveil.frames.population import Population
+from keyveil.lab import datasets
+from keyveil.lab.aggregate import aggregate
+from keyveil.lab.coins import SeededCoins
+from keyveil.learn.distributions import distribution
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import (
+    Announced,
+    Capped,
+    Cells,
+    JointStatistics,
+    KeyDependence,
+    KnownTotal,
+    PredictedVariance,
+    SupportRates,
+    TallyLaw,
+    Windows,
+)
+from keyveil.mechanisms.joint.statistics import share
+from keyveil.privacy.certify import enumerate_worst
+from keyveil.testing.laws import ALARM, beyond
+from keyveil.testing.people import copies, people
+from keyveil.testing.verdict import about, hold
 
-CAPABILITY_CHECKS: list[Callable[[Mechanism], None]] = []
-"""Each takes a mechanism, does nothing if that does not claim the capability, and raises ContractError if it fails."""
+Floats = NDArray[Any]
+
+PEOPLE, REPEATS = 2000, 400
+MANY = 20_000  # people of a single collection
+CLOSE = 0.08  # how far a variance that is read off one collection may lie from the one that is declared
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """The tallies of the same people, again and again."""
+
+    crowd: Population
+    records: Records
+    tallies: tuple[Tally, ...]
+
+    @property
+    def n(self) -> int:
+        return self.records.n
+
+
+def support_rates_are_true(mechanism: Any) -> None:
+    """Declared rates of support give the errors of a key that nobody holds, and of one that everybody holds."""
+    own, other = mechanism.support_rates()
+    hold(0 <= other < own <= 1, mechanism, "support_rates", f"gives {own} and {other}, not p > q between 0 and 1")
+    d, alone = mechanism.schema.d, [(0, 0)]
+    empty = alone if mechanism.takes == "one key" else []
+    for pairs, key, rate in ((alone, 0, own), (empty, d - 1, other)):
+        records = copies(pairs, MANY, d)
+        estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(24))))
+        declared = float(rate * (1 - rate) / (own - other) ** 2) / max(int(estimates.respondents[key]), 1)
+        found = float(estimates.frequency.se[key]) ** 2
+        told = (
+            f"gives {float(rate):.4f}, but the variance at a key that {len(pairs)} hold is {found / declared:.2f} times"
+        )
+        hold(abs(found / declared - 1) < CLOSE, mechanism, "support_rates", f"{told} what follows from that")
+
+
+def dependence_is_true(mechanism: Any) -> None:
+    """Sums and differences of frequencies vary as the declared dependence of keys says, where nobody holds two."""
+    d = mechanism.schema.d
+    collected = _collected(mechanism, alone=True)
+    estimates = [mechanism.estimate(tally) for tally in collected.tallies]
+    found = np.array([one.frequency.values for one in estimates])
+    se = np.sqrt(np.mean([one.frequency.se**2 for one in estimates], axis=0))
+    truth = collected.crowd.truth(mechanism.schema).frequency
+    constants = replace(mechanism.dependence(False), n=collected.n)
+    off = 5.5 * math.sqrt(2 / REPEATS)
+    for weights in (np.ones(d), np.array([1.0, -1.0] + [0.0] * (d - 2))):
+        declared = constants.variance(weights, truth, se)
+        happened = float(np.mean(((found - truth) @ weights) ** 2))
+        least = 0.0 if constants.extra else (1 - off) * declared
+        told = f"says that a sum over keys has variance {declared:.3g}; it has {happened:.3g}"
+        hold(least - 1e-12 <= happened <= (1 + off) * declared + 1e-12, mechanism, "dependence", told)
+
+
+def totals_hold(mechanism: Any) -> None:
+    """The frequencies of real people obey what is declared of their sum."""
+    collected = _collected(mechanism)
+    truth = collected.crowd.truth(mechanism.schema).frequency
+    found = [mechanism.constraint(mechanism.estimate(tally)) for tally in collected.tallies]
+    for one in found:
+        possible = one.upper is None or one.upper >= truth.max()
+        hold(possible, mechanism, "constraint", f"says that no frequency exceeds {one.upper}; one is {truth.max():.3f}")
+    told = [one.total for one in found if one.total is not None]
+    if not told:
+        least = min(one.most for one in found)
+        hold(least >= truth.sum(), mechanism, "constraint", f"allows a sum of {least:.3f}; it is {truth.sum():.3f}")
+        return
+    error = abs(float(np.mean(told)) - float(truth.sum()))
+    spread = float(np.std(told)) / math.sqrt(len(told))
+    if spread > 0 or mechanism.takes == "one key":  # a constant that people agreed on is not told by reports
+        right = error < max(6 * spread, 1e-9)
+        hold(right, mechanism, "constraint", f"says a sum of {np.mean(told):.3f}; it is {truth.sum():.3f}")
+
+
+def cells_are_true(mechanism: Any) -> None:
+    """Histograms are unbiased, with the errors that they state."""
+    collected = _collected(mechanism)
+    found = [mechanism.histogram(tally) for tally in collected.tallies]
+    truth = collected.crowd.truth(mechanism.schema).frequency[:, None]
+    mass = collected.crowd.distribution(mechanism.schema, found[0].cells) * truth
+    errors = np.array([one.mass - mass for one in found]).reshape(REPEATS, -1)
+    variances = np.mean([one.se**2 for one in found], axis=0).ravel()
+    _as_stated(mechanism, "histogram", "a share of people in a cell", errors, variances)
+    odds = mechanism.cell_odds()
+    hold(len(odds) == mechanism.schema.d, mechanism, "cell_odds", f"has {len(odds)} entries, not one for each key")
+    _distributed(mechanism, "cell_odds")
+
+
+def windows_are_true(mechanism: Any) -> None:
+    """Distributions of values come out of the counts, with means near the truth."""
+    counts = mechanism.window_counts(_collected(mechanism).tallies[0])
+    rows = np.shape(counts.counts)[:1]
+    hold(rows == (mechanism.schema.d,), mechanism, "window_counts", f"has {rows} rows, not one for each key")
+    _distributed(mechanism, "window_counts")
+
+
+def joint_statistics_are_true(mechanism: Any) -> None:
+    """Shares of people who hold two keys are unbiased, with the errors that they state."""
+    collected, d = _collected(mechanism), mechanism.schema.d
+    keys = np.array([[0, 1], [d - 2, d - 1]])
+    wanted = [share({0: True}), share({0: True, 1: True}), share({0: True, 1: False})]
+    with about(mechanism, "answer_jointly"):
+        found = [mechanism.answer_jointly(tally, keys, wanted, False) for tally in collected.tallies]
+    held = np.zeros((collected.n, d), dtype=bool)
+    held[np.repeat(np.arange(collected.n), collected.records.sizes), collected.records.keys] = True
+    one, other = held[:, keys[:, 0]], held[:, keys[:, 1]]
+    truth = np.stack([one.mean(axis=0), (one & other).mean(axis=0), (one & ~other).mean(axis=0)], axis=1)
+    errors = np.array([answers.values - truth for answers in found]).reshape(REPEATS, -1)
+    stated = np.mean([np.diagonal(answers.covariance, axis1=1, axis2=2) for answers in found], axis=0)
+    _as_stated(mechanism, "answer_jointly", "a share of people who hold two keys", errors, stated.ravel())
+
+
+def predictions_come_true(mechanism: Any) -> None:
+    """Errors are as predicted at the true frequencies, means and set sizes, values being the same for all holders."""
+    collected = _collected(mechanism, constant=True)
+    truth = collected.crowd.truth(mechanism.schema)
+    sizes = np.bincount(collected.records.sizes, minlength=mechanism.schema.d + 1) / collected.n
+    spread = mechanism.predicted_spread(truth.frequency, truth.mean, sizes, collected.n, False)
+    estimates = [mechanism.estimate(tally) for tally in collected.tallies]
+    frequencies = [one.frequency.values for one in estimates if not one.frequency.absent]
+    products = [one.product for one in estimates if one.product is not None]
+    if not products and mechanism.takes == "every key":
+        products = [one.mean.values for one in estimates]
+    pairs = (
+        ("a frequency", frequencies, truth.frequency, spread.frequency),
+        ("a frequency times a mean", products, truth.frequency * truth.mean, spread.product),
+    )
+    for what, found, target, predicted in pairs:
+        if found and np.isfinite(predicted).all():
+            _as_stated(mechanism, "predicted_spread", what, np.array(found) - target, predicted, bias=False)
+
+
+def tallies_have_their_law(mechanism: Any) -> None:
+    """Tallies that are drawn as a whole have the mean and the variance of tallies of reports."""
+    collected = _collected(mechanism)
+    drawn = [aggregate(mechanism, collected.records, SeededCoins(26, run)) for run in range(REPEATS)]
+    mine, theirs = (np.array([one.counts.ravel() for one in some]) for some in (collected.tallies, drawn))
+    spread = np.maximum(mine.var(axis=0), theirs.var(axis=0))
+    gap = np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) / np.sqrt(np.maximum(spread, 1 / collected.n) * 2 / REPEATS)
+    largest = float(gap.max())
+    told = f"gives a count whose mean is {largest:.1f} standard errors off"
+    hold(largest < beyond(ALARM / (2 * gap.size)), mechanism, "draw_tally", told)
+    estimated = [
+        np.array([mechanism.estimate(one).frequency.values for one in some]) for some in (collected.tallies, drawn)
+    ]
+    if np.isfinite(estimated).all():
+        ratio = float(np.mean(estimated[1].var(axis=0) / np.maximum(estimated[0].var(axis=0), 1e-300)))
+        off = 5.5 * math.sqrt(4 / REPEATS)
+        told = f"gives frequencies of {ratio:.2f} times the variance that reports give them"
+        hold(abs(ratio - 1) < off, mechanism, "draw_tally", told)
+
+
+def announcements_are_bounded(mechanism: Any) -> None:
+    """Whatever is announced, no report tells two records apart by more than the declared ratio."""
+    small = mechanism.reduced()
+    options = {field.name for field in fields(mechanism)} - {"schema", "epsilon"}
+    unknown = sorted(mechanism.announced() - options)
+    hold(not unknown, mechanism, "announced", f"names {', '.join(unknown)}, which is no option")
+    forms = list(small.announced_forms())
+    hold(bool(forms), mechanism, "announced_forms", "gives no form at all")
+    for form in forms:
+        kept = {name: getattr(form, name) for name in options - mechanism.announced()}
+        same = type(form) is type(small) and kept == {name: getattr(small, name) for name in kept}
+        hold(same, mechanism, "announced_forms", "changes more than what may be announced")
+        worst = enumerate_worst(form).ratio
+        told = f"admits {log_ceiling(small.announced_ratio()):.9f}; an announcement spends {log_ceiling(worst):.9f}"
+        hold(worst <= small.announced_ratio(), mechanism, "announced_ratio", told)
+
+
+def caps_are_possible(mechanism: Any) -> None:
+    """A cap is a whole number of pairs, at least one; estimates of people within it are held to the truth elsewhere."""
+    most = mechanism.cap()
+    hold(isinstance(most, int) and most >= 1, mechanism, "cap", f"is {most!r}, not a whole number from 1")
+
+
+CAPABILITY_CHECKS: dict[type, Callable[[Mechanism], None]] = {
+    SupportRates: support_rates_are_true,
+    KeyDependence: dependence_is_true,
+    KnownTotal: totals_hold,
+    Cells: cells_are_true,
+    Windows: windows_are_true,
+    JointStatistics: joint_statistics_are_true,
+    PredictedVariance: predictions_come_true,
+    TallyLaw: tallies_have_their_law,
+    Announced: announcements_are_bounded,
+    Capped: caps_are_possible,
+}
+"""By capability, the check for a mechanism that declares it: nothing if it is true, a ContractError if not."""
+
+
+@lru_cache(maxsize=4)
+def _collected(mechanism: Mechanism, alone: bool = False, constant: bool = False) -> Collected:
+    """Fixed people; ``alone`` with at most one key each, ``constant`` with the same value for all holders of a key."""
+    d, crowd = mechanism.schema.d, people(mechanism, PEOPLE, 25)
+    if alone and mechanism.takes == "every set":
+        crowd = datasets.one_of_each_group(PEOPLE, np.linspace(0.6, 1.4, d) / (2 * d), np.linspace(-0.6, 0.7, d), 1, 25)
+    if constant:
+        means = np.round(np.linspace(-0.6, 0.7, d) * GRID) / GRID
+        crowd = replace(crowd, values=means[crowd.keys])
+    records = crowd.records(mechanism.schema)
+    runs = (mechanism.perturb_many(records, SeededCoins(27, run)) for run in range(REPEATS))
+    return Collected(crowd, records, tuple(mechanism.tally(reports) for reports in runs))
+
+
+def _as_stated(
+    mechanism: Mechanism, member: str, what: str, errors: Floats, variances: Floats, *, bias: bool = True
+) -> None:
+    """Errors [repeats, numbers] have mean 0 (if ``bias`` is looked at) and the stated variance, on average."""
+    z = errors / np.sqrt(variances)
+    hold(bool(np.isfinite(z).all()), mechanism, member, f"gives {what} without an error")
+    off = float(np.abs(z.mean(axis=0)).max()) * math.sqrt(len(z))
+    if bias:
+        told = f"gives a biased estimate of {what}: by {off:.1f} standard errors of its mean"
+        hold(off < beyond(ALARM / (2 * z.shape[1])), mechanism, member, told)
+    squares = (z**2).mean(axis=1)  # numbers of one tally are correlated
+    mean, error = float(squares.mean()), float(squares.std()) / math.sqrt(len(squares))
+    told = f"gives {what} whose errors have {mean:.3f} times the variance that is stated"
+    hold(abs(mean - 1) < 5.5 * error, mechanism, member, told)
+
+
+def _distributed(mechanism: Mechanism, member: str) -> None:
+    """The distributions of values that rest on this capability are laws, and their means are near the truth."""
+    crowd = people(mechanism, MANY, 28)
+    tally = mechanism.tally(mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(29)))
+    with about(mechanism, member):
+        found = distribution(mechanism, tally)
+    truth = crowd.truth(mechanism.schema).mean
+    for at, key in enumerate(mechanism.schema.keys):
+        law = found.of(key)
+        whole = bool(np.isclose(law.shares.sum(), 1)) and bool((law.shares >= -1e-9).all())
+        hold(whole, mechanism, member, "leads to a distribution that is none")
+        mean = float(law.shares @ (law.edges[1:] + law.edges[:-1]) / 2)
+        told = f"leads to a distribution whose mean is {mean:.2f}; it is {truth[at]:.2f}"
+        hold(abs(mean - truth[at]) < 0.25, mechanism, member, told)

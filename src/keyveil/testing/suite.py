@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
@@ -15,6 +16,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms import registry
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import can
 from keyveil.mechanisms.options import fitted
 from keyveil.testing.accuracy import errors_are_as_stated, joint_errors_are_as_stated
 from keyveil.testing.capabilities import CAPABILITY_CHECKS
@@ -112,8 +114,10 @@ def check_mechanism(
     if _gives_products(quiet):
         for population in (False, True):
             run(partial(joint_errors_are_as_stated, population=population), quiet, member="estimate")
-    for check in CAPABILITY_CHECKS:
-        run(check, usual, member=check.__name__)
+    for capability, check in CAPABILITY_CHECKS.items():
+        claimed = [form for form in _forms(usual) if can(form, capability) is not None]
+        if claimed:
+            run(check, *claimed, member=_first_method(capability))
     return CheckedContract(usual.name, usual.options, tuple(runs))
 
 
@@ -162,6 +166,19 @@ def _resized(mechanism: Mechanism, schema: Schema, epsilon: Fraction) -> Mechani
 
 def _reduced(make: Make, keys: int, epsilon: Fraction) -> Mechanism:
     return make(Schema(keys=keys), epsilon).reduced()
+
+
+def _forms(usual: Mechanism) -> list[Mechanism]:
+    """The mechanism, and in the forms that tell different things, as far as the schema allows them."""
+    kind, found = type(usual), [usual]
+    for example in usual.examples:
+        with suppress(KeyveilError):
+            found.append(kind(usual.schema, usual.epsilon, **fitted(usual.name, kind, example)))
+    return list(dict.fromkeys(found))
+
+
+def _first_method(capability: type) -> str:
+    return next(name for name in vars(capability) if not name.startswith("_"))
 
 
 def _gives_products(mechanism: Mechanism) -> bool:
