@@ -20,10 +20,10 @@ from keyveil.core.report import Payload, Report
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.capabilities import CAPABILITIES, Capped, PredictedVariance, Takes, TallyLaw
 from keyveil.mechanisms.families.one_key import OneKey
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.testing import check_mechanism
+from keyveil.testing import CAPABILITY_CHECKS, check_mechanism
 
 
 class Stranger:
@@ -310,6 +310,35 @@ class LatePublic(KVUE):
         return super().perturb(record, coins, public)
 
 
+@dataclass(frozen=True)
+class Optimist(KVUE):
+    """Predicts errors that are too small by a third."""
+
+    name: ClassVar[str] = "optimist"
+
+    def predicted_spread(self, *given: Any, **options: Any) -> Any:
+        spread = super().predicted_spread(*given, **options)
+        return type(spread)(*(part * 2 / 3 for part in spread))
+
+
+@dataclass(frozen=True)
+class ForgetsFirst(KVUE):
+    """Draws tallies in which one person is missing in a hundred."""
+
+    name: ClassVar[str] = "forgets-first"
+
+    def draw_tally(self, records: Records, coins: Coins, draws: Any) -> Any:
+        return super().draw_tally(records.slice(records.n // 100, records.n), coins, draws)
+
+
+@dataclass(frozen=True)
+class Unlimited(KVUE):
+    name: ClassVar[str] = "unlimited"
+
+    def cap(self) -> Any:
+        return 4.0
+
+
 BROKEN: list[tuple[Any, dict[str, Any], str]] = [
     (Stranger, {}, "class"),
     (Unfinished, {}, "signs"),
@@ -345,6 +374,11 @@ BROKEN: list[tuple[Any, dict[str, Any], str]] = [
     (WrongExample, {}, "examples"),
     (LatePublic, {}, "perturb"),
 ]
+DECLARED: list[tuple[type[KVUE], type, str]] = [  # what is declared and not true
+    (Optimist, PredictedVariance, "predicted_spread"),
+    (ForgetsFirst, TallyLaw, "draw_tally"),
+    (Unlimited, Capped, "cap"),
+]
 
 
 @pytest.mark.parametrize(("cls", "options", "member"), BROKEN, ids=[case[0].__name__ for case in BROKEN])
@@ -356,6 +390,18 @@ def test_the_broken_member_is_named(cls: Any, options: dict[str, Any], member: s
     assert sentence.endswith(".") and "\n" not in sentence
     assert member in sentence or member in ("class", "__init__")
     assert isinstance(refused.value, AssertionError)  # test frameworks show it as a failure, not as an accident
+
+
+@pytest.mark.parametrize(("cls", "capability", "member"), DECLARED, ids=[case[0].__name__ for case in DECLARED])
+def test_a_capability_that_is_declared_and_not_true_is_named(cls: type[KVUE], capability: type, member: str) -> None:
+    with pytest.raises(ContractError) as refused:
+        CAPABILITY_CHECKS[capability](cls(Schema(keys=4), Fraction(1)))
+    assert refused.value.code == f"contract/{member}"
+    assert member in refused.value.sentence
+
+
+def test_every_capability_has_its_check() -> None:
+    assert set(CAPABILITY_CHECKS) == CAPABILITIES
 
 
 @pytest.mark.parametrize("given", ["privkvm", "kvu", lambda schema, epsilon: 3, KVUE(Schema(keys=2), Fraction(1))])
