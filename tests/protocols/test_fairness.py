@@ -22,10 +22,9 @@ from keyveil.lab.fairness import (
     weighted_wsr,
 )
 from keyveil.lab.metrics import jain
-from keyveil.mechanisms.keyvalue.pckv_grr import PCKVGRR
-from keyveil.mechanisms.keyvalue.wsr import WSR
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import PredictedVariance, need
 from keyveil.mechanisms.registry import create
-from keyveil.mechanisms.responses import Response
 from keyveil.protocols.weights import fair_weights
 
 CELLS = [(slope, epsilon) for slope in SLOPES for epsilon in (1, 2)]
@@ -34,23 +33,16 @@ RIVALS = {name: CONTENDERS[name] for name in ("wsr", "pckv-grr")}
 Floats = NDArray[np.float64]
 
 
-def rival(epsilon: int) -> PCKVGRR:
-    mechanism = create("pckv-grr", SCHEMA, epsilon, max_pairs=5)
-    assert isinstance(mechanism, PCKVGRR)
-    return mechanism
+def rival(epsilon: int) -> Mechanism:
+    return create("pckv-grr", SCHEMA, epsilon, max_pairs=5)
 
 
-def predicted(mechanism: WSR | PCKVGRR, frequency: Floats, mean: Floats) -> Floats:
+def predicted(mechanism: Mechanism, frequency: Floats, mean: Floats) -> Floats:
     """The variance of every key's mean, in closed form."""
-    variances = np.empty(SCHEMA.d)
-    groups: list[tuple[NDArray[np.int64] | slice, Response]] = [(slice(None), mechanism.response)]
-    if isinstance(mechanism, WSR):
-        groups = [(keys, odds.of_key(2)) for keys, odds in mechanism.odds]
-    for keys, response in groups:
-        f, m = frequency[keys], mean[keys]
-        var_f, var_u, cov = response.spread(f, m, np.full(len(f), float(PEOPLE)), 1.0)
-        variances[keys] = (var_u + m**2 * var_f - 2 * m * cov) / f**2
-    return variances
+    five_each = np.array([0.0, 0, 0, 0, 0, 1])
+    var_f, var_u, cov = need(mechanism, PredictedVariance).predicted_spread(frequency, mean, five_each, PEOPLE)
+    variance: Floats = (var_u + mean**2 * var_f - 2 * mean * cov) / frequency**2
+    return variance
 
 
 def test_weights_grow_with_rarity_down_to_the_floor() -> None:

@@ -11,6 +11,14 @@ import typer
 from rich.table import Table
 
 from keyveil.campaign.documents import Campaign, problems, refuse_unanswerable
+from keyveil.cli.campaign_advice import (
+    Warning,
+    forecast_campaign,
+    forecast_document,
+    invented_people,
+    report_bytes,
+    warnings,
+)
 from keyveil.cli.campaign_ask import ask
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
@@ -18,13 +26,13 @@ from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile,
 from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import table as estimates_table
-from keyveil.cli.forecast import MOST_INVENTED, USUAL_PEOPLE, Forecast, Warning, enough_people, forecast, warnings
 from keyveil.cli.options import Json, MaxPairs, Settings, settings
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.learn.questions import LEAST_CONFIDENCE, MOST_CONFIDENCE
 from keyveil.mechanisms.questions import ASKABLE, who_answers
+from keyveil.planning.forecast import Forecast
 
 app = typer.Typer(
     name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None
@@ -136,9 +144,9 @@ def check(
             say(f"keyveil: {one.sentence} [{one.code}]")
         return 2
     campaign = Campaign.from_document(slim, fetch)
-    with progress_bar(min(people or enough_people(campaign) or USUAL_PEOPLE, MOST_INVENTED)) as (bar, task):
+    with progress_bar(invented_people(campaign, people)) as (bar, task):
         bar.update(task, description="Inventing people")
-        found = forecast(campaign, people, lambda n: bar.advance(task, n))
+        found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n))
     unwise = warnings(campaign, today(system_clock), found)
     document = {
         "name": campaign.name,
@@ -147,7 +155,7 @@ def check(
         "warnings": [{"code": one.code, "sentence": one.sentence} for one in unwise],
         "answers": list(campaign.answers),
         "not_answered": {kind: list(who_answers(kind)) for kind in ASKABLE if kind not in campaign.answers},
-        "forecast": found.document(),
+        "forecast": forecast_document(campaign, found),
     }
     if not _print(json, document):
         _show_forecast(campaign, found, unwise)
@@ -359,11 +367,11 @@ _NUMBERS = {"round", "rounds", "reports", "counted", "epsilon", "bits", "bytes",
 def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -> None:
     page = screen()
     page.print(f"{campaign.name} is in order. Its document has the hash {campaign.hash}.")
-    asked = _table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
+    rounds = _table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
     for one in found.rounds:
-        exact, bits, size = f"{one['exact_epsilon']:.6f}", f"{one['bits']:.4g}", str(one["report_bytes"])
-        asked.add_row(str(one["round"]), one["mechanism"], exact, bits, size, f"{one['reports']:,}")
-    page.print(asked)
+        exact, bits, size = f"{one.exact_epsilon:.6f}", f"{one.bits:.4g}", str(report_bytes(campaign, one))
+        rounds.add_row(str(one.round.number), one.round.mechanism.name, exact, bits, size, f"{one.reports:,}")
+    page.print(rounds)
     errors = _table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
     for what, spread, known in (
         ("shares", found.frequency, found.keys),

@@ -28,9 +28,10 @@ from keyveil.lab.metrics import jain
 from keyveil.lab.rounds import ask
 from keyveil.mechanisms import registry as mechanisms
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.wsr import WSR
+from keyveil.mechanisms.capabilities import PredictedVariance, need
 from keyveil.protocols import registry as protocols
-from keyveil.protocols.adaptive import Adaptive
+from keyveil.protocols.base import Protocol
+from keyveil.protocols.true_ratio import TrueRatio
 from keyveil.protocols.weights import fair_weights
 
 SLOPES, EPSILONS = (0.1, 1.0, 5.0), (1, 2, 4)
@@ -118,9 +119,8 @@ def protocol(name: str, **options: Any) -> Contender:
 
     def estimates(epsilon: int, records: Records, truth: Truth, seed: int, run: int) -> Estimates:
         chosen = protocols.create(name, SCHEMA, epsilon, max_pairs=PAIRS, **options)
-        if isinstance(chosen, Adaptive):
-            chosen = with_true_epsilon(chosen)
-        return chosen.estimate(ask(chosen, [records], seed, run))
+        matched = with_true_epsilon(chosen)
+        return matched.estimate(ask(matched, [records], seed, run))
 
     return estimates
 
@@ -136,31 +136,32 @@ CONTENDERS: dict[str, Contender] = {
 }
 
 
-def weighted_wsr(epsilon: int, frequency: Floats, exponent: float = EXPONENT, floored: bool = True) -> WSR:
+def weighted_wsr(epsilon: int, frequency: Floats, exponent: float = EXPONENT, floored: bool = True) -> Mechanism:
     """WSR with β ∝ max(f, τ)^-exponent."""
     weights = fair_weights(frequency, told_from_zero(epsilon) if floored else 0.0, exponent)
-    mechanism = mechanisms.create("wsr", SCHEMA, epsilon, max_pairs=PAIRS, weights=weights)
-    assert isinstance(mechanism, WSR)
-    return mechanism
+    return mechanisms.create("wsr", SCHEMA, epsilon, max_pairs=PAIRS, weights=weights)
 
 
 @cache
 def told_from_zero(epsilon: int) -> float:
     """The floor τ: the standard error of a frequency of zero with even weights."""
-    even = mechanisms.create("wsr", SCHEMA, epsilon, max_pairs=PAIRS)
-    assert isinstance(even, WSR)
-    ((_, odds),) = even.odds
-    nothing = np.zeros(1)
-    return float(np.sqrt(odds.of_key(2).spread(nothing, nothing, np.full(1, float(PEOPLE)), 0.0).frequency[0]))
+    even = need(mechanisms.create("wsr", SCHEMA, epsilon, max_pairs=PAIRS), PredictedVariance)
+    nothing, sizes = np.zeros(SCHEMA.d), np.bincount([PAIRS], minlength=PAIRS + 1).astype(np.float64)
+    return float(np.sqrt(even.predicted_spread(nothing, nothing, sizes, PEOPLE, population=True).frequency[0]))
 
 
 @cache
-def with_true_epsilon(protocol: Adaptive) -> Adaptive:
-    """The same with a request, in thousandths, that is raised to where it truly spends what was asked for."""
+def with_true_epsilon(protocol: Protocol) -> Protocol:
+    """The same with a request, in thousandths, that is raised to where it truly spends what was asked for.
+
+    Only who knows the exact loss of all rounds together (``TrueRatio``) can be given more.
+    """
+    if not isinstance(protocol, TrueRatio):
+        return protocol
     least, most = int(1000 * protocol.epsilon), int(2000 * protocol.epsilon)
     while most - least > 1:
         middle = (least + most) // 2
-        fits = keeps(replace(protocol, epsilon=Fraction(middle, 1000)).true_ratio, protocol.epsilon)
+        fits = keeps(replace(protocol, epsilon=Fraction(middle, 1000)).true_ratio(), protocol.epsilon)
         least, most = (middle, most) if fits else (least, middle)
     return replace(protocol, epsilon=Fraction(least, 1000))
 

@@ -79,7 +79,6 @@ class Adaptive(Protocol):
         form: Literal["repaired", "published"] = "repaired" if self.repaired else "published"
         return ValuePhase(self.schema, self.each, self.max_pairs, weights, variant=form, steps=self.steps)
 
-    @property
     def true_ratio(self) -> Fraction:
         """What both published phases tell together of one person, which is less than their sum.
 

@@ -1,0 +1,95 @@
+"""What ``keyveil campaign check`` says of a document in order: the errors to expect, and what looks unwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.core.epsilon import decimal_text
+from keyveil.planning.forecast import MOST_INVENTED, Forecast, ForecastRound, forecast
+
+USUAL_PEOPLE = 10_000  # where the campaign does not say how many are enough
+MOST_EPSILON = 8  # beyond it a report says more about its sender than anybody should promise
+
+
+@dataclass(frozen=True)
+class Warning:
+    """Something that is allowed and probably not meant."""
+
+    code: str
+    sentence: str
+
+
+def enough_people(campaign: Campaign) -> int | None:
+    """The largest number of reports that a round of the campaign waits for."""
+    return max((window.enough for window in campaign.rounds if window.enough is not None), default=None)
+
+
+def expected_people(campaign: Campaign, people: int | None) -> int:
+    """How many people errors are forecast for: those given, or as many as the campaign waits for."""
+    return people or enough_people(campaign) or USUAL_PEOPLE
+
+
+def invented_people(campaign: Campaign, people: int | None) -> int:
+    """How many of them the forecast invents."""
+    return min(expected_people(campaign, people), MOST_INVENTED)
+
+
+def forecast_campaign(campaign: Campaign, people: int | None, progress: Callable[[int], None]) -> Forecast:
+    """The errors to expect of the campaign; ``progress`` hears how many people have answered."""
+    return forecast(campaign.protocol, expected_people(campaign, people), progress)
+
+
+def report_bytes(campaign: Campaign, one: ForecastRound) -> int:
+    """The size of every report of a round."""
+    return RoundDocument.of(campaign, one.round).report_bytes
+
+
+def forecast_document(campaign: Campaign, found: Forecast) -> dict[str, Any]:
+    """A forecast as an object, with the size of the reports of every round."""
+    rounds = [{**one.document(), "report_bytes": report_bytes(campaign, one)} for one in found.rounds]
+    return {**found.document(), "rounds": rounds}
+
+
+def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> list[Warning]:
+    """What is allowed and probably not meant."""
+    enough, last, listed = enough_people(campaign), campaign.rounds[-1], []
+
+    def warn(unwise: bool, code: str, sentence: str) -> None:
+        if unwise:
+            listed.append(Warning(f"unwise/{code}", sentence))
+
+    warn(
+        enough is not None and campaign.min_reports > enough,
+        "min-reports",
+        f"Rounds close at {enough} reports, but nothing is shown below {campaign.min_reports}.",
+    )
+    warn(last.closes is None and last.enough is None, "endless", "The last round closes only when somebody closes it.")
+    for number, window in enumerate(campaign.rounds, start=1):
+        over = window.closes is not None and window.closes < today
+        warn(over, "over", f"Round {number} closes on {window.closes}, which is over.")
+    epsilon = campaign.protocol.epsilon
+    warn(epsilon > MOST_EPSILON, "epsilon", f"An epsilon of {decimal_text(epsilon)} hides hardly anything.")
+    warn(not campaign.contact, "contact", "Nobody is named whom people can ask.")
+    warn(
+        campaign.enrolment == "none",
+        "enrolment",
+        "Anybody can send any number of reports; enrolment by token bounds that.",
+    )
+    if found is not None:
+        planned = len(found.rounds)
+        warn(
+            planned > len(campaign.rounds),
+            "rounds",
+            f"The protocol asks {planned} rounds; those after round {len(campaign.rounds)} have no dates.",
+        )
+        warn(
+            found.frequency is not None and found.frequency[0] > 0.1,
+            "noise",
+            "Half of the shares are off by more than 0.1: ask more people, fewer keys, or a larger epsilon.",
+        )
+    return listed
