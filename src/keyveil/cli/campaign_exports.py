@@ -1,25 +1,17 @@
-"""What a campaign leaves on disk: reports, tallies, estimates and tokens; and estimates read back from JSON."""
+"""What a campaign leaves on disk: reports, tallies, estimates and tokens."""
 
 from __future__ import annotations
 
-import csv
 import os
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from keyveil.cli.campaign_files import beside, write_json
 from keyveil.cli.connection import Collector, address, download, written
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
-
-Floats = NDArray[np.float64]
-
-_ABSENT = "These reports do not tell this; keyveil compare shows which mechanisms would."
+from keyveil.frames.results import csv_of
 
 
 def export_reports(collector: Collector, name: str, round: int | None, out: Path) -> dict[str, Any]:
@@ -69,14 +61,8 @@ def export_tally(collector: Collector, name: str, round: int | None, out: Path) 
 
 def write_csv(path: Path, estimates: Estimates) -> None:
     """All keys, one in each row."""
-    rows = estimates.rows()
     with written(path) as part:
-        text = TextIOWrapper(part, encoding="utf-8", newline="")
-        table = csv.DictWriter(text, [name for name in rows[0] if not name.startswith("true_")], extrasaction="ignore")
-        table.writeheader()
-        table.writerows(rows)
-        text.flush()
-        text.detach()
+        part.write(csv_of(estimates).encode())
 
 
 def write_tokens(path: Path, tokens: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from keyveil.collector.service import Service
 from keyveil.collector.uploads import no_such_campaign
 from keyveil.core.errors import CampaignError
 from keyveil.core.estimates import Estimates
+from keyveil.frames.results import csv_of
 from keyveil.learn import questions
 
 if TYPE_CHECKING:
@@ -197,12 +197,7 @@ def _as_json(estimates: Estimates, round: int | None) -> bytes:
 
 
 def _as_csv(estimates: Estimates, _: int | None) -> bytes:
-    rows = estimates.rows()
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return csv_of(estimates).encode()
 
 
 def _as_arrow(estimates: Estimates, _: int | None) -> bytes:

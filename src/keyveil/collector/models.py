@@ -83,18 +83,24 @@ class Row(BaseModel):
     mean_high: Number
     true_frequency: Number
     true_mean: Number
-    flag: str
+    flag: str  # the more severe of the two that follow
+    frequency_flag: str
+    mean_flag: str
 
 
 class EstimatesView(BaseModel):
-    """Estimates of all keys."""
+    """Estimates of all keys, as ``Estimates.document`` has them, and the round if only one is meant."""
 
     mechanism: str
     epsilon: str
-    reports: int
+    options: dict[str, Any]
+    n: int
+    reports: int  # the same as n
     confidence: float
+    population: bool
     round: int | None
     estimates: list[Row]
+    exact: dict[str, Any]  # means on [-1, 1], and what rows leave out
 
 
 class AnswerRows(BaseModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from fractions import Fraction
 from typing import Any
 
@@ -33,6 +35,15 @@ def frame_of(columns: dict[str, Any], backend: Backend) -> Any:
             "install/local", f"Frames of {backend} need it installed: pip install 'keyveil[local]' {backend}."
         ) from reason
     raise MechanismError("estimate/backend", f"Frames come from pandas, polars or pyarrow, not {backend!r}.")
+
+
+def csv_of(estimates: Estimates) -> str:
+    """The rows as CSV with a header; unknown numbers are empty."""
+    rows, text = estimates.rows(), io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:
