@@ -25,7 +25,7 @@ from keyveil.lab.aggregate import aggregate, has_aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, wasserstein
 from keyveil.mechanisms.base import BLOCK, Mechanism
-from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.capabilities import Histograms, can
 from keyveil.mechanisms.registry import create, find_mechanism, protocol_names
 
 if TYPE_CHECKING:
@@ -219,12 +219,10 @@ def spent(mechanism: Mechanism) -> float | None:
 
 def _distribution_error(mechanism: Mechanism, tally: Tally, people: Population) -> float | None:
     """The distance between estimated and true distributions of values, where the mechanism reports cells."""
-    if not isinstance(mechanism, KeyValue):
+    told = can(mechanism, Histograms)
+    if told is None:
         return None
-    try:
-        law = mechanism.histogram(tally).law
-    except MechanismError:
-        return None
+    law = told.histogram(tally).law
     distance = wasserstein(law, people.distribution(mechanism.schema, law.shape[1]))
     return None if np.isnan(distance) else distance
 

@@ -25,6 +25,7 @@ from keyveil.core.report import Payload
 from keyveil.kernels.bernoulli import perturb_unary
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.responses import Response, support_counts
 
@@ -56,6 +57,10 @@ class Unary(FrequencyOracle):
     @property
     def response(self) -> Response:
         return support_counts(self.factor.probability(HOT, 1), self.factor.probability(COLD, 1))
+
+    def dependence(self, population: bool = False) -> Dependence:
+        """Bits are independent."""
+        return Dependence().of_single_keys(population)
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         true = pairs[0][0]

@@ -117,6 +117,9 @@ class PCKV(Sampled):
         seen, fake, truth = self.rates
         return three_state(seen, fake, truth, inclusion=self.inclusion)
 
+    def support_rates(self) -> tuple[Fraction, Fraction]:
+        return self.response.rates
+
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         minus, plus = self.votes(self._own(tally))
         estimates = self.response.estimates(

@@ -33,6 +33,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.shist import SHist
+from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.encoders import value_of, values_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
@@ -171,6 +172,12 @@ class KRRHarmony(Harmony):
     def oracle(self) -> GRR:
         return GRR(self.symbols, self.epsilon / 2)
 
+    def dependence(self, population: bool = False) -> Dependence:
+        """One symbol excludes the others; a holder's key is drawn with probability 1/d."""
+        own, other = self.oracle.response.rates
+        odds = float(other) / (float(own - other) / self.schema.d)
+        return Dependence(-(odds**2), -odds, -1.0).of_sets(population)
+
 
 @dataclass(frozen=True)
 class SHistHarmony(Harmony):
@@ -181,6 +188,9 @@ class SHistHarmony(Harmony):
     @cached_property
     def oracle(self) -> SHist:
         return SHist(self.symbols, self.epsilon / 2)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return ONE_PAIR.of_sets(population)
 
 
 @dataclass(frozen=True)

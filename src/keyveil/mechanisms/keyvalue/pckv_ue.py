@@ -22,6 +22,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.vectors import count_signs, perturb_signs
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, vector_ratio
 
 COLD, MINUS, PLUS = range(3)
@@ -57,6 +58,9 @@ class PCKVUE(PCKV):
     def rates(self) -> Rates:
         seen, fake = (1 - self.factor.probability(state, 0) for state in (PLUS, COLD))
         return Rates(seen, fake, self.factor.probability(PLUS, PLUS) / seen)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return ONE_PAIR.of_sets(population)
 
     @property
     def codec(self) -> SignedKeys:

@@ -26,6 +26,7 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import SupportRates
 from keyveil.mechanisms.encoders import are_positive, is_positive, value_of, values_of
 from keyveil.mechanisms.evidence import Observed, combined
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
@@ -93,6 +94,10 @@ class PrivKVRound(OneKey):
     @cached_property
     def response(self) -> Response:
         raise MechanismError("mechanism/no-response", "Fakes differ from key to key; read a round by its evidence.")
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        return super().lacks | {SupportRates}
 
     # -- privacy ------------------------------------------------------------------------------------------------
 
