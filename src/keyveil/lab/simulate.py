@@ -27,7 +27,7 @@ from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost
 from keyveil.lab.public_options import made_for
 from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Cells, can
+from keyveil.mechanisms.capabilities import Histograms, can
 from keyveil.protocols.base import Finished, History, Protocol
 from keyveil.protocols.certificate import course_ratio
 from keyveil.protocols.prices import PricedRounds
@@ -220,7 +220,7 @@ def summary(runs: Sequence[Estimates], truth: Truth) -> Metrics:
 def distribution_error(history: History, people: Population) -> float | None:
     """The distance of estimated from true distributions of values, from the last round that reports cells."""
     for one in reversed(history):
-        mechanism = can(one.round.mechanism, Cells)
+        mechanism = can(one.round.mechanism, Histograms)
         if mechanism is not None:
             law = mechanism.histogram(one.tally).law
             distance = wasserstein(law, people.distribution(one.round.mechanism.schema, law.shape[1]))

@@ -20,13 +20,13 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.extras import extra
 from keyveil.core.schema import Schema
 from keyveil.learn.consistency import finite
-from keyveil.learn.constraints import Constraint, constraint_of
+from keyveil.learn.constraints import constraint_of
 from keyveil.learn.methods import METHODS, Noise, known, possible, run
 from keyveil.learn.processed import unbiased
-from keyveil.learn.supports import support_rates
+from keyveil.learn.source import source
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.categorical.grr import GRR
-from keyveil.mechanisms.categorical.ss import SS
+from keyveil.mechanisms.capabilities import SupportRates, can
+from keyveil.mechanisms.totals import Constraint
 
 Floats = NDArray[np.float64]
 Loss = Callable[[Floats, Floats], float]
@@ -92,7 +92,7 @@ def choose(
     usable = [name for name in names if possible(name, collection.constraint, collection.noise)]
     if not usable:
         raise MechanismError("choose/methods", "None of these methods is possible with what is known here.")
-    ask = _asked(queries, schema, len(collection.truth))
+    ask = _loss_of(queries, schema, len(collection.truth))
     source = Coins() if coins is None else coins
     losses = np.array([_losses(usable, collection, ask, source) for _ in range(repeats)])
     return _ranked(usable, losses)
@@ -141,16 +141,11 @@ def _collected(estimates: Estimates, total: float | None, mechanism: Mechanism |
     if not (np.isfinite(values).all() and np.isfinite(se).all() and (se > 0).all()):
         raise MechanismError("choose/unknown", "Some keys have no estimate; too few reports to choose a method.")
     constraint = constraint_of(raw, total, mechanism)
-    p = q = None
-    if mechanism is not None:
-        try:
-            p, q = support_rates(mechanism)
-        except MechanismError:
-            pass  # mle-apx is then left out
+    own = source(raw, mechanism)
+    rates = None if own is None else can(own, SupportRates)
+    p, q = (None, None) if rates is None else map(float, rates.support_rates())  # mle-apx is left out without them
     noise = Noise(p, q, raw.n, se)
-    return _Collection(
-        run("norm-sub", values, constraint, noise), se, noise, constraint, raw.mechanism in (GRR.name, SS.name)
-    )
+    return _Collection(run("norm-sub", values, constraint, noise), se, noise, constraint, constraint.always)
 
 
 def _given(
@@ -180,7 +175,7 @@ def _few_enough(d: int) -> None:
         )
 
 
-def _asked(queries: Queries, schema: Schema | None, d: int) -> Callable[[Floats, Floats, bool], float]:
+def _loss_of(queries: Queries, schema: Schema | None, d: int) -> Callable[[Floats, Floats, bool], float]:
     """The loss of a vector against the truth; with ``floored`` negative answers count as zero."""
 
     def squares(answers: Floats, truth: Floats, floored: bool) -> float:

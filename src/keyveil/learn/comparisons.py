@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Interval, worst
-from keyveil.learn.dependence import dependence
+from keyveil.core.tally import Tally
+from keyveil.learn.dependence import links
 from keyveil.learn.processed import unbiased
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.responses import normal_quantile
@@ -51,19 +52,23 @@ def subset_sum(
     keys: Sequence[str | int],
     *,
     mechanism: Mechanism | None = None,
+    tally: Tally | None = None,
     confidence: float | None = None,
 ) -> Interval:
     """The sum of the frequencies of some keys: how many of them a person holds on average.
 
     Where everybody holds exactly one key it is the share of people with any of them. The interval takes account of
-    how the estimates depend on each other; mechanisms with options must be given for that.
+    how the estimates depend on each other. Reports about several keys together tell that themselves: give their
+    ``tally``. ``mechanism`` is needed only if it is not of the registry.
     """
     raw = unbiased(estimates)
     at = _places(raw, keys)
     values, se = raw.frequency.values[at], raw.frequency.se[at]
     if not np.isfinite(values).all() or not np.isfinite(se).all():
         return Interval(math.nan, 0.0, float(len(at)), math.nan, "insufficient")
-    error = math.sqrt(dependence(raw, mechanism).variance(np.ones(len(at)), values, se))
+    error = math.sqrt(links(raw, mechanism, tally).variance(np.array(at), np.ones(len(at))))
+    if math.isnan(error):
+        return Interval(float(values.sum()), 0.0, float(len(at)), math.nan, "insufficient")
     flag = worst(*(FLAGS[code] for code in raw.frequency.flag[at]))
     return _interval(float(values.sum()), error, normal_quantile(confidence or raw.confidence), flag)
 
@@ -75,22 +80,27 @@ def compare_keys(
     of: Of = "frequency",
     *,
     mechanism: Mechanism | None = None,
+    tally: Tally | None = None,
     confidence: float | None = None,
 ) -> Difference:
-    """Is one key more frequent than another, or its mean higher? First minus second, means in the schema's units."""
+    """Is one key more frequent than another, or its mean higher? First minus second, means in the schema's units.
+
+    ``mechanism`` and ``tally`` as in ``subset_sum``.
+    """
     raw = unbiased(estimates)
     a, b = _places(raw, [first, second])
-    links, f = dependence(raw, mechanism), np.clip(raw.frequency.values[[a, b]], 0.0, 1.0)
+    known = links(raw, mechanism, tally)
     column = _column(raw, of)
     value, se, flag = _difference(column, a, column, b)
     if flag == "insufficient":
         return _untold(value)
     if of == "frequency":
-        variance = links.variance(np.array([1.0, -1.0]), raw.frequency.values[[a, b]], raw.frequency.se[[a, b]])
+        variance = known.variance(np.array([a, b]), np.array([1.0, -1.0]))
     else:
-        # Errors of two means meet in what their frequencies share, and once more in what their values do.
-        unit = np.abs(raw.mean.values[[a, b]]) * raw.schema.slope(raw.mean.values)[[a, b]]
-        variance = se**2 + 4 * float(unit[0] * unit[1]) * links.at_most(float(f[0]), float(f[1])) / float(f[0] * f[1])
+        slope = raw.schema.slope(raw.mean.values)
+        variance = max(se**2 - 2 * float(slope[a] * slope[b]) * known.of_means(a, b), 0.0)
+    if math.isnan(variance):
+        return _untold(value)
     return _tested(value, math.sqrt(variance), normal_quantile(confidence or raw.confidence), flag)
 
 

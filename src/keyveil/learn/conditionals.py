@@ -23,11 +23,9 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.learn.matrix import KINDS, Matrix
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.joint.cells import answer_from_cells
+from keyveil.mechanisms.capabilities import JointStatistics, need
 from keyveil.mechanisms.joint.ranks import Ints
-from keyveil.mechanisms.joint.statistics import Joint, JointAnswers, Statistic, share, total
-from keyveil.mechanisms.keyvalue.ioh import IOH
-from keyveil.mechanisms.keyvalue.marginals import Marginals
+from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic, share, total
 from keyveil.mechanisms.responses import Floats, Spread, fieller, normal_quantile
 
 INSUFFICIENT, SUPPRESSED = FLAGS.index("insufficient"), FLAGS.index("suppressed")
@@ -48,14 +46,9 @@ class Conditionals:
     population: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.mechanism, Joint | IOH):
-            raise MechanismError(
-                "question/no-joint",
-                f"Reports of {self.mechanism.name} do not tell how keys depend on each other; "
-                "those of moments and marginals do, and for at most six keys those of ioh.",
-            )
+        need(self.mechanism, JointStatistics, "question/no-joint")
         normal_quantile(self.confidence)
-        _ = self.tally + Tally.empty(self.mechanism.fingerprint, self.mechanism.tally_shape)  # refuses a stranger's
+        self.tally.refuse_other(self.mechanism.fingerprint, self.mechanism.tally_shape)
 
     @property
     def schema(self) -> Schema:
@@ -63,7 +56,7 @@ class Conditionals:
 
     def frequency(self, key: str, given: Given | None = None) -> Interval:
         """How many of the people who hold (True) and lack (False) the given keys hold the key."""
-        keys, condition = self._asked(key, given)
+        keys, condition = self._with_key(key, given)
         if 0 in condition:
             return Interval(1.0, 1.0, 1.0, 0.0)
         column = self._frequencies(keys, condition)
@@ -71,7 +64,7 @@ class Conditionals:
 
     def mean(self, key: str, given: Given | None = None) -> Interval:
         """The mean value of a key among its holders who also hold (True) and lack (False) the given keys."""
-        keys, condition = self._asked(key, given)
+        keys, condition = self._with_key(key, given)
         return _interval(_in_units(self.schema, self._means(keys, condition), keys[:, 0]), 0)
 
     def share(self, condition: Given) -> Interval:
@@ -127,8 +120,7 @@ class Conditionals:
 
     def _lifts(self, keys: Ints, places: tuple[int, int]) -> Column:
         """P[both] / (P[one]·P[other]) with errors to first order."""
-        questions = [share(dict.fromkeys(places, True)), *(share({place: True}) for place in places)]
-        answers = self._answer(keys, questions)
+        answers = self._answer(keys, [share(dict.fromkeys(places, True)), *(share({place: True}) for place in places)])
         (both, one, other), z = answers.values.T, normal_quantile(self.confidence)
         singles = np.sqrt(answers.covariance[:, (1, 2), (1, 2)])
         known = (answers.respondents > 0) & (answers.values[:, 1:] > 0).all(axis=1)
@@ -159,29 +151,13 @@ class Conditionals:
         low, high = np.where(few, limits[0], column.low), np.where(few, limits[1], column.high)
         return Column(column.schema, value, se, low, high, np.where(few, SUPPRESSED, column.flag))
 
-    # -- asking -------------------------------------------------------------------------------------------------
+    # -- statistics ---------------------------------------------------------------------------------------------
 
-    def _answer(self, keys: Ints, questions: Sequence[Statistic]) -> JointAnswers:
-        mechanism, n = self.mechanism, self.tally.reports
-        if isinstance(mechanism, IOH):  # one member that holds every key
-            table = np.concatenate(([n], self.tally.counts))[None, :]
-            everything = np.arange(mechanism.schema.d)[None, :]
-            return answer_from_cells(mechanism.inner, everything, table, keys, questions, n, self.population)
-        assert isinstance(mechanism, Joint)
-        if isinstance(mechanism, Marginals) and len(keys) == 1:
-            self._refuse_uncovered(mechanism, keys, questions)
-        return mechanism.answer_jointly(self.tally, keys, questions, self.population)
+    def _answer(self, keys: Ints, statistics: Sequence[Statistic]) -> JointAnswers:
+        reports = need(self.mechanism, JointStatistics, "question/no-joint")
+        return reports.answer_jointly(self.tally, keys, statistics, self.population)
 
-    def _refuse_uncovered(self, mechanism: Marginals, keys: Ints, questions: Sequence[Statistic]) -> None:
-        places = sorted(set().union(*(question.places for question in questions)))
-        if len(places) <= mechanism.size and not mechanism.covering(keys[:, places])[0]:
-            names = ", ".join(self.schema.keys[key] for key in keys[0, places])
-            raise MechanismError(
-                "question/not-covered",
-                f"No report was asked about {names} together; marginals with more members could answer, or moments.",
-            )
-
-    def _asked(self, key: str, given: Given | None) -> tuple[Ints, dict[int, bool]]:
+    def _with_key(self, key: str, given: Given | None) -> tuple[Ints, dict[int, bool]]:
         """The key at place 0 and the given ones after it; the key itself may be given, too, if it is held."""
         first, rest = self._index(key), dict(given or {})
         own = {name for name in rest if self._index(name) == first}

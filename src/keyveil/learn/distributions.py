@@ -4,8 +4,8 @@
     found.median("pepsi"), found.quantile(0.9, "pepsi"), found.variance("pepsi")
     found.of("pepsi").shares, found.plot(top=3)
 
-Works on the reports of ``kv-sw`` and ``square-wave`` (by EM), and on those of ``kvue``, ``wsr`` and ``ssr`` with
-bins (histograms). Signs alone tell nothing but means. What is promised, and what is not: docs/distributions.md.
+Works on reports through a window (by EM) and on those that support cells (histograms); which mechanisms give them, a
+refusal says. Signs alone tell nothing but means. What is promised, and what is not: docs/distributions.md.
 """
 
 from __future__ import annotations
@@ -29,12 +29,8 @@ from keyveil.learn.consistency import norm_sub
 from keyveil.learn.masses import Floats, Masses, label_masses, window_masses
 from keyveil.learn.quantiles import below, quantile_of, woodruff
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.families.set_response import BinnedSetResponse
-from keyveil.mechanisms.keyvalue.kv_sw import KVSW
-from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.mechanisms.numeric.square_wave import SquareWave
+from keyveil.mechanisms.capabilities import Cells, Windows, can, who_can
 from keyveil.mechanisms.responses import INSUFFICIENT, Spread, fieller, normal_quantile
-from keyveil.mechanisms.rounds.privkvm_star import LabelRound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,20 +55,20 @@ def distribution(
     """
     z = normal_quantile(confidence)
     masses: Masses
-    if isinstance(mechanism, KVSW | SquareWave):
+    if can(mechanism, Windows) is not None:
         if method not in (None, "em", "ems"):
             raise _no_method(mechanism, method, "em or ems")
         used: Method = method or "em"
         masses = window_masses(mechanism, tally, "ems" if used == "ems" else "em")
-    elif isinstance(mechanism, KVUE | BinnedSetResponse | LabelRound) and mechanism.bins is not None:
+    elif can(mechanism, Cells) is not None:
         if method not in (None, "histogram"):
             raise _no_method(mechanism, method, "histogram")
         used, masses = "histogram", label_masses(mechanism, tally, population)
     else:
         raise MechanismError(
             "estimate/no-distribution",
-            f"Reports of {mechanism.name} do not tell how values are distributed; those of kv-sw and square-wave do, "
-            "those of kvue, wsr and ssr with bins, and of the second group of privkvm-star.",
+            f"Reports of {mechanism.title} do not tell how values are distributed; "
+            f"those of {who_can(Windows, Cells)} do.",
         )
     estimates = mechanism.estimate(tally, confidence, population)
     frequency = estimates.frequency

@@ -8,19 +8,20 @@ import numpy as np
 
 from keyveil.core.tally import Tally
 from keyveil.learn.consistency import norm_sub
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import ContingencyTables, need
 from keyveil.mechanisms.joint.ranks import Ints, rank_sets
-from keyveil.mechanisms.keyvalue.marginals import Marginals
 from keyveil.mechanisms.responses import Floats
 
 SWEEPS = 3
 
 
-def consistent(mechanism: Marginals, tally: Tally, sweeps: int = SWEEPS) -> Floats:
+def consistent(mechanism: Mechanism, tally: Tally, sweeps: int = SWEEPS) -> Floats:
     """The shares of the cells of every member [members, 3^size], made possible: better together, biased one by one."""
-    raw, reports = mechanism.shares(tally), tally.counts[:, 0]
-    shares = np.where(np.isfinite(raw), raw, 3.0**-mechanism.size)
+    members, raw, reports = need(mechanism, ContingencyTables, "question/no-cells").contingency_tables(tally)
+    shares = np.where(np.isfinite(raw), raw, 1 / raw.shape[1])
     for _ in range(sweeps):
-        shares = np.array([norm_sub(row) for row in agreed(mechanism.family, shares, reports)])
+        shares = np.array([norm_sub(row) for row in agreed(members, shares, reports)])
     return shares
 
 

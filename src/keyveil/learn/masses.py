@@ -3,15 +3,14 @@
 Whatever is asked of a distribution (its cumulative, a quantile, a variance) is a weighted sum of masses, so all that
 a kind of reports has to tell is the variance of such sums.
 
-    LabelMasses     reports that support cells (kvue, wsr, ssr with bins; PrivKVM*): unbiased masses, exact variances
-    WindowMasses    reports through a sliding window (kv-sw, square-wave): masses by EM, variances from the information
+    LabelMasses     reports that support cells: unbiased masses, exact variances
+    WindowMasses    reports through a sliding window: masses by EM, variances from the information
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -20,12 +19,10 @@ from numpy.typing import NDArray
 from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
 from keyveil.learn.consistency import norm_sub
-from keyveil.mechanisms.families.set_response import BinnedSetResponse, Odds
-from keyveil.mechanisms.families.window import Window
-from keyveil.mechanisms.keyvalue.kv_sw import KVSW, SEEN
-from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.mechanisms.numeric.square_wave import SquareWave
-from keyveil.mechanisms.rounds.privkvm_star import LabelRound
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import Cells, Windows, need
+from keyveil.mechanisms.families.set_response import Odds
+from keyveil.mechanisms.families.window import Window, WindowCounts
 
 Floats = NDArray[np.float64]
 
@@ -119,9 +116,10 @@ class WindowMasses(Masses):
         return through
 
 
-def label_masses(mechanism: KVUE | BinnedSetResponse | LabelRound, tally: Tally, population: bool) -> LabelMasses:
-    """The masses of a mechanism with bins."""
-    histogram = mechanism.histogram(tally, population)
+def label_masses(mechanism: Mechanism, tally: Tally, population: bool) -> LabelMasses:
+    """The masses of a mechanism whose reports support cells."""
+    cells = need(mechanism, Cells)
+    histogram = cells.histogram(tally, population)
     respondents = mechanism.estimate(tally).respondents
     known = np.zeros(mechanism.schema.d) if population else respondents / max(tally.reports, 1)
     middle = (histogram.edges[1:] + histogram.edges[:-1]) / 2
@@ -130,69 +128,50 @@ def label_masses(mechanism: KVUE | BinnedSetResponse | LabelRound, tally: Tally,
         points=middle,
         edges=histogram.edges,
         respondents=respondents,
-        odds=_odds(mechanism),
+        odds=tuple(cells.cell_odds()),
         known=known,
     )
 
 
-def _odds(mechanism: KVUE | BinnedSetResponse | LabelRound) -> tuple[Odds, ...]:
-    """How often a report supports cells, per key."""
-    d = mechanism.schema.d
-    if isinstance(mechanism, KVUE):  # one state is told, so never two cells
-        own, other = (mechanism.channel.probability(state, 1) for state in (1, 0))
-        return (Odds(own, other, Fraction(0), Fraction(0)),) * d
-    if isinstance(mechanism, LabelRound):  # a cell is told by either of its ends
-        own, other = (mechanism.channel.probability(0, output) for output in (0, 1))
-        return (Odds(own + other, 2 * other, Fraction(0), Fraction(0)),) * d
-    odds = [mechanism.odds[0][1]] * d
-    for keys, alike in mechanism.odds[1:]:
-        for key in np.arange(d)[keys]:
-            odds[key] = alike
-    return tuple(odds)
-
-
-def window_masses(mechanism: KVSW | SquareWave, tally: Tally, method: Literal["em", "ems"]) -> WindowMasses:
+def window_masses(mechanism: Mechanism, tally: Tally, method: Literal["em", "ems"]) -> WindowMasses:
     """The masses of a mechanism with a window, by ``em`` or ``ems``."""
-    points = np.linspace(-1.0, 1.0, mechanism.cells)
-    edges = np.concatenate(([-1.0], (points[1:] + points[:-1]) / 2, [1.0]))
-    estimates = mechanism.estimate(tally, population=True)
-    seen, fake, scale = 1.0, 0.0, 1.0
-    values = np.zeros((mechanism.schema.d, mechanism.cells))
-    if isinstance(mechanism, KVSW):
-        seen, fake, scale = float(SEEN), float(mechanism.fake), float(mechanism.max_pairs)
-        if tally.reports:
-            least = _LEAST * estimates.frequency.se
-            frequency = np.clip(np.maximum(estimates.frequency.values, least), 0.0, scale)
-            values = frequency[:, None] * _without_fakes(mechanism, tally, frequency / scale, method)
+    told = need(mechanism, Windows).window_counts(tally)
+    points = np.linspace(-1.0, 1.0, told.window.inputs)
+    frequency = mechanism.estimate(tally, population=True).frequency
+    if frequency.absent:  # everybody holds every key
+        held = np.ones(mechanism.schema.d)
     else:
-        for key in np.flatnonzero(estimates.respondents):
-            values[key] = mechanism.distribution(tally, mechanism.schema.keys[key], method)
+        held = np.clip(np.maximum(frequency.values, _LEAST * frequency.se), 0.0, told.scale)
+    values = np.zeros((mechanism.schema.d, told.window.inputs))
+    spoken = np.flatnonzero(told.respondents)
+    if len(spoken):
+        values[spoken] = held[spoken, None] * _without_fakes(told, spoken, held[spoken] / told.scale, method)
     return WindowMasses(
         values=values,
         points=points,
-        edges=edges,
-        respondents=estimates.respondents,
-        window=mechanism.window,
-        seen=seen,
-        fake=fake,
-        scale=scale,
+        edges=np.concatenate(([-1.0], (points[1:] + points[:-1]) / 2, [1.0])),
+        respondents=told.respondents,
+        window=told.window,
+        seen=told.seen,
+        fake=told.fake,
+        scale=told.scale,
     )
 
 
-def _without_fakes(mechanism: KVSW, tally: Tally, sampled: Floats, method: str) -> Floats:
+def _without_fakes(told: WindowCounts, keys: NDArray[np.int64], sampled: Floats, method: str) -> Floats:
     """EM with the fakes as a component of known law; their weight follows from the share of people who sampled a key.
 
     With no true answers at all EM would learn nothing of the cells, and with very few it would chase noise: that is
     why the share must not be taken too small.
     """
-    channel, fake = mechanism.window.channel, float(mechanism.fake)
-    fakes = (1 - sampled) * fake
+    channel = told.window.channel
+    fakes = (1 - sampled) * told.fake
     return window_em(
-        tally.counts.T,
+        told.counts[keys],
         float(channel.hit),
         float(channel.miss),
         channel.marked,
-        (fakes / (sampled * float(SEEN) + fakes), np.full(channel.outputs, 1 / channel.outputs)),
+        (fakes / (sampled * told.seen + fakes), np.full(channel.outputs, 1 / channel.outputs)),
         # Smoothing never converges to the likeliest law: it has to be stopped while it still gains.
         tolerance=1e-3 * (channel.high / channel.low if method == "em" else 1),
         smooth=method == "ems",

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from keyveil.core.errors import MechanismError
 from keyveil.learn import consistency
-from keyveil.learn.constraints import Constraint
 from keyveil.learn.power import power
+from keyveil.mechanisms.totals import Constraint
 
 Floats = NDArray[np.float64]
 

@@ -18,13 +18,15 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.learn.choose import Choice, MethodScore, choose
 from keyveil.learn.consistency import finite
-from keyveil.learn.constraints import Constraint, constraint_of
+from keyveil.learn.constraints import constraint_of
 from keyveil.learn.means import shrunk_means
 from keyveil.learn.methods import METHODS, UNBIASED, Noise, known, run
 from keyveil.learn.processed import Processed, unbiased
 from keyveil.learn.shrinkage import bayes
-from keyveil.learn.supports import support_rates
+from keyveil.learn.source import source
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import SupportRates, can, who_can
+from keyveil.mechanisms.totals import Constraint
 
 __all__ = ["METHODS", "Choice", "Constraint", "MethodScore", "Processed", "apply", "choose", "estimates"]
 
@@ -69,8 +71,8 @@ def estimates(
 ) -> Processed:
     """A method, or "bayes", with the mechanism's own constants and constraint (docs/theory.md, which sum).
 
-    ``total`` is the mean set size, where it is known; ``mechanism``, the one that made the estimates, adds its cap and
-    the constants of mle-apx. Means are cut to [-1, 1], or shrunk towards each other with ``means="shrink"``.
+    ``total`` is the mean set size, where it is known. ``mechanism``, the one that made the estimates, is needed only if
+    it is not of the registry. Means are cut to [-1, 1], or shrunk towards each other with ``means="shrink"``.
     """
     raw = unbiased(estimates)
     if means not in ("clip", "shrink"):
@@ -97,7 +99,7 @@ def _frequencies(method: str, raw: Estimates, constraint: Constraint, mechanism:
         return column
     if not there.all() and constraint.total is not None:
         constraint = replace(constraint, total=None)  # keys that nobody spoke about hold some of it
-    p, q = (None, None) if method != "mle-apx" or mechanism is None else support_rates(mechanism)
+    p, q = _support_rates(raw, mechanism) if method == "mle-apx" else (None, None)
     values = column.values.copy()
     values[there] = run(method, values[there], constraint, Noise(p, q, raw.n, column.se[there]))
     if method in UNBIASED:
@@ -113,6 +115,22 @@ def _frequencies(method: str, raw: Estimates, constraint: Constraint, mechanism:
         high=np.where(moved, np.fmax(column.high, values), column.high),
     )
     return changed.flagged("shrunk", moved).flagged("clipped", bound)
+
+
+def _support_rates(raw: Estimates, mechanism: Mechanism | None) -> tuple[float | None, float | None]:
+    """How often a report supports a key, for its holders and for others; unknown for estimates of a protocol."""
+    own = source(raw, mechanism)
+    if own is None:
+        return None, None
+    rates = can(own, SupportRates)
+    if rates is None:
+        raise MechanismError(
+            "postprocess/constants",
+            f"mle-apx takes reports that say yes or no for a key, and those of {own.title} say something else; "
+            f"it works for {who_can(SupportRates)}, and norm-sub for all.",
+        )
+    p, q = rates.support_rates()
+    return float(p), float(q)
 
 
 def _processed(method: str, raw: Estimates, constraint: Constraint, **changes: Any) -> Processed:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
-from keyveil.learn.constraints import Constraint
+from keyveil.mechanisms.totals import Constraint
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -103,9 +103,9 @@ def answer(
             laws = _laws(mechanism, tally, sure, population)
             return _quantiles(query, laws, estimates, min_reports)
         case "subset":
-            return [_subset(query, mechanism, estimates, sure)]
+            return [_subset(query, mechanism, tally, estimates, sure)]
         case "compare":
-            return [_comparison(query, mechanism, estimates, sure)]
+            return [_comparison(query, mechanism, tally, estimates, sure)]
         case _:
             return _ranking(query, estimates, sure)
 
@@ -165,18 +165,18 @@ def _holders(key: str, reports: int, estimates: Estimates) -> float:
     return 0.0 if math.isnan(share) else reports * share
 
 
-def _subset(query: Question, mechanism: Mechanism, estimates: Estimates, confidence: float) -> Row:
+def _subset(query: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:
     from keyveil.learn.comparisons import subset_sum
 
-    found = subset_sum(estimates, query.keys, mechanism=mechanism, confidence=confidence)
+    found = subset_sum(estimates, query.keys, mechanism=mechanism, tally=tally, confidence=confidence)
     return {"keys": list(query.keys), "sum": numbers(found)}
 
 
-def _comparison(query: Question, mechanism: Mechanism, estimates: Estimates, confidence: float) -> Row:
+def _comparison(query: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:
     from keyveil.learn.comparisons import compare_keys
 
     first, second = query.keys
-    found = compare_keys(estimates, first, second, query.of, mechanism=mechanism, confidence=confidence)
+    found = compare_keys(estimates, first, second, query.of, mechanism=mechanism, tally=tally, confidence=confidence)
     return {
         "keys": [first, second],
         "of": query.of,

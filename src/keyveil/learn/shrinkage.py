@@ -43,7 +43,8 @@ def bayes(estimates: Estimates) -> Estimates:
     z = normal_quantile(estimates.confidence)
     beliefs = _frequencies(estimates.frequency.values, estimates.frequency.se)
     frequency = _column(estimates.frequency, beliefs.mean, beliefs.sd, z)
-    if estimates.mean.absent or estimates.product is None:
+    if estimates.mean.absent or estimates.product is None or np.isnan(estimates.mean.se).all():
+        # means that are published without errors do not say how far they may be moved: they stay as they are
         return replace(estimates, frequency=frequency, product=None, product_se=None, covariance=None)
     centre, sd = _means(estimates, beliefs)
     mean = _column(estimates.mean, centre, sd, z)

@@ -70,6 +70,11 @@ class Mechanism(ABC):
         self.validate()
 
     @property
+    def title(self) -> str:
+        """What a sentence calls it: its name, with the options that make it tell something else."""
+        return self.name
+
+    @property
     def lacks(self) -> frozenset[type]:
         """Capabilities that these options take away from the class."""
         return frozenset()

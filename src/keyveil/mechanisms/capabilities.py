@@ -12,6 +12,7 @@ Capabilities have methods only: looking for one must not compute anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from keyveil.mechanisms.dependence import Dependence
     from keyveil.mechanisms.families.set_response import Odds
     from keyveil.mechanisms.families.window import WindowCounts
+    from keyveil.mechanisms.joint.cells import KeyTables
     from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
     from keyveil.mechanisms.responses import Spread
     from keyveil.mechanisms.totals import Constraint
@@ -71,11 +73,16 @@ class KnownTotal(Protocol):
 
 
 @runtime_checkable
-class Cells(Protocol):
-    """Reports support cells of the value's range."""
+class Histograms(Protocol):
+    """Values are told as shares of people in cells of their range."""
 
     def histogram(self, tally: Tally, population: bool = False) -> Histogram:
         """The share of people with the key and a value in the cell, for every key and cell."""
+
+
+@runtime_checkable
+class Cells(Histograms, Protocol):
+    """Reports support cells of the value's range, so that the errors of a histogram are known."""
 
     def cell_odds(self) -> Sequence[Odds]:
         """How often a report supports cells, per key."""
@@ -97,6 +104,14 @@ class JointStatistics(Protocol):
         self, tally: Tally, keys: Counts, statistics: Sequence[Statistic], population: bool = False
     ) -> JointAnswers:
         """Statistics of sets of keys ``[rows, places]``, with the covariance of the statistics of a row."""
+
+
+@runtime_checkable
+class ContingencyTables(Protocol):
+    """Reports tell the cells of sets of keys, each key minus, absent or plus."""
+
+    def contingency_tables(self, tally: Tally) -> KeyTables:
+        """The sets of keys that reports are about, and how people are spread over the cells of each."""
 
 
 @runtime_checkable
@@ -153,12 +168,14 @@ class Capped(Protocol):
 Capability = TypeVar("Capability")
 
 _MEANING: dict[type, str] = {
-    SupportRates: "how often a report supports a key",
+    SupportRates: "yes or no for a key",
     KeyDependence: "how the estimates of two keys depend on each other",
     KnownTotal: "what frequencies sum to",
-    Cells: "the distribution of values, as a histogram",
+    Histograms: "the distribution of values, as a histogram",
+    Cells: "the distribution of values, cell by cell",
     Windows: "the distribution of values, through a window",
     JointStatistics: "how keys depend on each other",
+    ContingencyTables: "the cells of sets of keys",
     PredictedVariance: "its errors before anybody reports",
     TallyLaw: "the law of its tally",
     Announced: "what may be announced to it",
@@ -180,14 +197,20 @@ def need(mechanism: Any, capability: type[Capability], code: str = "mechanism/ca
     found = can(mechanism, capability)
     if found is None:
         raise MechanismError(
-            code, f"Reports of {mechanism.name} do not tell {_MEANING[capability]}; those of {who_can(capability)} do."
+            code, f"Reports of {mechanism.title} do not tell {_MEANING[capability]}; those of {who_can(capability)} do."
         )
     return found
 
 
 def who_can(*capabilities: type) -> str:
-    """The names of the mechanisms that have one of these capabilities, as a phrase; options that bring it are named."""
+    """The names of the mechanisms that have one of these capabilities, as a phrase.
+
+    Where the usual options do not bring it, the name comes with those that do: "kvue with bins".
+    """
     from keyveil.mechanisms.registry import forms  # which loads every mechanism, and only a refusal needs it
 
-    told = [label for label, mechanism in forms() if any(can(mechanism, one) for one in capabilities)]
+    told: list[str] = []
+    for _, of_name in groupby(forms(), key=lambda form: form[1].name):
+        usual, *others = ((title, any(can(one, wanted) for wanted in capabilities)) for title, one in of_name)
+        told += [usual[0]] if usual[1] else [title for title, has in others if has]
     return ", ".join(told[:-1]) + " and " + told[-1] if len(told) > 1 else "".join(told) or "none"

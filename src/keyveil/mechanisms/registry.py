@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyveil.core.epsilon import Number, parse_epsilon
 from keyveil.core.errors import ContractError, KeyveilError, KeyveilWarning, MechanismError
+from keyveil.core.estimates import Header
 from keyveil.core.hints import did_you_mean
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
@@ -133,13 +134,12 @@ def find_mechanism(name: str) -> type[Mechanism]:
 
 
 def forms() -> Iterator[tuple[str, Mechanism]]:
-    """Every mechanism for three keys in the forms that tell different things, with a label such as ``kvue:bins=4``."""
+    """Every mechanism for three keys in the forms that tell different things, with a title such as "kvue with bins"."""
     schema = Schema(keys=3)
     for name in mechanism_names():
-        kind = find_mechanism(name)
-        for options in kind.examples:
-            shown = ",".join(f"{option}={value}" for option, value in options.items() if option != "max_pairs")
-            yield f"{name}:{shown}" if shown else name, create(name, schema, 1, **options)
+        for options in find_mechanism(name).examples:
+            mechanism = create(name, schema, 1, **options)
+            yield mechanism.title, mechanism
 
 
 def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism | Any:
@@ -195,6 +195,11 @@ def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mec
         raise MechanismError("mechanism/document", f"A mechanism's document has {', '.join(sorted(names))}.")
     schema = Schema.from_document(document["schema"])
     return make(str(document["mechanism"]), schema, document["epsilon"], **document["options"])
+
+
+def from_header(header: Header) -> Mechanism:
+    """The mechanism that made estimates, from what they say of themselves; refused for the name of a protocol."""
+    return create_round(header.mechanism, header.schema, header.epsilon, **header.options)
 
 
 # -- other people's classes -----------------------------------------------------------------------------------------

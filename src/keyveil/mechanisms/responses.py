@@ -75,6 +75,11 @@ class Response:
         """By how much a holder supports the key more often than a stranger."""
         return float(self.holder.support - self.stranger.support)
 
+    @property
+    def rates(self) -> tuple[Fraction, Fraction]:
+        """How often a holder supports the key, and how often anybody else does."""
+        return self.holder.support, self.stranger.support
+
     def spread(self, frequency: Floats, mean: Floats, respondents: Floats, known: Floats | float) -> Spread:
         """Variances at true (f, m) when ``respondents`` reports speak about the key.
 

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Ratio, TwoLevel, two_level
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
+from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.dependence import Dependence, one_symbol
 from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.responses import Response, support_counts
+from keyveil.mechanisms.totals import Constraint
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,13 @@ class GRR(FrequencyOracle):
     @property
     def response(self) -> Response:
         return support_counts(self.channel.hit, self.channel.miss)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return one_symbol(self.response).of_single_keys(population)
+
+    def constraint(self, estimates: Estimates) -> Constraint:
+        """Every report supports exactly one key, so the estimates themselves sum to one."""
+        return Constraint(total=1.0, most=1.0, always=True)
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         true, (hit, rank) = pairs[0][0], self.channel.draw(coins)

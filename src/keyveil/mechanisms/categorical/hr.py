@@ -24,6 +24,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.walsh import walsh
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.categorical import FrequencyOracle, option_refused
 from keyveil.mechanisms.responses import Response, support_counts
 
@@ -70,6 +71,15 @@ class HR(FrequencyOracle):
         """Two different rows agree in exactly half of all columns, so foreign keys are supported by a fair coin."""
         hit, miss = self.channel.marked * self.channel.hit, self.channel.marked * self.channel.miss
         return support_counts(own=hit, other=(hit + miss) / 2)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        """Public columns make keys independent.
+
+        In the set form two keys agree more often for the one holder of a third, whose row is the product of theirs.
+        Two rows have one product, so this adds at most 1/(2p - 1) to the variance of each key.
+        """
+        extra = 0.0 if self.public_column else 1 / float(2 * self.response.holder.support - 1)
+        return Dependence(extra=extra).of_single_keys(population)
 
     def every_word(self) -> Iterable[int]:
         return public_words_covering(self.order) if self.public_column else (0,)

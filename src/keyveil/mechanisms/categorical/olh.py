@@ -24,6 +24,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.hashing import collision, count_support, hash_many, hash_one
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.categorical import FrequencyOracle, option_refused
 from keyveil.mechanisms.responses import Response, support_counts
 
@@ -63,6 +64,10 @@ class LocalHash(FrequencyOracle):
     def response(self) -> Response:
         hit, miss, shared = self.channel.hit, self.channel.miss, collision(self.g)
         return support_counts(own=hit, other=shared * hit + (1 - shared) * miss)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        """Seeds hash keys independently of each other."""
+        return Dependence().of_single_keys(population)
 
     def every_word(self) -> Iterator[int]:
         """One seed for each way of hashing the keys that is met: what the seed does besides is nobody's business."""

@@ -17,12 +17,15 @@ from keyveil.core.channels import Ratio, Subset, subset
 from keyveil.core.codecs.members import DenseMembers, RealMembers, shortest_members
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
+from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.subsets import count_symbols, draw_subsets
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.dependence import Dependence, from_supports
 from keyveil.mechanisms.families.categorical import FrequencyOracle, option_refused
 from keyveil.mechanisms.responses import Response, support_counts
+from keyveil.mechanisms.totals import Constraint
 
 REDUCED_SIZE = 2
 
@@ -64,6 +67,14 @@ class SS(FrequencyOracle):
     @cached_property
     def response(self) -> Response:
         return support_counts(self.channel.own, self.channel.other)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        none, one = float(self.channel.two_others), float(self.channel.own_and_other)
+        return from_supports(self.response, none, one, one).of_single_keys(population)
+
+    def constraint(self, estimates: Estimates) -> Constraint:
+        """Every report supports exactly ω keys, so the estimates themselves sum to one."""
+        return Constraint(total=1.0, most=1.0, always=True)
 
     def reduced(self) -> Self:
         few = self.few_keys

@@ -26,6 +26,7 @@ from keyveil.kernels.bernoulli import perturb_unary
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.responses import Response, support_counts
 from keyveil.mechanisms.tally_laws import draw_outputs
@@ -58,6 +59,10 @@ class Unary(FrequencyOracle):
     @property
     def response(self) -> Response:
         return support_counts(self.factor.probability(HOT, 1), self.factor.probability(COLD, 1))
+
+    def dependence(self, population: bool = False) -> Dependence:
+        """Bits are independent."""
+        return Dependence().of_single_keys(population)
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         true = pairs[0][0]

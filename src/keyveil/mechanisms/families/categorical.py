@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.capabilities import Takes
 from keyveil.mechanisms.responses import Response, Spread
+from keyveil.mechanisms.totals import Constraint
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +55,10 @@ class Categorical(Mechanism):
     @property
     def no_mean(self) -> str:
         return f"{self.name} collects keys without values; kvue, pckv-ue or ssr give means."
+
+    def constraint(self, estimates: Estimates) -> Constraint:
+        """Everybody holds exactly one key."""
+        return Constraint(total=1.0, most=1.0)
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -104,6 +110,9 @@ class FrequencyOracle(Categorical):
     @abstractmethod
     def response(self) -> Response:
         """Support of the true key and of any other, from the channel."""
+
+    def support_rates(self) -> tuple[Fraction, Fraction]:
+        return self.response.rates
 
     @property
     def tally_shape(self) -> tuple[int, ...]:

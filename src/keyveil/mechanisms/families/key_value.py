@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar, Self
 
-from keyveil.core.errors import MechanismError
-from keyveil.core.histogram import Histogram
 from keyveil.core.schema import GRID, Schema
-from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import Takes
 
@@ -31,13 +28,6 @@ class KeyValue(Mechanism):
 
     def check(self, pairs: Pairs) -> Pairs:
         return pairs
-
-    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
-        """The distribution of values per key, where the mechanism reports cells."""
-        raise MechanismError(
-            "estimate/no-histogram",
-            f"{self.name} reports no cells of values; kv-sw does, and kvue, wsr and ssr with bins.",
-        )
 
     def every_value(self) -> Sequence[int]:
         """Values of which all others are mixtures: the ends of the range, unless values fall into cells."""

@@ -26,7 +26,8 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.capabilities import CountDraws, SupportRates
+from keyveil.mechanisms.dependence import ONE_KEY, Dependence
 from keyveil.mechanisms.encoders import Labels, UniformKey, value_of, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, KeyValue
 from keyveil.mechanisms.responses import Floats, Response, Spread, table_response
@@ -84,6 +85,16 @@ class OneKey(KeyValue):
     @cached_property
     def response(self) -> Response:
         return table_response(self.channel, self.supports, self.signs)
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        return super().lacks | (frozenset({SupportRates}) if set(self.supports) - {0, 1} else frozenset())
+
+    def support_rates(self) -> tuple[Fraction, Fraction]:
+        return self.response.rates
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return ONE_KEY.of_sets(population)
 
     def every_word(self) -> list[int]:
         return self.encoder.every_word()

@@ -135,6 +135,9 @@ class PCKV(Sampled):
         spread = super().predicted_spread(frequency, mean, sizes, n, population)
         return spread if self.estimator == "unbiased" else spread.of_frequency()
 
+    def support_rates(self) -> tuple[Fraction, Fraction]:
+        return self.response.rates
+
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         minus, plus = self.votes(self._own(tally))
         estimates = self.response.estimates(

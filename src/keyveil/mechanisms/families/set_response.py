@@ -27,6 +27,8 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import Cells, Histograms, KeyDependence, SupportRates, need
+from keyveil.mechanisms.dependence import Dependence, from_supports
 from keyveil.mechanisms.encoders import Cap, Labels
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.responses import Floats, Response, Solution, Spread, label_supports, support_counts
@@ -154,6 +156,32 @@ class SetResponse(KeyValue):
         return self.odds[0][1].of_key(self.labels.count)
 
     @property
+    def lacks(self) -> frozenset[type]:
+        """Keys that are not treated alike have no common constants; answers with several symbols are no yes or no."""
+        if len(self.odds) > 1:
+            return super().lacks | {SupportRates, KeyDependence}
+        return super().lacks | (frozenset() if self.exclusive else frozenset({SupportRates}))
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether an answer supports one symbol or none, at all sizes."""
+        return False
+
+    def support_rates(self) -> tuple[Fraction, Fraction]:
+        return self.response.rates
+
+    def dependence(self, population: bool = False) -> Dependence:
+        _, odds = self.odds[0]
+        labels, held, foreign = self.labels.count, float(odds.own_and_other), float(odds.two_others)
+        aside = foreign if odds.signs is None else float(odds.signs.opposite * odds.other)  # hashed keys: independent
+        return from_supports(
+            odds.of_key(labels),
+            labels**2 * foreign,
+            labels * held + labels * (labels - 1) * aside,
+            (2 * labels - 1) * held + (labels - 1) ** 2 * aside,
+        ).of_sets(population)
+
+    @property
     def tally_shape(self) -> tuple[int, ...]:
         return (self.labels.count, self.schema.d)
 
@@ -254,11 +282,25 @@ class BinnedSetResponse(CappedSetResponse):
     def few_bins(self) -> int | None:
         return self.bins and min(self.bins, REDUCED_BINS)
 
+    @property
+    def title(self) -> str:
+        return self.name if self.bins is None else f"{self.name} with bins"
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        return super().lacks | (frozenset({Histograms, Cells}) if self.bins is None else frozenset())
+
+    def cell_odds(self) -> Sequence[Odds]:
+        odds = [self.odds[0][1]] * self.schema.d
+        for keys, alike in self.odds[1:]:
+            for key in np.arange(self.schema.d)[keys]:
+                odds[key] = alike
+        return odds
+
     def histogram(self, tally: Tally, population: bool = False) -> Histogram:
-        if self.bins is None:
-            return super().histogram(tally, population)
+        need(self, Histograms, "estimate/no-histogram")
         counts, n = self.supports(tally), tally.reports
-        mass, se = np.empty((2, self.schema.d, self.bins))
+        mass, se = np.empty((2, self.schema.d, self.labels.count))
         for keys, odds in self.odds:
             mine = counts.T[keys]
             part = odds.of_symbol.histogram(self.schema, n, np.full(len(mine), n), mine, population)

@@ -111,6 +111,22 @@ class Window:
         return squares
 
 
+@dataclass(frozen=True, eq=False)
+class WindowCounts:
+    """What reports through a window say about every key: true outputs, and fakes whose outputs are uniform.
+
+    With s the share of people whose pair was sampled, a report speaks about the key with probability
+    s·``seen`` + (1 - s)·``fake``.
+    """
+
+    window: Window
+    counts: NDArray[np.int64]  # of each output, [d, outputs]
+    seen: float  # how often a pair that was sampled speaks
+    fake: float  # how often a key that was not sampled speaks; 0 if there is no such thing
+    scale: float  # how many times as many people hold the key as those whose pair of it was sampled
+    respondents: NDArray[np.int64]  # per key, the reports that could speak about it
+
+
 def window(inputs: int, half: int, epsilon: Fraction) -> Window:
     """The window channel that spends at most epsilon."""
     return Window(inputs, half, two_level(outputs=inputs + 2 * half, marked=2 * half + 1, epsilon=epsilon))

@@ -34,6 +34,7 @@ from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.shist import SHist
+from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.encoders import are_positive, value_of, values_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
@@ -195,6 +196,12 @@ class KRRHarmony(Harmony):
         lies = draws.binomial(true, float(self.sign.miss))
         return self.oracle.draw_supports(true - lies + lies[::-1], draws)
 
+    def dependence(self, population: bool = False) -> Dependence:
+        """One symbol excludes the others; a holder's key is drawn with probability 1/d."""
+        own, other = self.oracle.response.rates
+        odds = float(other) / (float(own - other) / self.schema.d)
+        return Dependence(-(odds**2), -odds, -1.0).of_sets(population)
+
 
 @dataclass(frozen=True)
 class SHistHarmony(Harmony):
@@ -205,6 +212,9 @@ class SHistHarmony(Harmony):
     @cached_property
     def oracle(self) -> SHist:
         return SHist(self.symbols, self.epsilon / 2)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return ONE_PAIR.of_sets(population)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ but errors grow exponentially in d, and six keys are the limit. Derivation: docs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -30,10 +30,12 @@ from keyveil.mechanisms.categorical.unary import OUE, SUE, Unary
 from keyveil.mechanisms.encoders import are_positive, is_positive
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.families.one_key import one_of
+from keyveil.mechanisms.joint.cells import ABSENT, MINUS, PLUS, KeyTables, answer_from_cells
+from keyveil.mechanisms.joint.ranks import Ints
+from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
 from keyveil.mechanisms.responses import Floats, Solution, Spread, fieller, normal_quantile
 
 ORACLES: dict[str, type[GRR | Unary]] = {"sue": SUE, "oue": OUE, "grr": GRR}
-MINUS, ABSENT, PLUS = range(3)  # digits of a cell's number in base 3, the first key's digit first
 MOST_KEYS = 6
 REDUCED_KEYS = 2
 
@@ -45,6 +47,10 @@ class IOH(KeyValue):
     oracle: str = "oue"
 
     name: ClassVar[str] = "ioh"
+
+    @property
+    def title(self) -> str:
+        return f"ioh for at most {MOST_KEYS} keys"
 
     def validate(self) -> None:
         one_of(self.name, "oracle", self.oracle, tuple(ORACLES))
@@ -123,6 +129,17 @@ class IOH(KeyValue):
             self.header(tally.reports, confidence, population),
             respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
         )
+
+    def answer_jointly(
+        self, tally: Tally, keys: Ints, statistics: Sequence[Statistic], population: bool = False
+    ) -> JointAnswers:
+        """From one table over all keys."""
+        n, everything = tally.reports, np.arange(self.schema.d)[None, :]
+        table = np.concatenate(([n], self._own(tally)))[None, :]
+        return answer_from_cells(self.inner, everything, table, keys, statistics, n, population)
+
+    def contingency_tables(self, tally: Tally) -> KeyTables:
+        return KeyTables(np.arange(self.schema.d)[None, :], self.cells(tally)[None, :], np.array([tally.reports]))
 
     def conditional_frequency(
         self, tally: Tally, given: Mapping[str, bool], confidence: float = 0.95, population: bool = False

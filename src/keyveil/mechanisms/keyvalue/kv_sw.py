@@ -29,9 +29,10 @@ from keyveil.kernels.em import window_em
 from keyveil.kernels.vectors import count_labels, perturb_labels
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.sampled import Sampled, Split, count_states, vector_ratio
-from keyveil.mechanisms.families.window import Window, window
+from keyveil.mechanisms.families.window import Window, WindowCounts, window
 from keyveil.mechanisms.numeric.square_wave import bandwidth
 from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
 from keyveil.mechanisms.tally_laws import draw_outputs
@@ -167,6 +168,12 @@ class KVSW(Sampled):
         )
         return Response(sampled.mixed(self.inclusion, stranger), stranger)
 
+    def support_rates(self) -> tuple[Fraction, Fraction]:
+        return self.response.rates
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return ONE_PAIR.of_sets(population)
+
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts, n = self._own(tally), tally.reports
         steps = 2 * np.arange(self.window.outputs) - (self.window.outputs - 1)
@@ -215,6 +222,16 @@ class KVSW(Sampled):
         return spread._replace(product=self._variance(told, square, n, population))
 
     # -- distributions ------------------------------------------------------------------------------------------
+
+    def window_counts(self, tally: Tally) -> WindowCounts:
+        return WindowCounts(
+            window=self.window,
+            counts=self._own(tally).T,
+            seen=float(SEEN),
+            fake=float(self.fake),
+            scale=float(self.max_pairs),
+            respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
+        )
 
     def distribution(self, tally: Tally, key: str | int | None = None, method: Literal["em", "ems"] = "em") -> Floats:
         """How the values of a key are distributed over ``cells`` equidistant points; [d, cells] if no key is given.

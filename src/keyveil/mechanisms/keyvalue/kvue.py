@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,8 +17,10 @@ from keyveil.core.epsilon import levels
 from keyveil.core.errors import MechanismError
 from keyveil.core.histogram import Histogram
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.capabilities import Cells, Histograms, need
 from keyveil.mechanisms.encoders import Labels
 from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.families.set_response import Odds
 from keyveil.mechanisms.responses import support_counts
 
 
@@ -51,9 +54,21 @@ class KVUE(OneKey):
     def signs(self) -> Sequence[int] | None:
         return (0, -1, 1) if self.labels.signed else None
 
+    @property
+    def title(self) -> str:
+        return self.name if self.bins is None else f"{self.name} with bins"
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        return super().lacks | (frozenset({Histograms, Cells}) if self.bins is None else frozenset())
+
+    def cell_odds(self) -> Sequence[Odds]:
+        """One state is told, so never two cells."""
+        own, other = (self.channel.probability(state, 1) for state in (1, 0))
+        return (Odds(own, other, Fraction(0), Fraction(0)),) * self.schema.d
+
     def histogram(self, tally: Tally, population: bool = False) -> Histogram:
-        if self.bins is None:
-            return super().histogram(tally, population)
+        need(self, Histograms, "estimate/no-histogram")
         counts = self._own(tally)
         cell = support_counts(self.channel.probability(1, 1), self.channel.probability(0, 1))
         return cell.histogram(self.schema, tally.reports, counts.sum(axis=0), counts[1:].T, population)

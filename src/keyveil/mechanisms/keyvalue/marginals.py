@@ -35,10 +35,17 @@ from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.families.one_key import one_of
-from keyveil.mechanisms.joint.cells import answer_from_cells, pooled, predicted_from_cells
+from keyveil.mechanisms.joint.cells import (
+    ABSENT,
+    MINUS,
+    PLUS,
+    KeyTables,
+    answer_from_cells,
+    pooled,
+    predicted_from_cells,
+)
 from keyveil.mechanisms.joint.ranks import Ints, unrank_sets
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, share, solution, total
-from keyveil.mechanisms.keyvalue.ioh import ABSENT, MINUS, PLUS
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.tally_laws import people_by
 
@@ -204,10 +211,14 @@ class Marginals(KeyValue):
         covariance = predicted_from_cells(self.inner, *given)
         return Spread(covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1])
 
+    def contingency_tables(self, tally: Tally) -> KeyTables:
+        return KeyTables(self.family, self.shares(tally), self._own(tally)[:, 0])
+
     def answer_jointly(
-        self, tally: Tally, keys: Ints, questions: Sequence[Statistic], population: bool = False
+        self, tally: Tally, keys: Ints, statistics: Sequence[Statistic], population: bool = False
     ) -> JointAnswers:
-        most = max(len(question.places) for question in questions)
+        """From all members that hold the keys of a row; refused if no member holds the keys of any row."""
+        most = max(len(statistic.places) for statistic in statistics)
         if most > self.size:
             raise MechanismError(
                 "question/order",
@@ -215,7 +226,15 @@ class Marginals(KeyValue):
                 f"marginals with size={most} or moments with order={most} could.",
             )
         counts = self._own(tally)
-        return answer_from_cells(self.inner, self.family, counts, keys, questions, tally.reports, population)
+        answers = answer_from_cells(self.inner, self.family, counts, keys, statistics, tally.reports, population)
+        places = sorted(set().union(*(statistic.places for statistic in statistics)))
+        if len(keys) and not answers.respondents.any() and not self.covering(keys[:, places]).any():
+            names = ", ".join(self.schema.keys[key] for key in keys[0, places])
+            raise MechanismError(
+                "question/not-covered",
+                f"No report was asked about {names} together; marginals with more members could answer, or moments.",
+            )
+        return answers
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         rows = np.arange(self.schema.d)[:, None]

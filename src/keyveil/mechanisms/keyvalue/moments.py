@@ -30,7 +30,16 @@ from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.joint.coefficients import NONE, UNIT, Coefficients, Family, families
 from keyveil.mechanisms.joint.ranks import Ints
-from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, of_these_people, share, solution, total
+from keyveil.mechanisms.joint.statistics import (
+    Floats,
+    JointAnswers,
+    Statistic,
+    WithProducts,
+    both,
+    share,
+    solution,
+    total,
+)
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.tally_laws import draw_outputs, people_by
 
@@ -54,6 +63,10 @@ class Moments(KeyValue):
 
     name: ClassVar[str] = "moments"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"values": False})
+
+    @property
+    def title(self) -> str:
+        return self.name if self.values else "moments without values"
 
     @property
     def estimated(self) -> frozenset[str]:
@@ -173,11 +186,16 @@ class Moments(KeyValue):
         return variance
 
     def answer_jointly(
-        self, tally: Tally, keys: Ints, questions: Sequence[Statistic], population: bool = False
+        self, tally: Tally, keys: Ints, statistics: Sequence[Statistic], population: bool = False
     ) -> JointAnswers:
-        """Sums of moments: P[x_Q = β] = 2^-|Q| Σ_{B ⊆ Q} ∏_{i ∈ B} (1 - 2β_i) θ_B, with values likewise."""
-        self._refuse(questions)
-        return _answered(questions, lambda term: self._column(tally, keys, term), tally.reports, population)
+        """Sums of moments: P[x_Q = β] = 2^-|Q| Σ_{B ⊆ Q} ∏_{i ∈ B} (1 - 2β_i) θ_B, with values likewise.
+
+        No moment tells how the values of two keys go together. For these people, the covariance of two keys' sums of
+        values is therefore taken as low as it can be, which makes a difference of means look less certain.
+        """
+        wanted = WithProducts(statistics, _product)
+        self._refuse(wanted.every)
+        return _answered(wanted, lambda term: self._column(tally, keys, term), tally.reports, population)
 
     def _column(self, tally: Tally, keys: Ints, term: Term) -> MomentColumn:
         place, subset = term
@@ -200,25 +218,27 @@ class Moments(KeyValue):
             people = np.full(len(frequency), round(respondents), dtype=np.int64)
             return moments, self._variance(moments) / respondents, people
 
-        return solution(_answered(self._of_one_key, column, n, population)).spread
+        return solution(_answered(WithProducts(self._of_one_key), column, n, population)).spread
 
     @property
     def _of_one_key(self) -> list[Statistic]:
         """What is asked of every key alone: its frequency and, if values are collected, f·m."""
         return [share({0: True}), total(0, {})] if self.values else [share({0: True})]
 
-    def _refuse(self, questions: Sequence[Statistic]) -> None:
-        most = max(len(question.places) for question in questions)
+    def _refuse(self, statistics: Sequence[Statistic]) -> None:
+        most = max(len(statistic.places) for statistic in statistics)
         if most > self.order:
             raise MechanismError(
                 "question/order",
                 f"moments of order {self.order} cannot answer a question about {most} keys together; "
                 f"moments with order={most} or marginals with size={most} could.",
             )
-        if not self.values and any(question.value is not None for question in questions):
+        if not self.values and any(statistic.values for statistic in statistics):
             raise MechanismError(
                 "question/no-values", "moments without values know presences only; moments with values know means."
             )
+        if any(len(statistic.values) > 1 for statistic in statistics):
+            raise MechanismError("question/values", "moments know the value of one key at a time, not of two together.")
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         answers = self.answer_jointly(tally, np.arange(self.schema.d)[:, None], self._of_one_key, population)
@@ -238,27 +258,34 @@ def _certain(rows: int, n: int) -> MomentColumn:
     return np.ones(rows), np.zeros(rows), np.full(rows, n, dtype=np.int64)
 
 
-def _answered(
-    questions: Sequence[Statistic], column: Callable[[Term], MomentColumn], n: int, population: bool
-) -> JointAnswers:
-    """Sums of moments, from what is known of each, with the covariance of the answers."""
-    weights = [_weights_of(question) for question in questions]
+def _answered(wanted: WithProducts, column: Callable[[Term], MomentColumn], n: int, population: bool) -> JointAnswers:
+    """Sums of moments, from what is known of each, with the covariance of the statistics."""
+    count, weights = len(wanted.statistics), [_weights_of(statistic) for statistic in wanted.every]
     terms = sorted(set(chain.from_iterable(weights)), key=str)
     matrix = np.array([[own.get(term, 0.0) for term in terms] for own in weights])
     values, variance, respondents = (np.array(part).T for part in zip(*map(column, terms), strict=True))
-    answered = values @ matrix.T
-    covariance: Floats = np.einsum("it,rt,jt->rij", matrix, variance, matrix)
+    every = values @ matrix.T
+    used = matrix[:count].any(axis=0)  # what only products need has no part in the errors
+    own = matrix[:count, used]
+    covariance: Floats = np.einsum("it,rt,jt->rij", own, variance[:, used], own)
     if not population:
-        covariance = of_these_people(questions, answered, covariance, n)
-    return JointAnswers(answered, covariance, respondents.min(axis=1))
+        covariance = wanted.of_these_people(every, covariance, n)
+    return JointAnswers(every[:, :count], covariance, respondents[:, used].min(axis=1))
 
 
-def _weights_of(question: Statistic) -> dict[Term, float]:
-    """How much each moment counts in the answer."""
-    held, places = dict(question.held), [place for place, _ in question.held]
+def _product(one: Statistic, other: Statistic) -> Statistic | None:
+    """The product of two statistics; for that of two keys' values, the most that it can be: all who hold both."""
+    joint = both(one, other)
+    return joint.people if joint is not None and len(joint.values) > 1 else joint
+
+
+def _weights_of(statistic: Statistic) -> dict[Term, float]:
+    """How much each moment counts in a statistic with at most one value."""
+    held, places = dict(statistic.held), [place for place, _ in statistic.held]
+    valued = statistic.values[0] if statistic.values else None
     subsets = chain.from_iterable(combinations(places, size) for size in range(len(places) + 1))
     scale = 2.0 ** -len(places)
-    return {(question.value, one): scale * (-1.0) ** sum(held[place] for place in one) for one in subsets}
+    return {(valued, one): scale * (-1.0) ** sum(held[place] for place in one) for one in subsets}
 
 
 def _weights(law: str, count: int) -> list[int]:

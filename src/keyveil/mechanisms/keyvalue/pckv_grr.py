@@ -19,11 +19,14 @@ from keyveil.core.channels import Ratio
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, exp_floor
+from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.dependence import Dependence, one_symbol
 from keyveil.mechanisms.families.sampled import PCKV, Rates
+from keyveil.mechanisms.totals import Constraint, told_sum
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,12 @@ class PCKVGRR(PCKV):
         own = channel.true + channel.lie
         seen, fake = Fraction(own, channel.total), Fraction(2 * channel.low, channel.total)
         return Rates(seen, fake, Fraction(channel.true, own))
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return one_symbol(self.response).of_sets(population)
+
+    def constraint(self, estimates: Estimates) -> Constraint:
+        return told_sum(estimates, self.cap())
 
     @property
     def null(self) -> int:

@@ -23,6 +23,7 @@ from keyveil.core.report import Payload
 from keyveil.kernels.vectors import count_signs, perturb_signs
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, vector_ratio
 from keyveil.mechanisms.tally_laws import draw_outputs
 
@@ -59,6 +60,9 @@ class PCKVUE(PCKV):
     def rates(self) -> Rates:
         seen, fake = (1 - self.factor.probability(state, 0) for state in (PLUS, COLD))
         return Rates(seen, fake, self.factor.probability(PLUS, PLUS) / seen)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return ONE_PAIR.of_sets(population)
 
     @property
     def codec(self) -> SignedKeys:

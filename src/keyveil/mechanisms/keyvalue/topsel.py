@@ -20,6 +20,7 @@ from keyveil.core.channels import Ratio, Table, TwoLevel, two_level
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import levels
+from keyveil.core.estimates import Estimates
 from keyveil.core.public import public_index, public_indices, public_word, public_words_covering
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
@@ -28,11 +29,13 @@ from keyveil.kernels.arcs import Arcs, below_each
 from keyveil.kernels.buckets import Partition
 from keyveil.kernels.sign_hash import SignHash
 from keyveil.kernels.siphash import siphash_many
-from keyveil.mechanisms.capabilities import CountDraws, PredictedVariance, TallyLaw
+from keyveil.mechanisms.capabilities import CountDraws, KnownTotal, PredictedVariance, TallyLaw
+from keyveil.mechanisms.dependence import ONE_KEY, Dependence
 from keyveil.mechanisms.families.cover import Cover, Given, Scheme, SizeLaw, best_cover, best_kappa
 from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds, SetResponse, refused
 from keyveil.mechanisms.responses import Solution, Spread
 from keyveil.mechanisms.tally_laws import draw_outputs, states_by_key
+from keyveil.mechanisms.totals import Constraint
 
 MOST_COHORTS = 1 << 16
 MOST_COUNTS = 1 << 23  # cohorts times buckets: a tally of 64 MB
@@ -73,7 +76,7 @@ class TopSel(SetResponse):
 
     @property
     def lacks(self) -> frozenset[type]:
-        own: frozenset[type] = frozenset({PredictedVariance} if self.direct else {PredictedVariance, TallyLaw})
+        own: frozenset[type] = frozenset({PredictedVariance, KnownTotal if self.direct else TallyLaw})
         return super().lacks | own
 
     def validate(self) -> None:
@@ -291,6 +294,24 @@ class TopSel(SetResponse):
     def odds(self) -> Sequence[tuple[Keys, Odds]]:
         alone = Odds(self.channel.hit, self.channel.miss, Fraction(0), Fraction(0))
         return [(slice(None), alone if self.direct else self.cover.odds)]
+
+    @property
+    def exclusive(self) -> bool:
+        return self.direct
+
+    @property
+    def title(self) -> str:
+        return "topsel in direct mode" if self.direct else "topsel with padding" if self.padding else self.name
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return ONE_KEY.of_sets(population) if self.direct else super().dependence(population)
+
+    def constraint(self, estimates: Estimates) -> Constraint:
+        """The law of sizes has a mean; padded sets, of which the law may be a guess, only a largest size."""
+        law = self.cover.law
+        if self.padding:
+            return Constraint(most=float(law.largest))
+        return Constraint(total=law.mean, most=law.mean)
 
     def solve(self, tally: Tally, population: bool) -> Solution:
         solution = super().solve(tally, population)

@@ -19,6 +19,7 @@ from keyveil.core.channels import Ratio
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import levels
+from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
@@ -33,6 +34,7 @@ from keyveil.mechanisms.families.set_response import (
     Odds,
     refused,
 )
+from keyveil.mechanisms.totals import Constraint, told_sum
 
 MOST_UNFAIR = 1000  # largest ratio of two weights
 MOST_WEIGHT = 1 << 20  # sums over all keys and all people of a block stay far below 2^63, where they would wrap
@@ -48,6 +50,10 @@ class WSR(BinnedSetResponse):
     weights: tuple[int, ...] | None = None
 
     name: ClassVar[str] = "wsr"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        *BinnedSetResponse.examples,
+        {"max_pairs": 2, "weights": "1,2,4"},
+    )
 
     def validate(self) -> None:
         super().validate()
@@ -155,6 +161,19 @@ class WSR(BinnedSetResponse):
             return Odds(Fraction(high * beta, self.total), Fraction(low * beta, self.total), Fraction(0), Fraction(0))
 
         return [(np.flatnonzero(self.beta == beta), of(int(beta))) for beta in np.unique(self.beta)]
+
+    @property
+    def exclusive(self) -> bool:
+        return True
+
+    @property
+    def title(self) -> str:
+        if len(np.unique(self.beta)) == 1:
+            return super().title
+        return f"{super().title} {'with' if self.bins is None else 'and'} unequal weights"
+
+    def constraint(self, estimates: Estimates) -> Constraint:
+        return told_sum(estimates, self.cap())
 
     def weight_held(self, tally: Tally) -> float:
         """The mean weight of what people hold: with all weights 1, their mean number of pairs; from the null count."""

@@ -27,7 +27,7 @@ from keyveil.kernels.em import window_em
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
-from keyveil.mechanisms.families.window import Window, window
+from keyveil.mechanisms.families.window import Window, WindowCounts, window
 
 REDUCED_CELLS = 6
 
@@ -75,6 +75,10 @@ class SquareWave(OneValue):
         outputs = np.arange(self.window.outputs) - float(self.window.middle)
         mean = average(self.window.unit(counts @ outputs), respondents)
         return ValueTotals(respondents, mean, *self.window.squares(average(counts @ outputs**2, respondents), mean))
+
+    def window_counts(self, tally: Tally) -> WindowCounts:
+        counts = self._own(tally)
+        return WindowCounts(self.window, counts, seen=1.0, fake=0.0, scale=1.0, respondents=counts.sum(axis=1))
 
     def distribution(self, tally: Tally, key: str | int | None = None, method: Literal["em", "ems"] = "em") -> Floats:
         """How the values of a key are distributed over ``cells`` equidistant points, both ends included.

@@ -28,6 +28,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.arcs import below_each
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.dependence import Dependence, one_symbol
 from keyveil.mechanisms.encoders import Cap, round_many, round_to
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split
@@ -101,6 +102,9 @@ class KeyPhase(Sampled):
     def response(self) -> Response:
         own, other = (SupportMoments(share, share) for share in (self.channel.hit, self.channel.miss))
         return Response(own.mixed(self.inclusion, other), other)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return one_symbol(self.response).of_sets(population)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.response.estimates(

@@ -26,7 +26,7 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import PredictedVariance
+from keyveil.mechanisms.capabilities import PredictedVariance, SupportRates
 from keyveil.mechanisms.encoders import are_positive, is_positive, value_of, values_of
 from keyveil.mechanisms.evidence import Observed, combined
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
@@ -51,7 +51,7 @@ class PrivKVRound(OneKey):
 
     @property
     def lacks(self) -> frozenset[type]:
-        return super().lacks | {PredictedVariance}  # rounds are read together, by their evidence
+        return super().lacks | {SupportRates, PredictedVariance}  # rounds are read together, by their evidence
 
     def validate(self) -> None:
         if not 0 <= self.key_epsilon <= self.epsilon:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -24,11 +25,12 @@ from keyveil.core.histogram import Histogram
 from keyveil.core.public import public_index, public_indices, public_words_covering
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.capabilities import PredictedVariance
+from keyveil.mechanisms.capabilities import PredictedVariance, SupportRates
 from keyveil.mechanisms.encoders import Labels, UniformKey
 from keyveil.mechanisms.evidence import Observed, combined
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.families.set_response import Odds
 from keyveil.mechanisms.responses import Floats, Response, support_counts
 
 MOST_BINS = 128
@@ -93,7 +95,7 @@ class LabelRound(OneKey):
 
     @property
     def lacks(self) -> frozenset[type]:
-        return super().lacks | {PredictedVariance}  # rounds are read together, by their evidence
+        return super().lacks | {SupportRates, PredictedVariance}  # rounds are read together, by their evidence
 
     def validate(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:
@@ -153,6 +155,11 @@ class LabelRound(OneKey):
             self.header(tally.reports, confidence, population),
             respondents=respondents,
         )
+
+    def cell_odds(self) -> Sequence[Odds]:
+        """A cell is told by either of its ends, and no report tells two cells."""
+        own, other = (self.channel.probability(0, output) for output in (0, 1))
+        return (Odds(own + other, 2 * other, Fraction(0), Fraction(0)),) * self.schema.d
 
     def histogram(self, tally: Tally, population: bool = False) -> Histogram:
         """The share of people in every cell: both ends of it."""
