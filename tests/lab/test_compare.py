@@ -170,15 +170,15 @@ def test_published_mechanisms_take_part_in_two_forms_unless_told() -> None:
 @pytest.mark.parametrize("name", ["pckv-grr", "pckv-ue", "kv-sw"])
 def test_published_splits_are_asked_for_more_until_they_spend_epsilon(name: str, cap: int) -> None:
     mechanism = matched(name, Schema(keys=100), HALF, {"max_pairs": cap, "split": "paper"})
-    assert keeps(mechanism.ratio, HALF) and log_ceiling(mechanism.ratio) > Decimal("0.499")
+    assert keeps(ratio_of(mechanism), HALF) and log_ceiling(ratio_of(mechanism)) > Decimal("0.499")
 
 
 @pytest.mark.parametrize("name", ["kvue", "krr-harmony", "shist-harmony", "rappor-meanest"])
 def test_equal_epsilon_means_what_is_spent(name: str) -> None:
     """A mechanism that spends less than it is asked for is asked for more, and never spends more than epsilon."""
     mechanism = matched(name, Schema(keys=8), Fraction(1), {})
-    assert keeps(mechanism.ratio, Fraction(1))
-    assert log_ceiling(mechanism.ratio) > Decimal("0.998")
+    assert keeps(ratio_of(mechanism), Fraction(1))
+    assert log_ceiling(ratio_of(mechanism)) > Decimal("0.998")
 
 
 def test_the_page_marks_winners_and_names_the_absent(comparison: Comparison) -> None:

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from keyveil.lab.datasets import Dataset
 from keyveil.lab.public_options import with_public
 from keyveil.lab.rounds import Blocks, ask
 from keyveil.lab.simulate import simulate
+from keyveil.protocols.privkvm import PrivKVM
 from keyveil.protocols.registry import as_protocol
 
 FIELDS = {"mechanism", "epsilon", "users", "keys", "seconds", "bits_per_report", "metrics", "estimates"}
@@ -62,7 +65,7 @@ def test_a_mechanism_is_a_protocol_of_one_round(five: Dataset) -> None:
 
 
 def test_a_round_draws_other_coins_than_the_next_and_another_run_others_than_the_first(five: Dataset) -> None:
-    protocol = kv.mechanism("privkvm", five.schema, 4, rounds=1)
+    protocol = PrivKVM(five.schema, Fraction(4), rounds=1)
     first, second = (ask(protocol, _blocks(five), 2, run)[0].tally for run in (0, 1))
     assert first != second and first == simulate(protocol, five.population, seed=2, repeats=2).tally
 
@@ -70,14 +73,19 @@ def test_a_round_draws_other_coins_than_the_next_and_another_run_others_than_the
 def test_what_is_made_already_takes_nothing_else(five: Dataset) -> None:
     mechanism = kv.mechanism("kvue", five.schema, 1)
     assert simulate(mechanism, five.population, five.schema, 1, seed=1).truth.n == 4000
-    for schema, epsilon, options in ((kv.Schema(keys=3), 1, {}), (None, 2, {}), (None, None, {"bins": 4})):
+    wrong: list[tuple[Schema | None, int | None, dict[str, Any]]] = [
+        (kv.Schema(keys=3), 1, {}),
+        (None, 2, {}),
+        (None, None, {"bins": 4}),
+    ]
+    for schema, epsilon, options in wrong:
         with pytest.raises(MechanismError) as refused:
             simulate(mechanism, five.population, schema, epsilon, **options)
         assert refused.value.code == "simulate/object"
 
 
 @pytest.mark.parametrize(("name", "options"), [("privkvm-star", {}), ("pilot", {"then": "pckv-ue"})])
-def test_tallies_of_every_round_may_come_from_their_law(five: Dataset, name: str, options: dict[str, str]) -> None:
+def test_tallies_of_every_round_may_come_from_their_law(five: Dataset, name: str, options: dict[str, Any]) -> None:
     """Errors are as large: each is a mean of 400 squares, so a ratio of 2.5 is nine standard errors away from 1."""
     drawn, reported = (
         simulate(name, five.population, five.schema, 4, seed=3, repeats=20, shortcut=shortcut, **options)

@@ -76,7 +76,7 @@ def test_vectors_converge_like_everybody_who_lacks_the_key_were_a_liar() -> None
     """200,000 people, ε = 12: after r vectors (1 - f)^r of the bias is left, within six of the means' errors."""
     frequencies, means = [0.3, 0.5, 0.9], [0.8, -0.6, 0.4]
     result = simulate(
-        PrivKVMMeanEst(SCHEMA, Fraction(12), rounds=3), datasets.independent(200_000, frequencies, means, 3), 4
+        PrivKVMMeanEst(SCHEMA, Fraction(12), rounds=3), datasets.independent(200_000, frequencies, means, 3), seed=4
     )
     truth = result.truth
     for done in (1, 2, 3):
