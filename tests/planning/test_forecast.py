@@ -7,15 +7,16 @@ import pytest
 from keyveil.core.errors import ProtocolError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.registry import make
 from keyveil.planning import forecast as module
 from keyveil.planning.forecast import Forecast, forecast
-from keyveil.protocols.registry import question
+from keyveil.protocols.registry import as_protocol
 
 SNACKS = Schema(keys=["burger", "fries", "pepsi", "tea"], low=1, high=5)
 
 
 def expected(name: str, people: int = 3000, epsilon: str = "2", **options: Any) -> Forecast:
-    return forecast(question(name, SNACKS, epsilon, **options), people)
+    return forecast(as_protocol(make(name, SNACKS, epsilon, **options)), people)
 
 
 @pytest.mark.parametrize(
@@ -50,13 +51,13 @@ def test_every_round_has_its_price_and_the_whole_its_sum() -> None:
     found = expected("privkvm", rounds=3)
     assert [one.round.number for one in found.rounds] == [1, 2, 3]
     assert all(0 < one.exact_epsilon <= 2 and one.bits > 0 for one in found.rounds)
-    assert found.spent == pytest.approx(sum(one.exact_epsilon for one in found.rounds), abs=1e-6)
+    assert float(found.spent) == pytest.approx(float(sum(one.exact_epsilon for one in found.rounds)), abs=1e-6)
     assert [one["round"] for one in found.document()["rounds"]] == [1, 2, 3]
 
 
 def test_progress_hears_of_everybody() -> None:
     heard: list[int] = []
-    forecast(question("kvue", SNACKS, 1), 1500, heard.append)
+    forecast(as_protocol(make("kvue", SNACKS, 1)), 1500, heard.append)
     assert sum(heard) == 1500
 
 
