@@ -7,7 +7,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install system demo test check format bench soak docs lock
+.PHONY: help install system demo test quick mutants check format bench soak docs lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,15 @@ bench: install system  ## speed against plain NumPy, and of the collector agains
 
 soak: install system  ## the full sizes of the specification; results go to docs/soak.md
 	$(BIN)/python -m pytest tests -m soak --soak-results=docs/soak.md
+
+# Changes in the code that no test notices: a sample of SAMPLE of them, drawn with SEED; no other begins after MINUTES.
+MODULES ?= collector device learn protocols
+SAMPLE  ?= 60
+SEED    ?= 1
+MINUTES ?= 15
+
+mutants: install system  ## which changes of the code no test notices; survivors go to docs/mutants.md
+	$(BIN)/python -m tools.mutants $(MODULES) --sample $(SAMPLE) --seed $(SEED) --minutes $(MINUTES)
 
 docs: install  ## the documentation, into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

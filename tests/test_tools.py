@@ -1,0 +1,96 @@
+"""The runner of mutants: which changes it makes, that each is one change, and that remarks stay on its page."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tools.changes import changes
+from tools.mutants import KILLED, SURVIVED, Callers, Outcome, page, remarks_of
+
+SOURCE = '''
+LEAST = 10
+
+class Counter:
+    """Text with a 1 stays."""
+
+    limit: int = 3
+
+    @property
+    def enough(self) -> bool:
+        return self.count >= LEAST and not self.closed
+
+    def close(self, reports: int = 0) -> float | None:
+        if self.closed:
+            raise ValueError(f"{1 + 1} is closed")
+        self.log.write("é", max(reports, 1))
+        return -reports / 2.5
+'''
+
+
+def told(source: str = SOURCE) -> list[str]:
+    return [str(one) for one in changes(source)]
+
+
+def test_operators_comparisons_numbers_conditions_results_and_statements_are_changed() -> None:
+    assert told() == [
+        "`10` → `11`",
+        "`3` → `4`",
+        "`return self.count >= LEAST and not self.closed` → `return None`",
+        "`self.count >= LEAST and not self.closed` → `((self.count >= LEAST) or (not self.closed))`",
+        "`self.count >= LEAST` → `(self.count > LEAST)`",
+        "`not self.closed` → `self.closed`",
+        "`0` → `1`",
+        "`self.closed` → `(not self.closed)`",
+        '`raise ValueError(f"{1 + 1} is closed")` → `pass`',
+        '`self.log.write("é", max(reports, 1))` → `pass`',
+        "`max` → `min`",
+        "`1` → `2`",
+        "`return -reports / 2.5` → `return None`",
+        "`-reports / 2.5` → `((-reports) * 2.5)`",
+        "`-reports` → `reports`",
+        "`2.5` → `5.0`",
+    ]
+
+
+def test_a_change_is_in_its_place_and_knows_its_function() -> None:
+    after_text = next(one for one in changes(SOURCE) if str(one) == "`1` → `2`")
+    assert 'self.log.write("é", max(reports, 2))' in after_text.applied(SOURCE)
+    assert {SOURCE.splitlines()[one.function - 1].strip() for one in changes(SOURCE) if one.function} == {
+        "@property",
+        "def close(self, reports: int = 0) -> float | None:",
+    }
+
+
+@pytest.mark.parametrize("module", ["learn/constraints", "collector/retention", "device/consent"])
+def test_every_change_of_real_modules_can_be_read(module: str) -> None:
+    source = (Path(__file__).parents[1] / f"src/keyveil/{module}.py").read_text()
+    found, before = changes(source), ast.unparse(ast.parse(source))
+    assert len(found) > 5
+    for one in found:
+        assert ast.unparse(ast.parse(one.applied(source))) != before, str(one)
+
+
+def test_the_modules_own_tests_come_first_and_others_only_if_they_call_what_was_changed() -> None:
+    close = next(one for one in changes(SOURCE) if str(one) == "`1` → `2`")
+    called = {
+        "t/test_slow.py": [f"learn/sums:{close.function}"],
+        "t/test_sums.py": [],
+        "t/test_other.py": ["learn/x:1"],
+    }
+    callers = Callers(called, {"t/test_slow.py": 1.0, "t/test_sums.py": 9.0, "t/test_other.py": 2.0})
+    assert callers.select("learn/sums", close) == ["t/test_sums.py", "t/test_slow.py"]
+    assert len(callers.select("learn/sums", changes(SOURCE)[0])) == 3  # LEAST belongs to no function
+
+
+def test_the_page_counts_and_keeps_remarks() -> None:
+    first, second, *_ = changes("A = 1 | 2\nB = 3\n")
+    outcomes = [Outcome("learn/sums", first, "", "", SURVIVED, 1.0), Outcome("learn/sums", second, "", "", KILLED, 1.0)]
+    written = page(outcomes, Counter(learn=12, device=3), "make mutants", {})
+    assert "| `learn` | 12 | 2 | 1 | 0 | 1 |" in written and "| `device` | 3 | 0 | 0 | 0 | 0 |" in written
+    (row,) = [line for line in written.splitlines() if line.startswith("| `learn/sums`")]
+    remarked = written.replace(row, row.removesuffix("  |") + " Equivalent. |")
+    assert page(outcomes, Counter(learn=12, device=3), "make mutants", remarks_of(remarked)) == remarked
