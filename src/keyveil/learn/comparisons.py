@@ -67,8 +67,6 @@ def subset_sum(
     if not np.isfinite(values).all() or not np.isfinite(se).all():
         return Interval(math.nan, 0.0, float(len(at)), math.nan, "insufficient")
     error = math.sqrt(links(raw, mechanism, tally).variance(np.array(at), np.ones(len(at))))
-    if math.isnan(error):
-        return Interval(float(values.sum()), 0.0, float(len(at)), math.nan, "insufficient")
     flag = worst(*(FLAGS[code] for code in raw.frequency.flag[at]))
     return _interval(float(values.sum()), error, normal_quantile(confidence or raw.confidence), flag)
 
@@ -99,8 +97,6 @@ def compare_keys(
     else:
         slope = raw.schema.slope(raw.mean.values)
         variance = max(se**2 - 2 * float(slope[a] * slope[b]) * known.of_means(a, b), 0.0)
-    if math.isnan(variance):
-        return _untold(value)
     return _tested(value, math.sqrt(variance), normal_quantile(confidence or raw.confidence), flag)
 
 

@@ -7,7 +7,7 @@ Told       from reports about both keys together, so that nothing has to be boun
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,11 +21,12 @@ from keyveil.learn.source import source
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import JointStatistics, KeyDependence, can, who_can
 from keyveil.mechanisms.dependence import Dependence
-from keyveil.mechanisms.joint.statistics import Statistic, share, total
+from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic, share, total
 from keyveil.mechanisms.registry import mechanism_names
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 BLOCK = 1 << 16  # pairs of keys at once: bounded memory for sums over thousands of keys
 _SHARES = (share({0: True}), share({1: True}), share({0: True, 1: True}))
@@ -36,10 +37,10 @@ class Links(Protocol):
     """What is known of the errors of several keys together."""
 
     def variance(self, keys: Ints, weights: Floats) -> float:
-        """Of the weighted sum of the frequencies of these keys; NaN if the reports do not tell it."""
+        """Of the weighted sum of the frequencies of these keys, or the most that it may be."""
 
     def of_means(self, first: int, second: int) -> float:
-        """Covariance of the means of two keys, on [-1, 1], or the least that it may be; NaN if it is not told."""
+        """Covariance of the means of two keys, on [-1, 1], or the least that it may be."""
 
 
 def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally | None = None) -> Links:
@@ -112,24 +113,51 @@ class Told:
         shared = 0.0
         for start in range(0, len(one), BLOCK):
             i, j = one[start : start + BLOCK], other[start : start + BLOCK]
-            covariance = self._covariance(np.stack([keys[i], keys[j]], axis=1), _SHARES)
-            shared += float((weights[i] * weights[j]) @ covariance[:, 0, 1])
-        return math.nan if math.isnan(shared) else max(float(weights**2 @ se**2) + 2 * shared, 0.0)
+            both = weights[i] * weights[j]
+            shared += float(both @ self._of_frequencies(np.stack([keys[i], keys[j]], axis=1), both > 0))
+        return max(float(weights**2 @ se**2) + 2 * shared, 0.0)
+
+    def _of_frequencies(self, pairs: Ints, added: Flags) -> Floats:
+        """Covariances of the frequencies of pairs of keys, which are ``added`` or subtracted.
+
+        People who are the target themselves and no sample take the covariance of holding, (f_ij - f_i·f_j)/n, off. The
+        share f_ij of people who hold both is then what the reports say, as far as it is possible with the frequencies;
+        where no report tells of both keys, it is what makes the answer least certain.
+        """
+        answers, heard = self._answers(pairs, _SHARES)
+        covariance = np.where(heard, answers.covariance[:, 0, 1], 0.0)
+        if self.estimates.population:
+            return covariance
+        f = np.clip(self.estimates.frequency.values[pairs], 0.0, 1.0)
+        least, most = np.maximum(f.sum(axis=1) - 1, 0.0), f.min(axis=1)
+        held = np.where(heard, np.clip(answers.values[:, 2], least, most), np.where(added, least, most))
+        return covariance - (held - f.prod(axis=1)) / max(self.estimates.n, 1)
 
     def of_means(self, first: int, second: int) -> float:
-        """To first order: m = u / f with u = f·m, so that dm = (du - m·df) / f."""
-        covariance = self._covariance(np.array([[first, second]]), (*_SHARES, *_SUMS))[0]
+        """To first order: m = u / f with u = f·m, so that dm = (du - m·df) / f.
+
+        That of a sample of people, whoever is the target: how people differ in their values is part of the errors of
+        means in any case (``Response.spread``).
+        """
+        answers, heard = self._answers(np.array([[first, second]]), (*_SHARES, *_SUMS))
+        if not heard[0]:
+            return 0.0
         f, m = (column.values[[first, second]] for column in (self.estimates.frequency, self.estimates.mean))
-        slopes = np.zeros((2, len(covariance)))
+        slopes = np.zeros((2, len(_SHARES) + len(_SUMS)))
         for key in (0, 1):
             slopes[key, key], slopes[key, len(_SHARES) + key] = -m[key] / f[key], 1 / f[key]
-        return float(slopes[0] @ covariance @ slopes[1])
+        return float(slopes[0] @ answers.covariance[0] @ slopes[1])
 
-    def _covariance(self, pairs: Ints, statistics: tuple[Statistic, ...]) -> Floats:
-        """Of these statistics of pairs of keys, [pairs, i, j]; NaN for a pair of which no report tells."""
-        population = self.estimates.population
-        answers = self.mechanism.answer_jointly(self.tally, pairs, statistics, population)
-        silent = np.flatnonzero(answers.respondents == 0)
-        if len(silent) and len(pairs) > 1:  # alone, a pair that reports can never tell of is refused with the reason
-            self.mechanism.answer_jointly(self.tally, pairs[silent[:1]], statistics, population)
-        return np.where((answers.respondents == 0)[:, None, None], np.nan, answers.covariance)
+    def _answers(self, pairs: Ints, statistics: Sequence[Statistic]) -> tuple[JointAnswers, Flags]:
+        """Statistics of a sample of people, and for which pairs of keys reports tell of both.
+
+        Different people told of the other pairs, so that their covariances are 0 in a sample.
+        """
+        try:
+            answers = self.mechanism.answer_jointly(self.tally, pairs, statistics, population=True)
+        except MechanismError as refused:
+            if refused.code != "question/not-covered":
+                raise
+            size = len(pairs), len(statistics)
+            answers = JointAnswers(np.zeros(size), np.zeros((*size, size[1])), np.zeros(size[0], dtype=np.int64))
+        return answers, answers.respondents > 0
