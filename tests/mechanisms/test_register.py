@@ -24,6 +24,8 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.ssr import SSR
 from keyveil.protocols.base import History, Protocol, Round, part_of
+from tests.device.collector import Collector, document
+from tests.device.owner import agreed
 from tests.entry_points import offer
 
 SCHEMA = kv.Schema(keys=3)
@@ -101,6 +103,17 @@ def test_compare_takes_it_on_the_command_line(capsys: pytest.CaptureFixture[str]
         run(["compare", "synthetic:uniform:300", "--epsilon", "1", "--mechanisms", "mine,mine:bins=4", "--json"]) == 0
     )
     assert [one["mechanism"] for one in json.loads(capsys.readouterr().out)["mechanisms"]] == ["mine", "mine:bins=4"]
+
+
+def test_campaigns_and_devices_take_it_where_it_is_installed() -> None:
+    collector = Collector()
+    with registry.registered("mine", Mine):
+        for name in ("snack-survey", "other-survey"):
+            collector.open(document(name=name, protocol={"name": "mine", "epsilon": "1"}))
+        outcome = agreed(collector).report("snack-survey", {"fries": 4})
+        assert outcome.state == "sent"
+    with pytest.raises(KeyveilError, match="There is no mechanism 'mine'"):
+        agreed(collector, name="other-survey")
 
 
 def test_afterwards_the_name_is_unknown_again() -> None:
