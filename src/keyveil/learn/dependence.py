@@ -47,7 +47,7 @@ def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally
     """What is known for these unbiased estimates; reports about keys together are used if there is a ``tally``."""
     own = source(estimates, mechanism)
     joint = None if own is None else can(own, JointStatistics)
-    if joint is None or (tally is None and can(own, KeyDependence)):
+    if joint is None or (tally is None and can(own, KeyDependence) is not None):
         return Bounded(estimates, dependence(estimates, mechanism))
     if tally is None:
         raise MechanismError(
@@ -125,13 +125,14 @@ class Told:
         where no report tells of both keys, it is what makes the answer least certain.
         """
         answers, heard = self._answers(pairs, _SHARES)
-        covariance = np.where(heard, answers.covariance[:, 0, 1], 0.0)
+        covariance: Floats = np.where(heard, answers.covariance[:, 0, 1], 0.0)
         if self.estimates.population:
             return covariance
         f = np.clip(self.estimates.frequency.values[pairs], 0.0, 1.0)
         least, most = np.maximum(f.sum(axis=1) - 1, 0.0), f.min(axis=1)
         held = np.where(heard, np.clip(answers.values[:, 2], least, most), np.where(added, least, most))
-        return covariance - (held - f.prod(axis=1)) / max(self.estimates.n, 1)
+        fixed: Floats = covariance - (held - f.prod(axis=1)) / max(self.estimates.n, 1)
+        return fixed
 
     def of_means(self, first: int, second: int) -> float:
         """To first order: m = u / f with u = f·m, so that dm = (du - m·df) / f.

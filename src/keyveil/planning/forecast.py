@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,7 @@ class Forecast:
     invented: int
     crowd: str
     rounds: tuple[ForecastRound, ...]
-    spent: Fraction  # epsilon of the person who pays most
+    spent: Decimal  # epsilon of the person who pays most
     frequency: Errors | None
     mean: Errors | None  # in the schema's units, over the keys whose mean is known
     keys: int

@@ -27,7 +27,7 @@ EXTREME = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])
 
 def cap(mechanism: Mechanism) -> int:
     """How many pairs of a person count."""
-    capped = can(mechanism, Capped)  # type: ignore[type-abstract]
+    capped = can(mechanism, Capped)
     return mechanism.schema.d if capped is None else capped.cap()
 
 
