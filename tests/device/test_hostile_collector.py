@@ -299,7 +299,7 @@ def _draws_for_every_upload(patch: pytest.MonkeyPatch) -> None:
     whole = Device._send
 
     def send(self: Device, parcel: Parcel, spent: Fraction) -> Outcome:
-        asked = self._read(parcel.name).asked
+        asked = self._read(parcel.name).open_round
         if asked is None or asked.hash != parcel.document:
             return whole(self, parcel, spent)
         public, payload = self._draw(asked, [], None)

@@ -82,7 +82,7 @@ _DECODER = msgspec.json.Decoder(_Upload)
 
 
 def from_json(data: bytes) -> Batch:
-    """The batch that a JSON upload holds; strict: one spelling for every id and payload."""
+    """The batch that a JSON upload holds; strict: every id and payload has one form."""
     _refuse_large(data)
     try:
         upload = _DECODER.decode(data)

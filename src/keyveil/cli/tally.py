@@ -81,7 +81,7 @@ def read_round(path: Path, round_document: Path | None, keys_file: Path | None) 
         return RoundDocument.from_document(around["round"], campaign), campaign.min_reports
     if campaign.protocol.single is None:
         raise CampaignError(
-            "campaign/round", f"{campaign.asked} asks several rounds: say which one with --round-document."
+            "campaign/round", f"{campaign.protocol_name} asks several rounds: say which one with --round-document."
         )
     only = campaign.protocol.next_round([])
     assert only is not None
