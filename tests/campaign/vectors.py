@@ -24,7 +24,8 @@ from keyveil.core.codecs.rare_bits import RareBits
 from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.errors import KeyveilError
 from keyveil.core.public import public_index, public_word
-from keyveil.protocols.base import Part, Round, parting_word
+from keyveil.mechanisms.parting import Part, parting_word
+from keyveil.protocols.base import Round
 
 KIT = Path(__file__).with_name("wire_vectors.json")
 

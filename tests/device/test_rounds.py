@@ -10,8 +10,9 @@ import pytest
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.wire import unpad
 from keyveil.mechanisms import registry as mechanisms
+from keyveil.mechanisms.parting import Part, parting_word
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound
-from keyveil.protocols.base import Finished, Part, Round, parting_word
+from keyveil.protocols.base import Finished, Round
 from tests.device.collector import Collector, Watch, document
 from tests.device.owner import GENEROUS, RECORD, agreed, code_of, device, week
 
@@ -117,7 +118,6 @@ def test_the_same_parted_question_in_later_rounds_gets_the_same_report() -> None
         ({"name": "pilot", "share": "0.5"}, 2),
         ({"name": "pilot", "share": "0.5", "then": "wsr", "theta": "0.5"}, 3),
         ({"name": "pilot", "share": "0.5", "then": "topsel"}, 2),
-        ({"name": "split", "max_pairs": 2}, 2),
         ({"name": "adaptive", "max_pairs": 2}, 2),
         ({"name": "adaptive", "max_pairs": 2, "variant": "published"}, 2),
         ({"name": "topsel-project", "share": "0.5"}, 2),

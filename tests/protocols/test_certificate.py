@@ -37,14 +37,12 @@ from keyveil.protocols.pilot import Pilot
 from keyveil.protocols.privkvm import PrivKVM
 from keyveil.protocols.privkvm_plus import PrivKVMPlus
 from keyveil.protocols.registry import create
-from keyveil.protocols.split import Split
 from tests.protocols.hostile import records
 from tests.protocols.rounds import finish
 
 SCHEMA, ONE = Schema(keys=5), Fraction(1)
 OPTIONS: dict[str, dict[str, Any]] = {
     "adaptive": {"max_pairs": 2},
-    "split": {"max_pairs": 2},
     "privkvm-plus": {"rounds": 3},
 }
 HOSTILE: list[tuple[str, dict[str, Any]]] = [
@@ -79,16 +77,10 @@ def test_rounds_of_the_same_people_multiply(rounds: int, exact: float) -> None:
 
 
 def test_rounds_of_other_people_do_not() -> None:
-    split = create("split", SCHEMA, 1, groups="kvue:1,ssr:1,pckv-ue:1", max_pairs=2)
-    assert float(certificate(split).exact_epsilon) == pytest.approx(1, abs=1e-6)
+    pilot = create("pilot", SCHEMA, 1, then="wsr", theta="0.5", max_pairs=2)
+    assert float(certificate(pilot).exact_epsilon) == pytest.approx(1, abs=1e-6)
     both = create("adaptive", SCHEMA, 1, max_pairs=2, variant="published")
     assert certificate(both).sizes["answered"] == 2
-
-
-def test_a_group_that_spends_less_is_not_what_the_certificate_speaks_about() -> None:
-    cheap, dear = (create("split", SCHEMA, 1, groups=groups) for groups in ("krr-harmony:1", "krr-harmony:1,kvue:1"))
-    assert float(certificate(cheap).exact_epsilon) == pytest.approx(0.7809, abs=5e-5)
-    assert float(certificate(dear).exact_epsilon) == pytest.approx(1, abs=1e-6)
 
 
 def test_the_certificate_covers_what_a_real_course_spends() -> None:
@@ -162,17 +154,6 @@ class PlainTruth(KVUE):
 
 
 @dataclass(frozen=True)
-class CarelessSplit(Split):
-    """A leak in the second of two groups, which costs no more than the first."""
-
-    name: ClassVar[str] = "careless-split"
-
-    def plan(self, finished: Any) -> Any:
-        asked = super().plan(finished)
-        return asked if asked is None or asked.number == 1 else replace(asked, mechanism=PlainTruth(SCHEMA, ONE))
-
-
-@dataclass(frozen=True)
 class CarelessPilot(Pilot):
     """A leak in what all but the pilot are asked."""
 
@@ -209,7 +190,6 @@ class UnfairPilot(Pilot):
 @pytest.mark.parametrize(
     "careless",
     [
-        CarelessSplit(SCHEMA, ONE, "kvue:1,ssr:1", max_pairs=2),
         CarelessPilot(SCHEMA, ONE),
         UnfairPilot(SCHEMA, ONE, "wsr", theta=Fraction(1, 4)),
     ],

@@ -14,7 +14,7 @@ from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.tokens import hashed
 from keyveil.collector.writer import CONFLICT, Upload
 from keyveil.core.errors import AccessError, ReportError
-from keyveil.protocols.base import EVERYONE, parting_word
+from keyveil.mechanisms.parting import EVERYONE, parting_word
 
 _MOST_DECODED = 1 << 20  # bytes of payloads of varying length in one request
 
@@ -52,9 +52,9 @@ def checked(stored: StoredCampaign, stored_round: StoredRound, batch: Batch, tok
 def _refusal(campaign: Campaign, stored_round: StoredRound, number: bytes, padded: bytes) -> str | None:
     """Why no honest device can have sent a report, or nothing."""
     document = stored_round.document
-    codec = document.mechanism.codec
+    mechanism = document.mechanism
     try:
-        codec.decode(unpad(padded, document.report_bytes, codec.varies))
+        mechanism.decode(unpad(padded, document.report_bytes, mechanism.codec.varies), number)
     except ReportError as malformed:
         return malformed.code
     if document.part != EVERYONE and not document.part.holds(parting_word(number, bytes.fromhex(campaign.hash))):

@@ -33,7 +33,7 @@ from keyveil.device.upload import Patience, Sleep, Uploader
 from keyveil.device.vault import Vault
 from keyveil.device.verification import DeviceLimits, Notice, read_notice
 from keyveil.mechanisms.base import Pairs
-from keyveil.protocols.base import EVERYONE, parting_word
+from keyveil.mechanisms.parting import EVERYONE, parting_word
 
 CLOSED, NOT_ASKED = "closed", "not-asked"
 _FREE = Fraction(0)

@@ -19,6 +19,10 @@ def fitted(name: str, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a class in the types that it declares; refused if one is unknown, missing or of no use."""
     own: dict[str, Field[Any]] = {field.name: field for field in fields(cls) if field.name not in _OWN}
     given = spelled(options)
+    if "group_options" in own and "options" in given:  # a mechanism's own ``options`` are all of them
+        if "group_options" in given:
+            raise MechanismError("mechanism/option", "The option group_options is given twice.")
+        given["group_options"] = given.pop("options")
     for option in given:
         if option not in own:
             raise unknown_option(name, option, own)
@@ -50,6 +54,19 @@ def spelled(options: Mapping[str, Any]) -> dict[str, Any]:
 def option_names(cls: Any) -> tuple[str, ...]:
     """The names of the options of a mechanism's or protocol's class."""
     return tuple(field.name for field in fields(cls) if field.name not in _OWN)
+
+
+def assignments(given: Mapping[str, Any] | str) -> dict[str, Any]:
+    """Options of a part, also as the command line writes them ("max_pairs=3; bins=4"); a mapping stays what it is."""
+    if not isinstance(given, str):
+        return dict(given)
+    read: dict[str, Any] = {}
+    for entry in filter(None, (part.strip() for part in given.split(";"))):
+        name, equals, value = (part.strip() for part in entry.partition("="))
+        if not (name and equals):
+            raise MechanismError("mechanism/option", f"Options are written like max_pairs=3; bins=4, not {entry!r}.")
+        read[name] = value
+    return read
 
 
 def _converted(name: str, option: str, value: Any, kind: str) -> Any:

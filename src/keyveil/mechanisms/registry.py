@@ -69,6 +69,7 @@ MECHANISMS = {
     "wheel": "keyveil.mechanisms.keyvalue.wheel:Wheel",
     "topsel": "keyveil.mechanisms.keyvalue.topsel:TopSel",
     "collision": "keyveil.mechanisms.keyvalue.collision:Collision",
+    "split": "keyveil.mechanisms.keyvalue.split:Split",
 }
 PROTOCOLS = {
     "privkvm": "keyveil.protocols.privkvm:PrivKVM",
@@ -77,7 +78,6 @@ PROTOCOLS = {
     "privkvm-harmony": "keyveil.protocols.privkvm_baselines:PrivKVMHarmony",
     "privkvm-meanest": "keyveil.protocols.privkvm_baselines:PrivKVMMeanEst",
     "pilot": "keyveil.protocols.pilot:Pilot",
-    "split": "keyveil.protocols.split:Split",
     "adaptive": "keyveil.protocols.adaptive:Adaptive",
     "topsel-project": "keyveil.protocols.topsel_project:TopSelProject",
 }

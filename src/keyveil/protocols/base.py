@@ -7,87 +7,31 @@ goes on from its history, and simulator, collector and tests all drive the same 
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio
 from keyveil.core.epsilon import decimal_text, log_ceiling, parse_epsilon
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates, Header
-from keyveil.core.public import public_word
 from keyveil.core.report import Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.kernels.siphash import siphash_many
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.parting import EVERYONE as EVERYONE  # a round says whom it asks
+from keyveil.mechanisms.parting import Part as Part
+from keyveil.mechanisms.parting import in_parts as in_parts
 from keyveil.privacy.budget import across_groups, in_sequence
 
 if TYPE_CHECKING:
     from keyveil.privacy.certify import Certificate
 
-_HALF = 1 << 32
 _PLACES = 10**12  # a share of epsilon is a decimal: what does not end is cut here, never rounded up
-
-
-@dataclass(frozen=True)
-class Part:
-    """A share of the people: those whose parting word lies between two fractions of its range."""
-
-    start: Fraction = Fraction(0)
-    stop: Fraction = Fraction(1)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.start < self.stop <= 1:
-            raise ProtocolError("protocol/part", f"People are parted within 0 to 1, not {self.start} to {self.stop}.")
-
-    def holds(self, word: int) -> bool:
-        return self._bound(self.start) <= word >> 32 < self._bound(self.stop)
-
-    def members(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """``holds`` for many people."""
-        upper = (words >> np.uint64(32)).astype(np.int64)
-        inside: NDArray[np.bool_] = (self._bound(self.start) <= upper) & (upper < self._bound(self.stop))
-        return inside
-
-    @staticmethod
-    def _bound(share: Fraction) -> int:
-        return -(-share.numerator * _HALF // share.denominator)
-
-
-EVERYONE = Part()
-
-
-def parting_word(public: bytes, key: bytes) -> int:
-    """The word that parts people, from public bytes and the hash of the document that they take part in.
-
-    Never a mechanism's own word of the same bytes: both read the leading bits, so the people of one part would all be
-    asked about the same few keys.
-    """
-    return public_word(public, _parting_key(key))
-
-
-def parting_words(publics: NDArray[np.uint8], key: bytes) -> NDArray[np.uint64]:
-    """``parting_word`` for many people, ``publics[n, 16]``."""
-    return siphash_many(_parting_key(key), publics)
-
-
-def _parting_key(key: bytes) -> bytes:
-    return hashlib.sha256(key + b"part").digest()[:16]
-
-
-def in_parts(*shares: Fraction) -> tuple[Part, ...]:
-    """Disjoint parts that together are everyone, of the given relative shares."""
-    total = sum(shares, Fraction(0))
-    edges = [sum(shares[:count], Fraction(0)) / total for count in range(len(shares) + 1)]
-    return tuple(Part(start, stop) for start, stop in pairwise(edges))
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from keyveil.core.estimates import Estimates
 from keyveil.learn.sizes import SizeLaw
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.keyvalue.topsel import SPARSE
+from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.rounds.set_size import SizeQuestion
-from keyveil.protocols.assignments import assignments
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
 from keyveil.protocols.merged import merged
 from keyveil.protocols.weights import rare_first

@@ -101,12 +101,15 @@ class OLH(LocalHash):
 
     def validate(self) -> None:
         super().validate()
-        if self.buckets is not None and not 2 <= self.buckets <= MOST_BUCKETS:
+        if self.buckets is None:
+            object.__setattr__(self, "buckets", min(round(exp_floor(self.epsilon)) + 1, MOST_BUCKETS))
+        if not 2 <= self.g <= MOST_BUCKETS:
             raise option_refused(f"olh needs between 2 and {MOST_BUCKETS} buckets, not {self.buckets}.")
 
-    @cached_property
+    @property
     def g(self) -> int:
-        return self.buckets or min(round(exp_floor(self.epsilon)) + 1, MOST_BUCKETS)
+        assert self.buckets is not None
+        return self.buckets
 
     def reduced(self) -> Self:
         return replace(self, schema=self.few_keys, buckets=min(self.g, REDUCED_BUCKETS))

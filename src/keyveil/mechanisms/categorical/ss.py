@@ -40,13 +40,16 @@ class SS(FrequencyOracle):
 
     def validate(self) -> None:
         super().validate()
-        if self.size is not None and not 1 <= self.size < self.schema.d:
+        if self.size is None:
+            object.__setattr__(self, "size", max(1, round(self.schema.d / (exp_floor(self.epsilon) + 1))))
+        if not 1 <= self.omega < self.schema.d:
             raise option_refused(f"ss needs a size between 1 and {self.schema.d - 1}, not {self.size}.")
 
-    @cached_property
+    @property
     def omega(self) -> int:
         """How many keys a report names."""
-        return self.size or max(1, round(self.schema.d / (exp_floor(self.epsilon) + 1)))
+        assert self.size is not None
+        return self.size
 
     @cached_property
     def channel(self) -> Subset:

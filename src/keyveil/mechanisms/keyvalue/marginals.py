@@ -67,19 +67,16 @@ class Marginals(KeyValue):
 
     name: ClassVar[str] = "marginals"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
+        d = self.schema.d
+        if not 1 <= self.size <= d:
+            raise MechanismError("mechanism/option", f"marginals take a size from 1 to {d} keys, not {self.size}.")
         if self.members is None:
             object.__setattr__(self, "members", self.every)
         if self.oracle is None:
             few = 3**self.size < 3 * exp_floor(self.epsilon) + 2
             object.__setattr__(self, "oracle", "grr" if few else "oue")
-
-    def validate(self) -> None:
-        d = self.schema.d
-        if not 1 <= self.size <= d:
-            raise MechanismError("mechanism/option", f"marginals take a size from 1 to {d} keys, not {self.size}.")
-        members, least = self.every if self.members is None else self.members, -(-d // self.size)
+        members, least = self.members or 0, -(-d // self.size)
         if not least <= members <= self.every:
             raise MechanismError(
                 "mechanism/option",
@@ -90,8 +87,7 @@ class Marginals(KeyValue):
                 "mechanism/too-many-keys",
                 f"{members:,} members with {3**self.size} cells each are too many to count; take fewer members.",
             )
-        if self.oracle is not None:
-            one_of(self.name, "oracle", self.oracle, tuple(ORACLES))
+        one_of(self.name, "oracle", self.oracle or "", tuple(ORACLES))
 
     @property
     def every(self) -> int:

@@ -6,6 +6,7 @@ stay within reach for hundreds of keys, where a report about cells would drown. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,8 +54,8 @@ class Moments(KeyValue):
 
     ``order`` is the number of keys that a question may speak about. ``law`` divides the reports among the families of
     moments: optimum for questions about ``order`` keys, uniform, or integer weights of a member of each family in
-    order ("4,1,4,1": θ of one and of two keys, then μ alone and with one more key). Without ``values`` only presences
-    are asked for, which triples the reports about them.
+    order ("4,1,4,1": θ of one and of two keys, then μ alone and with one more key); weights that are uniform or the
+    optimum go by that name. Without ``values`` only presences are asked for, which triples the reports about them.
     """
 
     order: int = 2
@@ -82,8 +83,16 @@ class Moments(KeyValue):
                 "mechanism/too-many-keys",
                 f"moments of order {self.order} over {d} keys are {count:,} coefficients; take a lower order.",
             )
+        object.__setattr__(self, "law", self._named_law())
         if self.coefficients.total > 1 << 32:
             raise MechanismError("mechanism/option", f"The weights {self.law!r} of moments are too large.")
+
+    def _named_law(self) -> str:
+        """The one spelling of the law: a name if there is one, else weights without a common factor."""
+        weights, optimum = (_without_factor(self._family_weights(law)) for law in (self.law, "optimum"))
+        if max(weights) == 1:
+            return "uniform"
+        return "optimum" if weights == optimum else ",".join(map(str, weights))
 
     @property
     def families(self) -> tuple[Family, ...]:
@@ -91,13 +100,15 @@ class Moments(KeyValue):
 
     @cached_property
     def coefficients(self) -> Coefficients:
-        if self.law == "uniform":
-            weights = [UNIT] * len(self.families)
-        elif self.law == "optimum":
-            weights = [family.optimum(self.schema.d, self.order) for family in self.families]
-        else:
-            weights = _weights(self.law, len(self.families))
-        return Coefficients(self.schema.d, self.families, tuple(weights))
+        return Coefficients(self.schema.d, self.families, tuple(self._family_weights(self.law)))
+
+    def _family_weights(self, law: str) -> list[int]:
+        """The weight of one member of each family."""
+        if law == "uniform":
+            return [UNIT] * len(self.families)
+        if law == "optimum":
+            return [family.optimum(self.schema.d, self.order) for family in self.families]
+        return _weights(law, len(self.families))
 
     @cached_property
     def channel(self) -> Table:
@@ -296,3 +307,8 @@ def _weights(law: str, count: int) -> list[int]:
             f"moments take the law {' or '.join(LAWS)} or {count} positive whole numbers with commas, not {law!r}.",
         )
     return [int(part) for part in parts]
+
+
+def _without_factor(weights: Sequence[int]) -> list[int]:
+    factor = math.gcd(*weights)
+    return [weight // factor for weight in weights]

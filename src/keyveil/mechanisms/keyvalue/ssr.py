@@ -33,6 +33,7 @@ class SSR(BinnedSetResponse):
     """Weight e^ε on every subset that meets the held symbols, 1 on every other.
 
     ``size`` is the number of members; unless given, the one of least variance for the ``goal``: both, frequency, mean.
+    Once there is a size, the goal says nothing more, and stands at ``both``.
     """
 
     size: int | None = None
@@ -47,6 +48,7 @@ class SSR(BinnedSetResponse):
         if self.size is None:
             labels, e = self.labels.count, float(exp_floor(self.epsilon))
             object.__setattr__(self, "size", subset_size(self.schema.d, labels, self.max_pairs, e, self.goal))
+        object.__setattr__(self, "goal", GOALS[0])
         if not 1 <= self.members < self.symbols:
             raise refused(f"ssr takes a size from 1 to {self.symbols - 1}, not {self.size}.")
 

@@ -6,6 +6,7 @@ precisely, at the expense of the others. Derivation: docs/mechanisms/wsr.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -44,7 +45,7 @@ MOST_WEIGHT = 1 << 20  # sums over all keys and all people of a block stay far b
 class WSR(BinnedSetResponse):
     """Weight e^ε β on the symbols that are held, β on the others, the rest of a constant total on the null symbol.
 
-    ``weights`` are the β of the keys, whole numbers; all alike unless given.
+    ``weights`` are the β of the keys, whole numbers without a common factor; ``None`` if all are alike.
     """
 
     weights: tuple[int, ...] | None = None
@@ -68,7 +69,9 @@ class WSR(BinnedSetResponse):
             raise refused(f"wsr takes one positive weight for each of the {self.schema.d} keys.")
         if max(weights) > min(MOST_WEIGHT, MOST_UNFAIR * min(weights)):
             raise refused(f"wsr takes weights up to {MOST_WEIGHT} that differ by a factor of at most {MOST_UNFAIR}.")
-        object.__setattr__(self, "weights", weights)
+        factor = math.gcd(*weights)
+        reduced = tuple(weight // factor for weight in weights)
+        object.__setattr__(self, "weights", reduced if max(reduced) > 1 else None)
 
     # -- channel ------------------------------------------------------------------------------------------------
 

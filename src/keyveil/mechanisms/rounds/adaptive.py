@@ -170,6 +170,9 @@ class ValuePhase(KeyValue):
             raise _broadcast(
                 f"The announced total of weights, {self.reserve}, is not the {least} that a set can reach."
             )
+        factor = math.gcd(*weights, self.total)
+        object.__setattr__(self, "weights", tuple(weight // factor for weight in weights))
+        object.__setattr__(self, "reserve", self.total // factor)
 
     # -- channel ------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class PrivKVRound(OneKey):
                 f"Keys take between nothing and all of epsilon {decimal_text(self.epsilon)}, "
                 f"not {decimal_text(self.key_epsilon)}.",
             )
-        check_broadcast(self.schema, self.fake)
+        object.__setattr__(self, "fake", checked_broadcast(self.schema, self.fake))
 
     @property
     def estimated(self) -> frozenset[str]:
@@ -194,14 +194,15 @@ class PrivKVRound(OneKey):
         )
 
 
-def check_broadcast(schema: Schema, means: Sequence[int]) -> None:
-    """Refuse announced means that are not one for each key between -1 and 1: a device accepts nothing else."""
+def checked_broadcast(schema: Schema, means: Sequence[int]) -> tuple[int, ...]:
+    """Announced means, nothing where all are 0; refused unless there is one for each key, between -1 and 1."""
     if means and len(means) != schema.d:
         raise ProtocolError(
             "protocol/broadcast", f"A broadcast has a mean for each of {schema.d} keys, not {len(means)}."
         )
     if any(abs(mean) > GRID for mean in means):
         raise ProtocolError("protocol/broadcast", "A broadcast mean lies between -1 and 1; one of these does not.")
+    return tuple(means) if any(means) else ()
 
 
 def broadcast(means: Floats) -> tuple[int, ...]:

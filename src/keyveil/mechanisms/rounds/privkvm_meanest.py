@@ -27,7 +27,7 @@ from keyveil.mechanisms.families.one_key import OneKey
 from keyveil.mechanisms.numeric.mean_est import MeanEst
 from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats
-from keyveil.mechanisms.rounds.privkvm import check_broadcast
+from keyveil.mechanisms.rounds.privkvm import checked_broadcast
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class FilledVector(KeyValue):
         return frozenset({"mean"})
 
     def validate(self) -> None:
-        check_broadcast(self.schema, self.fake)
+        object.__setattr__(self, "fake", checked_broadcast(self.schema, self.fake))
         _ = self.inner  # refuses too many keys
 
     @cached_property

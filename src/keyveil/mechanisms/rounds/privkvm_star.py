@@ -104,6 +104,8 @@ class LabelRound(OneKey):
             raise ProtocolError(
                 "protocol/broadcast", f"A broadcast names some of the {self.schema.d} keys, each once and in order."
             )
+        if len(self.keys) == self.schema.d:
+            object.__setattr__(self, "keys", ())
 
     @cached_property
     def labels(self) -> EndLabels:
