@@ -29,6 +29,8 @@ from keyveil.mechanisms.capabilities import (
     Announced,
     Capped,
     Cells,
+    ContingencyTables,
+    Histograms,
     JointStatistics,
     KeyDependence,
     KnownTotal,
@@ -116,6 +118,17 @@ def totals_hold(mechanism: Any) -> None:
         hold(right, mechanism, "constraint", f"says a sum of {np.mean(told):.3f}; it is {truth.sum():.3f}")
 
 
+def histograms_are_true(mechanism: Any) -> None:
+    """Histograms of one large collection have means near the truth."""
+    crowd = people(mechanism, MANY, 28)
+    tally = mechanism.tally(mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(29)))
+    with about(mechanism, "histogram"):
+        found = mechanism.histogram(tally)
+    middle = (found.edges[1:] + found.edges[:-1]) / 2
+    off = float(np.abs(found.law @ middle - crowd.truth(mechanism.schema).mean).max())
+    hold(off < 0.25, mechanism, "histogram", f"has a mean that is {off:.2f} off")
+
+
 def cells_are_true(mechanism: Any) -> None:
     """Histograms are unbiased, with the errors that they state."""
     collected = _collected(mechanism)
@@ -152,6 +165,27 @@ def joint_statistics_are_true(mechanism: Any) -> None:
     errors = np.array([answers.values - truth for answers in found]).reshape(REPEATS, -1)
     stated = np.mean([np.diagonal(answers.covariance, axis1=1, axis2=2) for answers in found], axis=0)
     _as_stated(mechanism, "answer_jointly", "a share of people who hold two keys", errors, stated.ravel())
+
+
+def contingency_tables_are_true(mechanism: Any) -> None:
+    """The shares of people in the cells of sets of keys are unbiased."""
+    collected = _collected(mechanism)
+    tables = [mechanism.contingency_tables(tally) for tally in collected.tallies]
+    states = np.zeros((collected.n, mechanism.schema.d, 3))  # how likely everybody is minus, absent and plus
+    states[:, :, 1] = 1
+    owners = np.repeat(np.arange(collected.n), collected.records.sizes)
+    plus = (1 + collected.records.values / GRID) / 2
+    states[owners, collected.records.keys] = np.stack([1 - plus, 0 * plus, plus], axis=1)
+    truth = []
+    for member in tables[0].members:
+        cells = np.ones((collected.n, 1))
+        for key in member:
+            cells = (cells[:, :, None] * states[:, key, None, :]).reshape(collected.n, -1)
+        truth.append(cells.mean(axis=0))
+    errors = np.array([one.shares for one in tables]) - truth
+    off = float((np.abs(errors.mean(axis=0)) / (errors.std(axis=0) / math.sqrt(REPEATS))).max())
+    told = f"has a share of people that is {off:.1f} standard errors off"
+    hold(off < beyond(ALARM / (2 * errors[0].size)), mechanism, "contingency_tables", told)
 
 
 def predictions_come_true(mechanism: Any) -> None:
@@ -223,9 +257,11 @@ CAPABILITY_CHECKS: dict[type, Callable[[Mechanism], None]] = {
     SupportRates: support_rates_are_true,
     KeyDependence: dependence_is_true,
     KnownTotal: totals_hold,
+    Histograms: histograms_are_true,
     Cells: cells_are_true,
     Windows: windows_are_true,
     JointStatistics: joint_statistics_are_true,
+    ContingencyTables: contingency_tables_are_true,
     PredictedVariance: predictions_come_true,
     TallyLaw: tallies_have_their_law,
     Announced: announcements_are_bounded,
