@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from importlib import import_module
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -135,11 +135,17 @@ def find_mechanism(name: str) -> type[Mechanism]:
 
 def forms() -> Iterator[tuple[str, Mechanism]]:
     """Every mechanism for three keys in the forms that tell different things, with a title such as "kvue with bins"."""
-    schema = Schema(keys=3)
-    for name in mechanism_names():
-        for options in find_mechanism(name).examples:
-            mechanism = create(name, schema, 1, **options)
-            yield mechanism.title, mechanism
+    return iter(_forms(tuple((name, find_mechanism(name)) for name in mechanism_names())))
+
+
+@lru_cache(maxsize=2)
+def _forms(kinds: tuple[tuple[str, type[Mechanism]], ...]) -> tuple[tuple[str, Mechanism], ...]:
+    schema, epsilon, made = Schema(keys=3), parse_epsilon(1), []
+    for name, kind in kinds:
+        for options in kind.examples:
+            with suppress(KeyveilError):  # somebody else's may not take three keys: no reason to fail
+                made.append(kind(schema, epsilon, **fitted(name, kind, options)))
+    return tuple((mechanism.title, mechanism) for mechanism in made)
 
 
 def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism | Any:
