@@ -19,7 +19,6 @@ from keyveil.collector.folding import count
 from keyveil.collector.service import Service
 from keyveil.collector.writer import Outcome
 from keyveil.core.canonical import canonical
-from keyveil.core.errors import KeyveilError
 from tests.collector.campaigns import asked, batch_of, merged, refusal, snacks, started
 from tests.collector.conftest import SetClock
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from keyveil.protocols.facets import Coordinates
 
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import keeps, levels
@@ -32,7 +33,6 @@ from keyveil.protocols.certificate import (
     worst_loss,
     worst_ratio,
 )
-from keyveil.protocols.facets import Coordinates
 from keyveil.protocols.pilot import Pilot
 from keyveil.protocols.privkvm import PrivKVM
 from keyveil.protocols.privkvm_plus import PrivKVMPlus

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from keyveil.protocols.facets import Coordinates, Facets, Levels
 
 from keyveil.core.dimensions import joint_key, product_keys
 from keyveil.core.errors import KeyveilError, ProtocolError, RecordError
@@ -17,7 +18,6 @@ from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.rounds import those
 from keyveil.protocols.base import Finished, Protocol, collected, most_spent
-from keyveil.protocols.facets import Coordinates, Facets, Levels
 from tests.mechanisms.keyvalue.exact import expected_counts
 
 SNACKS = Schema(keys=["burger", "fries", "pepsi"])

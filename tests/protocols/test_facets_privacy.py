@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from keyveil.protocols.facets import Coordinates, Facets, Levels
 
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import keeps
@@ -22,7 +23,6 @@ from keyveil.privacy.certify import enumerate_worst
 from keyveil.privacy.enumerate import law
 from keyveil.protocols.base import EVERYONE, History, Round, collected
 from keyveil.protocols.certificate import certificate
-from keyveil.protocols.facets import Coordinates, Facets, Levels
 from tests.protocols.hostile import worst_loss
 
 ONE, TWO_KEYS = Fraction(1), Schema(keys=["fries", "pepsi"], low=1, high=5)

@@ -14,7 +14,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.categorical import Categorical
 from keyveil.mechanisms.keyvalue.pckv_grr import PCKVGRR
-from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.keyvalue.topsel_cover import TopSelCover
 from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.mechanisms.registry import find_mechanism
 
@@ -49,7 +49,7 @@ def constraint_of(estimates: Estimates, total: float | None = None, mechanism: M
         # A report is one symbol or nothing, so the sum of the unbiased estimates is what the count of nothings says.
         told = min(max(float(estimates.frequency.values.sum()), 0.0), cap)
         return Constraint(total=told, most=told) if math.isfinite(told) else Constraint(most=cap)
-    if isinstance(mechanism, TopSel) and not mechanism.direct:
+    if isinstance(mechanism, TopSelCover):
         if mechanism.padding:
             return Constraint(most=float(mechanism.cover.law.largest))
         return Constraint(total=mechanism.cover.law.mean, most=mechanism.cover.law.mean)
