@@ -25,19 +25,20 @@ def refuse_undeclared(protocol: Protocol, planned: Round) -> None:
     number, course = planned.number, protocol.course
     if number > len(course):
         raise _undeclared(f"{protocol.name} declares {len(course)} rounds, and round {number} would be one more.")
-    declared = course[number - 1]
-    if (planned.part, planned.epsilon) != (declared.part, declared.epsilon):
-        raise _undeclared(f"Round {number} of {protocol.name} is for other people, or costs more, than it declares.")
     kinds = [kind for kind in protocol.kinds(number) if type(kind) is type(planned.mechanism)]
     if not kinds:
         raise _undeclared(f"{protocol.name} does not declare that round {number} may be {planned.mechanism.name}.")
     free = announced_options(kinds[0]) if protocol.announces else frozenset()
     changed = min((_changed(planned.mechanism, kind, free) for kind in kinds), key=len)
     if changed:
+        allowed = f"only {' and '.join(sorted(free))}" if free else "nothing"
         raise _undeclared(
-            f"Round {number} of {protocol.name} has another {' and '.join(changed)} than it declares; only "
-            f"{' and '.join(sorted(free)) or 'nothing'} may be announced to {planned.mechanism.name}."
+            f"Round {number} of {protocol.name} has another {' and '.join(changed)} than it declares; "
+            f"{allowed} may be announced to {planned.mechanism.name}."
         )
+    declared = course[number - 1]
+    if (planned.part, planned.epsilon) != (declared.part, declared.epsilon):
+        raise _undeclared(f"Round {number} of {protocol.name} is for other people, or has another cost, than declared.")
 
 
 def announced_options(mechanism: Mechanism) -> frozenset[str]:

@@ -56,8 +56,10 @@ class Collision(Circle):
         return super().announced() | {"cells"}  # which are chosen by the cap
 
     def announced_forms(self) -> Sequence[Mechanism]:
-        few = (2, 3, 4, REDUCED_CELLS)
-        return accepted_forms(self, max_pairs=range(1, self.schema.d + 1), cells=few)
+        """Every cap with as few cells as it allows, and the largest cap with more of them."""
+        d = self.schema.d
+        pairs = [*((cap, cap + 1) for cap in range(1, d + 1)), (d, REDUCED_CELLS)]
+        return [form for cap, cells in pairs for form in accepted_forms(self, max_pairs=[cap], cells=[cells])]
 
     def reduced(self) -> Self:
         few = min(self.max_pairs, REDUCED_PAIRS)

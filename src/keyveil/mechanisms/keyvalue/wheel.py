@@ -158,9 +158,11 @@ class Wheel(Circle):
         return super().announced() | {"arc"}  # which is chosen by the cap
 
     def announced_forms(self) -> Sequence[Mechanism]:
-        """Every cap with arcs of one cell, and with the longest that leave room for some cap."""
-        caps = range(1, self.schema.d + 1)
-        return accepted_forms(self, max_pairs=caps, arc=sorted({1, *((self.cells - 1) // cap for cap in caps)}))
+        """Every cap with the longest arcs that leave room for it, and the largest cap with arcs of one cell."""
+        d = self.schema.d
+        longest = {cap: (self.cells - 1) // cap for cap in range(1, d + 1)}
+        pairs = [*longest.items(), (d, 1)]
+        return [form for cap, arc in pairs for form in accepted_forms(self, max_pairs=[cap], arc=[arc])]
 
     def reduced(self) -> Self:
         cells, few = min(self.cells, REDUCED_CELLS), min(self.max_pairs, REDUCED_PAIRS)
