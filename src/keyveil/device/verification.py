@@ -23,7 +23,7 @@ from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError, PrivacyError, TransportError
-from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.protocols.declarations import refuse_undeclared
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PAIRS = frozenset(("max_pairs", "padding", "set_sizes", "sizes", "most"))  # options that count pairs of a record
@@ -132,38 +132,42 @@ def _round(campaign: Campaign, view: Any, limits: DeviceLimits) -> RoundDocument
     document = RoundDocument.from_document(view["document"], campaign)
     if document.hash != view["hash"] or document.number != view["number"]:
         raise CampaignError("campaign/changed", f"Round {document.number} is not the one that its collector says.")
-    if not isinstance(document.mechanism, KeyValue):
+    mechanism = document.mechanism
+    if mechanism.takes != "every set":
         raise DeviceError(
-            "device/mechanism", f"{document.mechanism.name} cannot take every record, so answering at all would tell."
+            "device/mechanism", f"{mechanism.name} cannot take every record, so answering at all would tell."
         )
     if document.report_bytes > limits.report_bytes:
         raise DeviceError(
             "device/limits", f"A report of {document.report_bytes} bytes is larger than this device sends."
         )
-    if document.cost > document.mechanism.epsilon:
+    _refuse_unplanned(campaign, document)
+    if document.cost > mechanism.epsilon:
         raise PrivacyError("privacy/exceeded", f"Round {document.number} tells more than the epsilon that it states.")
     if document.cost > campaign.protocol.epsilon:
         raise PrivacyError(
             "budget/exceeded",
             f"Round {document.number} costs more than the whole campaign ({decimal_text(campaign.protocol.epsilon)}).",
         )
-    _refuse_unplanned(campaign, document)
     return document
 
 
 def _refuse_unplanned(campaign: Campaign, document: RoundDocument) -> None:
-    """Refuse a round that the protocol cannot have: answers may set its parameters, not its mechanism or number."""
+    """Hold the collector to its protocol: answers may set announced options of later rounds, and nothing else."""
     protocol, number = campaign.protocol, document.number
     first = protocol.next_round([])
-    course = protocol.longest() if number > 1 else [first] if first is not None else []
+    course = protocol.course if number > 1 else (first,) if first is not None else ()
     if number > len(course):
         raise CampaignError("campaign/round", f"{campaign.protocol_name} has no round {number}.")
+    declared = course[number - 1]
     if number == 1 or not protocol.announces:
-        fits = RoundDocument.of(campaign, course[number - 1]).hash == document.hash
+        fits = RoundDocument.of(campaign, declared).hash == document.hash
     else:
-        fits = document.mechanism.name in {one.mechanism.name for one in course}
+        fits = document.mechanism.name in {kind.name for kind in protocol.kinds(number)}
     if not fits:
         raise CampaignError("campaign/round", f"Round {number} is not what {campaign.protocol_name} asks.")
+    if number > 1:
+        refuse_undeclared(protocol, replace(declared, mechanism=document.mechanism, part=document.part))
 
 
 def _refuse_large(document: Any, limits: DeviceLimits) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -68,6 +68,11 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         self.validate()
+
+    @classmethod
+    def class_for(cls, options: Mapping[str, Any]) -> type[Mechanism]:
+        """The class that ``registry.create`` makes from these options: this one, unless an option chooses another."""
+        return cls
 
     @property
     def title(self) -> str:

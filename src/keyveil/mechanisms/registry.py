@@ -172,6 +172,7 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanis
         >>> mechanism.estimate(mechanism.tally([report])).frequency["fries"]
     """
     kind = find(name)
+    kind = kind.class_for(options) if issubclass(kind, Mechanism) else kind
     return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
 
 
@@ -183,13 +184,13 @@ def build(name: str, schema: Schema, epsilon: Number, options: Mapping[str, Any]
 
 def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """``make`` where only a mechanism will do."""
-    kind = find_mechanism(name)
+    kind = find_mechanism(name).class_for(options)
     return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
 
 
 def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """The mechanism of a round by the name in its document; also those that only protocols use."""
-    kind = _load(name, MECHANISMS, ROUNDS)
+    kind = _load(name, MECHANISMS, ROUNDS).class_for(options)
     made: Mechanism = kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
     return made
 
