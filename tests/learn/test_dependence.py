@@ -173,7 +173,7 @@ def test_few_reports_are_no_reason_to_fail() -> None:
         for n in (1, 5, 20):
             _, tally, estimates = collected(name, n, epsilon=1)
             for of in ("frequency", "mean"):
-                answer = compare_keys(estimates, "0", "1", of, tally=tally).difference  # type: ignore[arg-type]
+                answer = compare_keys(estimates, "0", "1", of, tally=tally).difference
                 assert answer.flag == "insufficient" or answer.se >= 0
             assert subset_sum(estimates, KEYS, tally=tally).flag in ("ok", "insufficient")
 

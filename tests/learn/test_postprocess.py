@@ -13,6 +13,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.learn.means import shrunk_means
 from keyveil.learn.postprocess import METHODS, estimates
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import create
 
 D = 40
 SCHEMA = kv.Schema(keys=D)
@@ -169,13 +170,14 @@ def test_topsel_knows_its_law_of_sizes() -> None:
 
 def test_clear_refusals(kvue: Estimates, oue: tuple[Mechanism, Estimates]) -> None:
     ssr, subsets, _ = _estimates("ssr", 2000, max_pairs=2)
+    larger = create("ssr", ssr.schema, ssr.epsilon, max_pairs=3)
     numeric = kv.mechanism("duchi", kv.Schema(keys=1), 1)
     nothing = numeric.estimate(numeric.tally([numeric.perturb({"0": 0.5}, kv.Coins())]))
     for method, what, options, code in (
         ("best", kvue, {}, "postprocess/unknown"),
         ("mle-apx", oue[1].under(replace(oue[1].header, mechanism="split")), {"total": 1.0}, "postprocess/constants"),
         ("mle-apx", subsets, {"mechanism": ssr, "total": 1.5}, "postprocess/constants"),
-        ("norm-sub", subsets, {"mechanism": replace(ssr, max_pairs=3)}, "postprocess/mechanism"),
+        ("norm-sub", subsets, {"mechanism": larger}, "postprocess/mechanism"),
         ("norm", kvue, {"total": D + 1}, "postprocess/total"),
         ("norm", kvue, {"mechanism": oue[0]}, "postprocess/mechanism"),
         ("base-pos", kvue, {"means": "best"}, "postprocess/means"),
