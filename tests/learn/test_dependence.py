@@ -21,6 +21,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.learn.comparisons import compare_keys, subset_sum
 from keyveil.learn.dependence import Told, links
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.joint.statistics import JointAnswers
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -123,6 +124,31 @@ def test_a_difference_of_means_owes_much_to_what_is_common() -> None:
     tally = aggregate(mechanism, records_of(*crowd(np.random.default_rng(1))), SeededCoins(1))
     estimates = mechanism.estimate(tally, population=True)
     assert claimed(estimates, tally)[2] < 0.6 * independent(estimates)[2]
+
+
+def test_means_are_ratios_and_err_like_ratios() -> None:
+    """The covariance of u_0/f_0 and u_1/f_1 to first order, against slopes that are found by small steps."""
+    root = np.random.default_rng(2).normal(0, 0.01, (5, 5))
+    covariance = root @ root.T  # of f_0, f_1, f_01, u_0 and u_1
+
+    class Known:
+        def answer_jointly(self, tally: Tally, keys: Any, statistics: Any, population: bool = False) -> JointAnswers:
+            assert population and keys.tolist() == [[0, 1]]
+            return JointAnswers(np.zeros((1, 5)), covariance[None], np.array([1]))
+
+    _, tally, estimates = collected("moments")
+    f, m = np.array([0.6, 0.4, 0.1, 0.1]), np.array([0.7, -0.3, 0.0, 0.0])
+    given = replace(estimates, frequency=replace(estimates.frequency, values=f), mean=replace(estimates.mean, values=m))
+
+    def mean(numbers: Floats, key: int) -> float:
+        return float(numbers[3 + key] / numbers[key])
+
+    at, step = np.array([f[0], f[1], 0.3, f[0] * m[0], f[1] * m[1]]), 1e-6
+    slopes = np.array(
+        [[(mean(at + move, key) - mean(at - move, key)) / (2 * step) for move in step * np.eye(5)] for key in (0, 1)]
+    )
+    expected = float(slopes[0] @ covariance @ slopes[1])
+    assert Told(given, Known(), tally).of_means(0, 1) == pytest.approx(expected, rel=1e-6)
 
 
 # -- what reports do not tell ------------------------------------------------------------------------------------------
