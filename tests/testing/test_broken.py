@@ -20,7 +20,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload, Report
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import (
     CAPABILITIES,
     Capped,
@@ -37,13 +37,14 @@ from keyveil.mechanisms.capabilities import (
     Windows,
 )
 from keyveil.mechanisms.categorical.grr import GRR
+from keyveil.mechanisms.categorical.ss import SS
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.one_key import OneKey
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.moments import Moments
 from keyveil.mechanisms.numeric.square_wave import SquareWave
-from keyveil.testing import CAPABILITY_CHECKS, capabilities, check_mechanism
+from keyveil.testing import CAPABILITY_CHECKS, capabilities, check_mechanism, suite
 
 
 class Stranger:
@@ -498,15 +499,27 @@ def test_every_capability_has_its_check() -> None:
     assert set(CAPABILITY_CHECKS) == CAPABILITIES
 
 
-@pytest.mark.parametrize("given", ["privkvm", "kvu", lambda schema, epsilon: 3, KVUE(Schema(keys=2), Fraction(1))])
-def test_what_can_be_given(given: Any) -> None:
-    """A protocol, an unknown name and a function that makes something else are refused; an object is not."""
-    if isinstance(given, Mechanism):
-        report = check_mechanism(given, epsilons=[2])
-        assert report.mechanism == "kvue"
-        assert report.to_dict()["checks"][0]["name"] == "members are there"
-        assert str(report).startswith(f"kvue keeps the contract: {len(report.checks)} checks")
-        assert report.seconds == sum(one["seconds"] for one in report.to_dict()["checks"])
-    else:
-        with pytest.raises(KeyveilError, match=r"is a protocol|did you mean kvue|makes a int"):
-            check_mechanism(given)
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("privkvm", "is a protocol"),
+        ("kvu", "did you mean kvue"),
+        (lambda schema, epsilon: 3, "makes a int, which is no Mechanism"),
+    ],
+)
+def test_what_is_no_mechanism_is_refused(given: Any, told: str) -> None:
+    with pytest.raises(KeyveilError, match=told):
+        check_mechanism(given)
+
+
+def test_an_object_is_checked_with_its_own_options_and_the_report_is_for_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suite, "PEOPLE", 1500)
+    monkeypatch.setattr(capabilities, "REPEATS", 150)
+    report = check_mechanism(SS(Schema(keys=9), Fraction(3), size=2), epsilons=[2])
+    assert (report.mechanism, report.options["size"]) == ("ss", 2)
+    assert report.to_dict()["checks"][0]["name"] == "members are there"
+    assert report.seconds == sum(one["seconds"] for one in report.to_dict()["checks"])
+    assert str(report).startswith(f"ss keeps the contract: {len(report.checks)} checks")
+    assert "\n  tallies" not in str(report) and "\n  predictions come true " in str(report)  # what it declares
