@@ -140,11 +140,11 @@ def forms() -> Iterator[tuple[str, Mechanism]]:
 
 @lru_cache(maxsize=2)
 def _forms(kinds: tuple[tuple[str, type[Mechanism]], ...]) -> tuple[tuple[str, Mechanism], ...]:
-    schema, epsilon, made = Schema(keys=3), parse_epsilon(1), []
+    schema, epsilon, made = Schema(keys=3), 1, []
     for name, kind in kinds:
         for options in kind.examples:
             with suppress(KeyveilError):  # somebody else's may not take three keys: no reason to fail
-                made.append(kind(schema, epsilon, **fitted(name, kind, options)))
+                made.append(_made(name, kind, schema, epsilon, options))
     return tuple((mechanism.title, mechanism) for mechanism in made)
 
 
@@ -171,28 +171,31 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanis
         >>> report = mechanism.perturb({"fries": 4, "pepsi": 5}, kv.Coins())
         >>> mechanism.estimate(mechanism.tally([report])).frequency["fries"]
     """
-    kind = find(name)
-    kind = kind.class_for(options) if issubclass(kind, Mechanism) else kind
-    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    return build(name, schema, epsilon, options)
 
 
 def build(name: str, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Mechanism | Protocol:
     """``make`` with options from outside, which may have any name, also one that ``make`` has itself."""
-    kind = find(name)
-    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    made: Mechanism | Protocol = _made(name, find(name), schema, epsilon, options)
+    return made
 
 
 def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """``make`` where only a mechanism will do."""
-    kind = find_mechanism(name).class_for(options)
-    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    made: Mechanism = _made(name, find_mechanism(name), schema, epsilon, options)
+    return made
 
 
 def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """The mechanism of a round by the name in its document; also those that only protocols use."""
-    kind = _load(name, MECHANISMS, ROUNDS).class_for(options)
-    made: Mechanism = kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    made: Mechanism = _made(name, _load(name, MECHANISMS, ROUNDS), schema, epsilon, options)
     return made
+
+
+def _made(name: str, kind: Any, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Any:
+    """The one place that calls a class of the registry, after options have chosen among its forms."""
+    form = kind.class_for(options) if issubclass(kind, Mechanism) else kind
+    return form(schema, parse_epsilon(epsilon), **fitted(name, form, options))
 
 
 def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mechanism:

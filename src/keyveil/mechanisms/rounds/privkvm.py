@@ -195,7 +195,8 @@ class PrivKVRound(OneKey):
             estimates,
             respondents=self._own(tally).sum(axis=0),
             frequency=Column.unknown(
-                self.schema, "A round without a budget for keys says nothing about who holds them."
+                self.schema,
+                "A round without a budget for keys does not tell who has them; the first round does, and so do kvue and ssr.",
             ),
             mean=biased_means(self.schema, np.clip(mean, -1, 1), flag),
             product=None,
