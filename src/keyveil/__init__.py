@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 offer(
     {
+        "mechanisms.catalogue": "keyveil.protocols.catalogue:catalogue",
         "estimates.frame": "keyveil.frames.results:frame_of",
         "estimates.read": "keyveil.frames.results:read_estimates",
         "estimates.plot": "keyveil.display.estimates:forest",
@@ -55,7 +56,7 @@ _WHERE = {
     "certify": "protocols.proofs:certify",
     "compare": "lab.compare:compare",
     "mechanism": "mechanisms.registry:make",
-    "mechanisms": "protocols.catalogue:catalogue",
+    "mechanisms": "mechanisms",
     "postprocess": "learn.postprocess",
     "register": "mechanisms.registry:register",
     "simulate": "lab.simulate:simulate",

@@ -20,7 +20,7 @@ from keyveil.protocols.catalogue import describe
 from keyveil.protocols.registry import as_protocol
 
 KEYS = ["a", "b", "c"]
-PEOPLE = {
+PEOPLE: dict[str, list[dict[str, float]]] = {
     "every set": [{}, {"a": 0.5}, {"a": -0.5, "b": 0.9}, {"c": 0.1}],
     "one key": [{"a": 0}, {"a": 0}, {"b": 0}, {"c": 0}],
     "every key": [{"a": 0.5, "b": -0.5, "c": 0.0}],

@@ -55,9 +55,9 @@ class Description:
         return asdict(self)
 
 
-def catalogue() -> list[Description]:
-    """Every name of the registry, described."""
-    return [describe(name) for name in names()]
+def catalogue(*wanted: str) -> list[Description]:
+    """Every name of the registry, or those that are wanted, described."""
+    return [describe(name) for name in wanted or names()]
 
 
 def describe(name: str) -> Description:

@@ -196,7 +196,7 @@ class PrivKVRound(OneKey):
             respondents=self._own(tally).sum(axis=0),
             frequency=Column.unknown(
                 self.schema,
-                "A round without a budget for keys does not tell who has them; the first round does, and so do kvue and ssr.",
+                "A round without a budget for keys does not tell who has them; the first round, kvue and ssr do.",
             ),
             mean=biased_means(self.schema, np.clip(mean, -1, 1), flag),
             product=None,

@@ -121,7 +121,7 @@ class FilledVector(KeyValue):
         return self.inner.answers(self._own(tally), tally.reports).mean
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        why = "A vector of values with its gaps filled does not tell who has a key; the first round does, and so do kvue and ssr."
+        why = "A vector of values with its gaps filled does not tell who has a key; the first round, kvue and ssr do."
         mean = self.mixed_means(tally)
         return Estimates(
             header=self.header(tally.reports, confidence, population),
