@@ -39,6 +39,14 @@ class Mine(KVUE):
 
 
 @dataclass(frozen=True)
+class Needy(SSR):
+    """Needs a cap, and gives no example of one."""
+
+    name: ClassVar[str] = "needy"
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
+
+
+@dataclass(frozen=True)
 class Twice(Protocol):
     """Everybody answers KVUE twice, with half of epsilon each; the second answer is what counts."""
 
@@ -158,6 +166,7 @@ def test_a_class_that_is_defined_again_takes_the_place_of_its_former_self() -> N
         ("mine", Mine(SCHEMA, Fraction(1)), "contract/class"),
         ("mine", dict, "contract/class"),
         ("mine", Mechanism, "contract/check"),
+        ("needy", Needy, "contract/examples"),
     ],
 )
 def test_what_cannot_be_registered_is_refused_in_one_sentence(name: str, cls: Any, code: str) -> None:

@@ -278,6 +278,19 @@ def check_members(cls: Any, name: str | None = None) -> None:
             f"contract/{option}",
             f"{cls.__qualname__} has the option {option}, but is no dataclass: write @dataclass(frozen=True) above it.",
         )
+    for example in cls.examples:  # lists of all names show them, and one that fails would spoil the list
+        _check_example(cls, example)
+
+
+def _check_example(cls: Any, options: dict[str, Any]) -> None:
+    try:
+        cls(Schema(keys=3), parse_epsilon(1), **fitted(cls.name, cls, options))
+    except KeyveilError as refused:
+        told = f"{cls.__qualname__}.examples has {options}, which cannot be made: {refused.sentence}"
+        raise ContractError("contract/examples", told) from refused
+    except Exception as reason:  # other people's code may fail in any way
+        told = f"{cls.__qualname__} cannot be made for three keys ({type(reason).__name__}: {reason})."
+        raise ContractError("contract/__init__", told) from reason
 
 
 def _others() -> dict[str, type[Any]]:
