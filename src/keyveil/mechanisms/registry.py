@@ -171,14 +171,13 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanis
         >>> report = mechanism.perturb({"fries": 4, "pepsi": 5}, kv.Coins())
         >>> mechanism.estimate(mechanism.tally([report])).frequency["fries"]
     """
-    kind = find(name)
-    kind = kind.class_for(options) if issubclass(kind, Mechanism) else kind
-    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    return build(name, schema, epsilon, options)
 
 
 def build(name: str, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Mechanism | Protocol:
     """``make`` with options from outside, which may have any name, also one that ``make`` has itself."""
     kind = find(name)
+    kind = kind.class_for(options) if issubclass(kind, Mechanism) else kind
     return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
 
 
