@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +14,14 @@ from hypothesis import settings
 # The first call of a compiled kernel takes seconds, and a verdict must not change from run to run.
 settings.register_profile("keyveil", deadline=None, derandomize=True)
 settings.load_profile("keyveil")
+
+
+@pytest.fixture(autouse=True)
+def _closed_pictures() -> Iterator[None]:
+    """pyplot keeps every figure until somebody closes it, and warns of more than twenty."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -78,12 +78,16 @@ def progress_bar(total: int) -> Iterator[tuple[Progress, TaskID]]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a picture in the format that the name asks for."""
+    """Write a picture in the format that the name asks for; pyplot forgets it then."""
+    from matplotlib import pyplot
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150, bbox_inches="tight")
     except (OSError, ValueError) as reason:
         raise KeyveilError("output/file", f"The picture {path.name} cannot be written: {reason}.") from reason
+    finally:
+        pyplot.close(figure)
     say(f"Written: {path}")
 
 

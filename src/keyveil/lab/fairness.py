@@ -150,14 +150,16 @@ def told_from_zero(epsilon: int) -> float:
     return float(np.sqrt(even.predicted_spread(nothing, nothing, sizes, PEOPLE, population=True).frequency[0]))
 
 
-@cache
 def with_true_epsilon(protocol: Protocol) -> Protocol:
     """The same with a request, in thousandths, that is raised to where it truly spends what was asked for.
 
     Only who knows the exact loss of all rounds together (``TrueRatio``) can be given more.
     """
-    if not isinstance(protocol, TrueRatio):
-        return protocol
+    return _raised(protocol) if isinstance(protocol, TrueRatio) else protocol
+
+
+@cache
+def _raised(protocol: Any) -> Any:
     least, most = int(1000 * protocol.epsilon), int(2000 * protocol.epsilon)
     while most - least > 1:
         middle = (least + most) // 2

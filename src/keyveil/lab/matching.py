@@ -14,7 +14,7 @@ from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import build
 from keyveil.protocols.base import Protocol
-from keyveil.protocols.certificate import course_ratio
+from keyveil.protocols.certificate import protocol_ratio
 from keyveil.protocols.registry import as_protocol
 
 _STEPS = 4096  # of epsilon, in which requests are raised
@@ -25,8 +25,7 @@ _LEAST = Decimal("0.99")  # with less, squared errors (like 1/ε²) would look 2
 
 def ratio_of(made: Mechanism | Protocol) -> Ratio:
     """Closed form: what one person can lose in all, over the longest course of a protocol."""
-    protocol = as_protocol(made)
-    return course_ratio(protocol.longest(), protocol.announces)
+    return protocol_ratio(as_protocol(made))
 
 
 def matched(name: str, schema: Schema, epsilon: Fraction, options: dict[str, Any]) -> Mechanism | Protocol:

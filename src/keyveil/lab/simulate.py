@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from keyveil.core.epsilon import Number, exact_entries, parse_epsilon, realised
-from keyveil.core.errors import MechanismError
+from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
@@ -74,8 +74,14 @@ class Simulation:
         return self.paid(len(self.history))
 
     def paid(self, rounds: int) -> Decimal:
-        """The same after some of the rounds; infinite if a report can give somebody away."""
-        ratio = course_ratio([one.round for one in self.history[:rounds]], self.protocol.announces)
+        """The same after some of the rounds.
+
+        Infinite if a report can give somebody away, or if a mechanism does not declare what may be announced to it.
+        """
+        try:
+            ratio = course_ratio([one.round for one in self.history[:rounds]], self.protocol.announces)
+        except ProtocolError:
+            return Decimal("Infinity")
         return realised(ratio, self.protocol.epsilon)
 
     def cost(self, rounds: int) -> float | None:

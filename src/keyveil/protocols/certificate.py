@@ -11,7 +11,7 @@ round whose mechanism says nothing has no certificate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -38,21 +38,14 @@ def certificate(protocol: Protocol) -> Certificate:
     ``worst.report`` has one report for each round that the person answers, and ``worst.word`` the public word of the
     first of them.
     """
-    rounds = protocol.longest()
-    ratios = {
-        one.number: max(worst_ratio(kind, protocol.announces) for kind in kinds_of(protocol, one)) for one in rounds
-    }
-
-    def spent(course: Sequence[Round]) -> Ratio:
-        return prod((ratios[one.number] for one in course), start=Fraction(1))
-
+    rounds, ratios = protocol.longest(), declared_ratios(protocol)
     every = {
         one.number: [form for kind in kinds_of(protocol, one) for form in forms_of(kind, protocol.announces)]
         for one in rounds
     }
     for form in dict.fromkeys(form for forms_of_round in every.values() for form in forms_of_round):
         _refuse_leak(form)
-    course = max(courses_of(rounds), key=spent)
+    course = max(courses_of(rounds), key=lambda one: _product(one, ratios))
     forms = [every[one.number] for one in course]
     worst = worst_loss(forms, people_of(forms))
     admitted = prod(max(form.ratio for form in forms_of_round) for forms_of_round in forms)
@@ -65,7 +58,7 @@ def certificate(protocol: Protocol) -> Certificate:
     return Certificate(
         mechanism=protocol.name,
         requested_epsilon=protocol.epsilon,
-        ratio=spent(course),
+        ratio=_product(course, ratios),
         method="closed-form",
         sizes={**rounds[0].mechanism.sizes, "rounds": len(rounds), "answered": len(course)},
         worst=worst,
@@ -73,16 +66,33 @@ def certificate(protocol: Protocol) -> Certificate:
     )
 
 
+def protocol_ratio(protocol: Protocol) -> Ratio:
+    """Closed form: the largest ratio of the probabilities of all that one person sends, over the longest course."""
+    return _largest(protocol.course, declared_ratios(protocol))
+
+
 def course_ratio(rounds: Sequence[Round], announces: bool = True) -> Ratio:
-    """Closed form: the largest ratio of the probabilities of all that one person sends in these rounds.
+    """The same for rounds that were asked, whatever is announced between them.
 
-    Whatever is announced between them. Rounds of different parts of the people do not multiply.
+    Rounds of different parts of the people do not multiply.
     """
-    return max((_product(course, announces) for course in courses_of(rounds)), default=Fraction(1))
+    return _largest(rounds, {one.number: worst_ratio(one, announces) for one in rounds})
 
 
-def _product(course: Sequence[Round], announces: bool) -> Ratio:
-    return prod((worst_ratio(one, announces) for one in course), start=Fraction(1))
+def declared_ratios(protocol: Protocol) -> dict[int, Ratio]:
+    """By the number of a declared round the largest ratio that one of its kinds can have."""
+    return {
+        one.number: max(worst_ratio(kind, protocol.announces) for kind in kinds_of(protocol, one))
+        for one in protocol.course
+    }
+
+
+def _largest(rounds: Sequence[Round], ratios: Mapping[int, Ratio]) -> Ratio:
+    return max((_product(course, ratios) for course in courses_of(rounds)), default=Fraction(1))
+
+
+def _product(course: Sequence[Round], ratios: Mapping[int, Ratio]) -> Ratio:
+    return prod((ratios[one.number] for one in course), start=Fraction(1))
 
 
 def kinds_of(protocol: Protocol, current: Round) -> list[Round]:
