@@ -413,6 +413,7 @@ def test_how_a_part_is_read_does_not_change_what_it_counts() -> None:
         ({"groups": "ssr:0"}, "must be positive"),
         ({"groups": "ssr:x"}, "not a share"),
         ({"groups": "ssr:1/0"}, "not a share"),
+        ({"groups": "ssr:1e999999999"}, "not a share"),
         ({"groups": "nonsense:1"}, "no mechanism"),
         ({"groups": ""}, "written like"),
         ({"groups": " "}, "written like"),

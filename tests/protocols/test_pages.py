@@ -11,7 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = [
     pytest.param(block.split("```")[0], id=f"{page}-{number}")
-    for page in ("protocols", "protocols-groups")
+    for page in ("protocols", "protocols-groups", "mechanisms/split")
     for number, block in enumerate((DOCS / f"{page}.md").read_text(encoding="utf-8").split("```python\n")[1:], start=1)
 ]
 

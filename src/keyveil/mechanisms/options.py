@@ -77,7 +77,7 @@ def _converted(name: str, option: str, value: Any, kind: str) -> Any:
         if kind.startswith("int"):
             return _whole(value)
         if kind.startswith("Fraction"):
-            return _fraction(value)
+            return read_fraction(value)
         if kind.startswith("bool") and not isinstance(value, bool):
             return {"true": True, "false": False}[str(value).lower()]
         if kind.startswith("tuple[int") and not isinstance(value, str):
@@ -94,6 +94,6 @@ def _whole(value: Any) -> int:
     return int(value)
 
 
-def _fraction(value: Any) -> Fraction:
+def read_fraction(value: Any) -> Fraction:
     """A decimal that can be written out, or a quotient such as 1/3."""
     return Fraction(value) if isinstance(value, Fraction) or "/" in str(value) else exact(value)

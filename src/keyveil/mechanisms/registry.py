@@ -284,7 +284,7 @@ def check_members(cls: Any, name: str | None = None) -> None:
 
 def _check_example(cls: Any, options: dict[str, Any]) -> None:
     try:
-        cls(Schema(keys=3), parse_epsilon(1), **fitted(cls.name, cls, options))
+        _made(cls.name, cls, Schema(keys=3), 1, options)
     except KeyveilError as refused:
         told = f"{cls.__qualname__}.examples has {options}, which cannot be made: {refused.sentence}"
         raise ContractError("contract/examples", told) from refused

@@ -2,7 +2,8 @@
 
 Everybody spends the whole ε, once, on the mechanism of their part. Which part that is follows from the parting word of
 a report's public bytes, a hash that is independent of every part's own word. Reports have one length whatever the part,
-the tally holds the counts of every part, and what several parts estimate is merged (``merging``). Docs: docs/split.md.
+the tally holds the counts of every part, and what several parts estimate is merged (``merging``).
+Derivation: docs/mechanisms/split.md.
 """
 
 from __future__ import annotations

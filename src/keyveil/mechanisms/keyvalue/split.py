@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.options import assignments
+from keyveil.mechanisms.options import assignments, read_fraction
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.side_by_side import SideBySide
 
@@ -139,7 +139,7 @@ def _read_shares(text: str) -> dict[str, Fraction]:
         if name in shares:
             raise _refused(f"split takes every mechanism once, and {name} comes twice.")
         try:
-            shares[name] = Fraction(share or "1")
+            shares[name] = read_fraction(share or "1")
         except (ValueError, ZeroDivisionError):
             raise _refused(f"{share!r} is not a share of the people for {name}.") from None
         if shares[name] <= 0:
