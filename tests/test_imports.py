@@ -70,7 +70,7 @@ def test_the_version_is_that_of_the_project_and_costs_nothing_until_it_is_wanted
 def test_help_helps() -> None:
     import keyveil
 
-    told = pydoc.render_doc(keyveil.mechanism, renderer=pydoc.plaintext)  # type: ignore[attr-defined]
+    told = pydoc.plain(pydoc.render_doc(keyveil.mechanism))
     for word in ("schema", "epsilon", "options", "max_pairs", "Examples", *MECHANISMS, *PROTOCOLS):
         assert word in told
 

@@ -134,7 +134,7 @@ def test_a_long_list_of_keys_lies_beside_the_document() -> None:
         Campaign.from_document(document)
 
 
-OPTIONS: dict[str, dict[str, Any]] = {"split": {"max_pairs": 3}, "adaptive": {"max_pairs": 3}}
+OPTIONS: dict[str, dict[str, Any]] = {"adaptive": {"max_pairs": 3}}
 
 
 @pytest.mark.parametrize("name", protocol_names())

@@ -50,6 +50,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # an honest round, with all that could b
     "project": {"centres": [0] * 2 * KEYS, "scales": [9] * 2 * KEYS, "radius": 9, "rows": 8},
     "set-size": {"most": 3},
     "rappor-meanest": {"bits": 4, "hashes": 1},
+    "split": {"groups": "kvue:1,ssr:1", **TWO},
 }
 POWERS = (16, 20, 31, 53, 62, 63, 64)
 NUMBERS = [
@@ -100,6 +101,11 @@ def extremes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
                     yield from ({**everywhere, "reserve": reserve} for reserve in (least, least % (1 << 64)))
         elif kind.startswith("Fraction"):
             yield from ({**options, option: share} for share in SHARES)
+        elif option == "groups":
+            yield from ({**options, option: f"kvue:{number},ssr:1"} for number in NUMBERS)
+            yield from ({**options, option: f"kvue:{share},ssr:1"} for share in SHARES)
+        elif option == "group_options":
+            yield from ({**options, option: {**value, "ssr": {**value["ssr"], "size": number}}} for number in NUMBERS)
         elif option == "law":
             yield from ({**options, option: f"{number},1,{number},1"} for number in NUMBERS)
         elif option == "set_sizes" and value is not None:
@@ -135,7 +141,7 @@ def certified(small: Mechanism) -> bool:
     return too_many or certify(small).certified
 
 
-@pytest.mark.parametrize("name", [*mechanisms.names(), *ROUNDS])
+@pytest.mark.parametrize("name", [*mechanisms.mechanism_names(), *ROUNDS])
 def test_extreme_numbers_are_refused_or_answered_by_everybody(name: str) -> None:
     mechanism = honest(name)
     assert answered(mechanism, mechanism.options)
@@ -155,20 +161,21 @@ def test_sums_of_weights_that_wrap_would_be_found(name: str, monkeypatch: pytest
         monkeypatch.setattr(module, "heaviest", wrapping)
     for module in (canonical, mechanism_options):
         monkeypatch.setattr(module, "SAFE", 1 << 70)
+    monkeypatch.setattr(mechanism_options, "_whole", int)  # also numbers that no float holds
     mechanism = create_round(name, SCHEMA, 2, max_pairs=4, weights=[1, 2, 3, 4])
-    hostile = {**mechanism.options, "weights": [WRAPPED] * KEYS}
+    hostile = {**mechanism.options, "weights": [WRAPPED] * (KEYS - 1) + [WRAPPED + 1]}  # no common factor
     if "reserve" in hostile:
-        hostile["reserve"] = 4 * WRAPPED % (1 << 64)
+        hostile["reserve"] = sum(hostile["weights"]) % (1 << 64)
     with pytest.raises(KeyveilError, match="Weights must not be negative"):
         answered(mechanism, hostile)
 
 
 @pytest.mark.parametrize(("name", "code"), [("wsr", "mechanism/option"), ("adaptive-value", "protocol/broadcast")])
 def test_a_weight_beyond_its_bound_is_refused_by_name(name: str, code: str) -> None:
-    largest = [wsr.MOST_WEIGHT] * KEYS
+    largest = [wsr.MOST_WEIGHT] * (KEYS - 1) + [wsr.MOST_WEIGHT - 1]  # no common factor
     assert answered(honest(name), {**honest(name).options, "weights": largest, **reserve(name, largest)})
     with pytest.raises(KeyveilError, match=f"weights up to {wsr.MOST_WEIGHT}") as refused:
-        create_round(name, SCHEMA, 2, max_pairs=2, weights=[weight + 1 for weight in largest])
+        create_round(name, SCHEMA, 2, max_pairs=2, weights=[wsr.MOST_WEIGHT + 1, *largest[1:]])
     assert refused.value.code == code
 
 

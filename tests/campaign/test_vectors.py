@@ -61,6 +61,37 @@ def test_people_are_parted_as_specified(case: dict[str, Any]) -> None:
     assert low <= (word >> 32) / 2**32 < high
 
 
+GROUPS = {"kvue": ("0.5", 0.0), "ssr": ("0.25", 0.5), "pckv-ue": ("0.25", 0.75)}  # share, and where its people begin
+
+
+@pytest.mark.parametrize("case", WRITTEN["groups"], ids=lambda case: case["id"][:2])
+def test_groups_are_told_apart_and_padded_as_specified(case: dict[str, Any]) -> None:
+    public, fingerprint = bytes.fromhex(case["id"]), bytes.fromhex(case["fingerprint"])
+    place = (public_word(public, hashlib.sha256(fingerprint + b"part").digest()[:16]) >> 32) / 2**32
+    own = public_word(public, bytes.fromhex(case["group_fingerprint"])[:16])
+    mark = "80" if case["varies"] else ""
+
+    assert case["group"] == max((start, name) for name, (_, start) in GROUPS.items() if start <= place)[1]
+    assert case["word"] == f"{own:016x}"
+    assert case["padded"] == (case["encoded"] + mark).ljust(6, "0")
+
+
+def test_the_fingerprint_of_groups_is_that_of_its_parts() -> None:
+    prints = {case["group"]: case["group_fingerprint"] for case in WRITTEN["groups"]}
+    schema = next(one["schema_sha256"] for one in WRITTEN["campaigns"] if one["document"]["name"] == "snacks-in-groups")
+    document = {
+        "epsilon": "1",
+        "mechanism": "split",
+        "parts": [[share, prints[name]] for name, (share, _) in GROUPS.items()],
+        "schema": schema,
+    }
+    written = next(one for one in WRITTEN["rounds"] if one["campaign"] == "snacks-in-groups")
+
+    assert hashlib.sha256(spelled(document).encode()).hexdigest() == written["fingerprint"]
+    assert {case["fingerprint"] for case in WRITTEN["groups"]} == {written["fingerprint"]}
+    assert written["document"]["report_bytes"] == 3 and not written["varies"]
+
+
 @pytest.mark.parametrize("case", WRITTEN["refused"], ids=lambda case: f"{case['form']}: {case['what']}")
 def test_what_must_be_refused_is(case: dict[str, Any]) -> None:
     with pytest.raises(KeyveilError) as refused:

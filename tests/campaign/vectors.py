@@ -24,7 +24,10 @@ from keyveil.core.codecs.rare_bits import RareBits
 from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.errors import KeyveilError
 from keyveil.core.public import public_index, public_word
-from keyveil.protocols.base import Part, Round, parting_word
+from keyveil.core.report import Report
+from keyveil.mechanisms.parting import Part, parting_word
+from keyveil.mechanisms.side_by_side import SideBySide
+from keyveil.protocols.base import Round
 
 KIT = Path(__file__).with_name("wire_vectors.json")
 
@@ -69,6 +72,14 @@ LONG = {
     },
     "protocol": {"name": "olh", "epsilon": "1.5"},
 }
+SPLIT = {
+    **SNACKS,
+    "name": "snacks-in-groups",
+    "protocol": {"name": "split", "epsilon": "1", "groups": "kvue:0.5,ssr:0.25,pckv-ue:0.25", "max_pairs": 2},
+    "rounds": [{}],
+}
+GROUP_IDS = [bytes([number]) * 16 for number in range(8)]
+GROUP_PAYLOADS: tuple[Any, ...] = (2, (3,), (1, 4))  # of its groups, in order
 
 CODECS: dict[str, tuple[Any, dict[str, Any], list[Any]]] = {
     "symbol of 1": (Symbol(1), {"outputs": 1}, [0]),
@@ -112,11 +123,12 @@ def kit() -> dict[str, Any]:
     """Everything that the format fixes, on examples."""
     return {
         "keyveil": 1,
-        "campaigns": [_campaign(document) for document in (SNACKS, ACCENTS, PILOT, LONG)],
+        "campaigns": [_campaign(document) for document in (SNACKS, ACCENTS, PILOT, LONG, SPLIT)],
         "dictionaries": [{"keys": APPS, **_hashed(APPS)}],
-        "rounds": [_round(document) for document in (SNACKS, ACCENTS, PILOT, LONG)],
+        "rounds": [_round(document) for document in (SNACKS, ACCENTS, PILOT, LONG, SPLIT)],
         "words": [_word(public) for public in IDS],
         "partings": [_parting(public) for public in IDS],
+        "groups": [_group(public) for public in GROUP_IDS],
         "payloads": [_payload(name, payload) for name, (_, _, payloads) in CODECS.items() for payload in payloads],
         "batches": [_batch(count, size) for count, size in ((1, 3), (2, 1), (3, 0))],
         "refused": [_refused(*case) for case in refusals()],
@@ -174,6 +186,25 @@ def _parting(public: bytes) -> dict[str, Any]:
     return {"id": public.hex(), "campaign": campaign, "word": f"{word:016x}", "part": part}
 
 
+def _group(public: bytes) -> dict[str, Any]:
+    """A report of mechanisms side by side: its part, the word of the part, and a payload at the common length."""
+    mechanism = first_round(SPLIT).mechanism
+    assert isinstance(mechanism, SideBySide)
+    number = mechanism.part_of(public)
+    part, payload = mechanism.parts[number], GROUP_PAYLOADS[number]
+    return {
+        "id": public.hex(),
+        "fingerprint": mechanism.fingerprint.hex(),
+        "group": part.name,
+        "group_fingerprint": part.fingerprint.hex(),
+        "word": f"{part.word(public):016x}",
+        "payload": payload,
+        "varies": part.codec.varies,
+        "encoded": part.codec.encode(payload).hex(),
+        "padded": mechanism.encode(Report(public, payload)).hex(),
+    }
+
+
 def _payload(name: str, payload: Any) -> dict[str, Any]:
     codec, parameters, _ = CODECS[name]
     encoded, size = codec.encode(payload), codec.longest + codec.varies
@@ -218,6 +249,19 @@ def refusals() -> list[tuple[str, str, Any]]:
         ("real members", "too few members", "07"),
         ("dense members", "too few members", "0000"),
     ]
+    mechanism = first_round(SPLIT).mechanism
+    assert isinstance(mechanism, SideBySide)
+    symbol, members, _ = (
+        next(public for public in GROUP_IDS if mechanism.part_of(public) == number) for number in range(3)
+    )
+    groups = [
+        ("an end mark behind a symbol", symbol, "028000"),
+        ("a symbol that does not exist", symbol, "030000"),
+        ("too short", symbol, "0200"),
+        ("too long", symbol, "02000000"),
+        ("no end mark", members, "020000"),
+        ("an answer of another group", members, "ffff80"),
+    ]
     return [
         ("json", "no report", text.replace(text[text.index("[") : text.index("]") + 1], "[]")),
         ("json", "round 0", text.replace('"round":1', '"round":0')),
@@ -240,6 +284,7 @@ def refusals() -> list[tuple[str, str, Any]]:
         ("padding", "too short", "0180"),
         ("padding", "too long", "01800000"),
         *((f"payload of {name}", what, data) for name, what, data in codecs),
+        *((f"group of {public.hex()}", what, data) for what, public, data in groups),
         ("campaign", "another version", {**SNACKS, "keyveil": 2}),
         ("campaign", "a field that nobody knows", {**SNACKS, "colour": "blue"}),
         ("campaign", "a float", {**SNACKS, "min_reports": 1000.0}),
@@ -258,6 +303,9 @@ def reader(form: str) -> Callable[[Any], Any]:
     if form.startswith("payload of "):
         codec = CODECS[form.removeprefix("payload of ")][0]
         return lambda data: codec.decode(bytes.fromhex(data))
+    if form.startswith("group of "):
+        mechanism, public = first_round(SPLIT).mechanism, bytes.fromhex(form.removeprefix("group of "))
+        return lambda data: mechanism.decode(bytes.fromhex(data), public)
     readers: dict[str, Callable[[Any], Any]] = {
         "json": lambda text: from_json(text.encode()),
         "packed": lambda data: from_packed(bytes.fromhex(data)),

@@ -13,7 +13,7 @@ from keyveil.campaign.wire import Batch, pad
 from keyveil.collector.service import Service
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError
-from keyveil.protocols.base import EVERYONE, parting_word
+from keyveil.mechanisms.parting import EVERYONE, parting_word
 
 SNACKS: dict[str, Any] = {
     "keyveil": 1,

@@ -44,7 +44,7 @@ def test_the_least_number_of_reports_is_enough_to_be_shown(service: Service, act
 
 
 def test_a_round_below_the_least_number_is_left_out_of_what_is_shown(service: Service) -> None:
-    protocol = {"name": "split", "epsilon": "1", "groups": "ssr:1,kvue:1", "max_pairs": 2}
+    protocol = {"name": "pilot", "epsilon": "1", "share": "0.5", "then": "wsr", "theta": "0.5", "max_pairs": 2}
     first = started(service, protocol=protocol, rounds=[{}], min_reports=30)
     service.submit("snacks", batch_of(first, 40)).result()
     service.act("snacks", "close")

@@ -22,6 +22,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # what a mechanism cannot do without
     "pckv-ue": TWO,
     "pckv-grr": TWO,
     "kv-sw": TWO,
+    "split": TWO,
 }
 FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or estimates of their own
     *((name, {}) for name in NAMES),
@@ -38,6 +39,7 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("ssr", {"bins": 4}),
     ("topsel", {"mode": "direct", "padding": 0}),
     ("topsel", {"kappa": "0.2"}),
+    ("split", {"groups": "kvue:2,wsr:1,privkv:3", "options": "wsr.bins=4"}),
 ]
 PUBLISHED: list[tuple[str, dict[str, Any]]] = [  # other numbers in the same channels
     ("privkv", {"split": "paper"}),
@@ -64,7 +66,7 @@ def label(name: str, options: dict[str, Any]) -> str:
 IDS = [label(*variant) for variant in VARIANTS]
 
 # few, where a report says little of each
-KEYS = {"mean-est": 5, "ioh": 3, "moments": 4, "marginals": 4, "pckv-ue": 4, "pckv-grr": 4, "kv-sw": 4}
+KEYS = {"mean-est": 5, "ioh": 3, "moments": 4, "marginals": 4, "pckv-ue": 4, "pckv-grr": 4, "kv-sw": 4, "split": 4}
 
 # Key and value go through two channels of ε/2: together they spend less than ε, and their means are biased by design.
 BASELINES = {"krr-harmony", "shist-harmony", "rappor-meanest"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ from tests.contract.cases import (
     BIASED_MEANS,
     FORMS,
     IDS,
+    KEYS,
+    NAMES,
     NOT_TIGHT,
+    OPTIONS,
     VARIANTS,
     estimates_products,
     extreme,
@@ -90,3 +94,12 @@ def test_errors_are_as_stated(name: str, options: dict[str, Any], population: bo
 @either_target
 def test_joint_errors_are_as_stated(name: str, options: dict[str, Any], population: bool) -> None:
     checks.joint_errors_are_as_stated(extreme(name, **options), population=population)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+def test_the_public_suite_passes_every_name(name: str, record_property: Callable[[str, object], None]) -> None:
+    """The tests above take the checks one by one, at sizes of their own; this is what other people run."""
+    given = {option: min(value, 3) for option, value in OPTIONS.get(name, {}).items()}
+    report = checks.check_mechanism(name, keys=min(KEYS.get(name, 4), 5), **given)
+    record_property("checks", len(report.checks))

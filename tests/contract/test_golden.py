@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from keyveil.core.public import public_word
 from keyveil.core.report import Report
 from keyveil.lab.coins import SeededCoins
 from tests.contract.cases import IDS, VARIANTS, usual
@@ -29,8 +28,7 @@ def vectors(name: str, options: dict[str, Any]) -> dict[str, Any]:
     payloads = []
     for number in range(6):
         public = bytes(range(number, number + 16))
-        word = public_word(public, mechanism.fingerprint[:16])
-        payload = mechanism.respond(records[number % len(records)], word, SeededCoins(7, number))
+        payload = mechanism.respond(records[number % len(records)], mechanism.word(public), SeededCoins(7, number))
         payloads.append(mechanism.encode(Report(public, payload)).hex())
     return {"fingerprint": mechanism.fingerprint.hex(), "payloads": payloads}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -37,6 +37,12 @@ Behaviour = Callable[[Batch], HttpAnswer]
 
 def document(**changes: Any) -> dict[str, Any]:
     return {**copy.deepcopy(SNACKS), **changes}
+
+
+def later_round(campaign: Campaign, number: int, **announced: Any) -> Round:
+    """A declared round of the campaign, with what a collector announces to it."""
+    declared = campaign.protocol.course[number - 1]
+    return replace(declared, mechanism=replace(declared.mechanism, **announced))
 
 
 def view_of(campaign: Campaign, asked: RoundDocument | None) -> dict[str, Any]:

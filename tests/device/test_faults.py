@@ -108,7 +108,7 @@ if hasty:  # a device that sends before its transaction is on the disk
 
     def answer(self, *arguments):
         parcel, spent = whole(self, *arguments)
-        self._courier.deliver(parcel)
+        self._uploader.deliver(parcel)
         return parcel, spent
 
     Device._answer = answer

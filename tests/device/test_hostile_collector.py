@@ -6,7 +6,7 @@ served; the device's own books are not believed. Mutants of the device must be c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -30,7 +30,7 @@ from keyveil.device.outbox import Parcel
 from keyveil.device.vault import Vault
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.registry import create, registered
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.protocols.base import EVERYONE, Part, Round
@@ -41,31 +41,35 @@ from tests.device.collector import (
     accept,
     document,
     json_answer,
+    later_round,
     lose_answer,
     problem,
     refuse,
 )
+from tests.device.overdrawn import Overdrawn
 
 # Near enough to each other that a walk of forty steps meets every one of them.
 CAPS = Caps(days=30, schema_period=2, schema_life=Fraction(5, 2), period=Fraction(5, 2), life=3)
 NAMES = ["one", "two", "three"]
 SCHEMAS = [{"keys": ["a", "b"]}, {"keys": ["a", "b"], "high": 2}, {"keys": ["a", "b", "c"]}]
-PRIVKVM: dict[str, Any] = {"name": "privkvm", "epsilon": "1.2", "rounds": 3}
+OVERDRAWN: dict[str, Any] = {"name": "overdrawn", "epsilon": "1.2", "rounds": 3}  # declares more than its budget
 PROTOCOLS: list[dict[str, Any]] = [
     {"name": "kvue", "epsilon": "1"},
     {"name": "kvue", "epsilon": "0.4"},
     {"name": "ssr", "epsilon": "0.7", "max_pairs": 2},
-    PRIVKVM,
+    {"name": "privkvm", "epsilon": "1.2", "rounds": 3},
+    OVERDRAWN,
     {"name": "pilot", "epsilon": "1.5"},
 ]
 RECORDS: list[dict[str, float]] = [{}, {"a": 1}, {"a": -1, "b": 0.5}, {"c": 0}]
 PARTS = [EVERYONE, EVERYONE, Part(Fraction(0), Fraction(1, 2)), Part(Fraction(1, 2), Fraction(1))]
 EPSILONS = ["0.2", "0.5", "0.9", "2"]
+MEANS = ("privkvm", "overdrawn")  # protocols that announce means
 
 names, schemas, protocols = st.sampled_from(NAMES), st.sampled_from(SCHEMAS), st.sampled_from(PROTOCOLS)
 records, parts, epsilons = st.sampled_from(RECORDS), st.sampled_from(PARTS), st.sampled_from(EPSILONS)
 kinds, means = (
-    st.sampled_from(["fitting", "kvue", "ssr", "privkv-round", "set-size"]),
+    st.sampled_from(["declared", "fitting", "kvue", "ssr", "privkv-round", "set-size"]),
     st.sampled_from([-65536, 0, 31]),
 )
 
@@ -83,6 +87,12 @@ def late(batch: Batch) -> HttpAnswer:
 
 
 ANSWERS: list[Callable[[Batch], HttpAnswer]] = [accept, refuse, lose_answer, server_error, nonsense, late]
+
+
+@pytest.fixture(autouse=True)
+def overdrawn() -> Iterator[None]:
+    with registered("overdrawn", Overdrawn):
+        yield
 
 
 class HostileCollector(RuleBasedStateMachine):
@@ -120,11 +130,12 @@ class HostileCollector(RuleBasedStateMachine):
 
     @rule(name=names, record=records, schema=schemas, epsilon=epsilons, mean=means)
     def ask_more_and_more(self, name: str, record: Any, schema: Any, epsilon: str, mean: int) -> None:
-        """All rounds of a protocol that announces means, each at the price that the collector likes."""
-        self._open(name, schema, PRIVKVM, False)
+        """All rounds of a protocol that announces means, each at the price that somebody else has declared for it."""
+        self._open(name, schema, {**OVERDRAWN, "each": epsilon}, False)
         self._agree_and_report(name, record)
-        for number in range(2, PRIVKVM["rounds"] + 1):
-            self._open_round(name, number, "fitting", epsilon, mean, EVERYONE)
+        for number in range(2, OVERDRAWN["rounds"] + 1):
+            told = mean if number % 2 else -mean  # another question than in the round before
+            self._open_round(name, number, "declared", epsilon, told, EVERYONE)
             self._agree_and_report(name, record)
 
     @rule(name=names, number=st.integers(1, 5), kind=kinds, epsilon=epsilons, mean=means, part=parts)
@@ -221,7 +232,12 @@ class HostileCollector(RuleBasedStateMachine):
 
     def _open_round(self, name: str, number: int, kind: str, epsilon: str, mean: int, part: Part) -> None:
         campaign = self.campaigns[name]
-        self._serve(campaign, Round(number, _question(kind, campaign, Fraction(epsilon), mean), part))
+        course = campaign.protocol.course
+        if kind == "declared" and number <= len(course):
+            announced = {"fake": (mean,) * campaign.schema.d} if number > 1 and campaign.protocol.name in MEANS else {}
+            self._serve(campaign, later_round(campaign, number, **announced))
+        else:
+            self._serve(campaign, Round(number, _question(kind, campaign, Fraction(epsilon), mean), part))
 
     def _serve(self, campaign: Campaign, asked: Round) -> None:
         self.collector.open(campaign.document(), asked)
@@ -247,7 +263,7 @@ def _price(mechanism: Mechanism) -> Fraction:
 
 def _question(kind: str, campaign: Campaign, epsilon: Fraction, mean: int) -> Mechanism:
     schema = campaign.schema
-    if kind == "fitting":  # what the device believes the protocol to ask, though at any price
+    if kind in ("fitting", "declared"):  # the mechanism of the protocol, though at any price, or beyond its end
         kind = campaign.protocol.longest()[-1].mechanism.name
     if kind == "privkv-round":
         return PrivKVRound(schema, epsilon, Fraction(0), (mean,) * schema.d)
@@ -299,7 +315,7 @@ def _draws_for_every_upload(patch: pytest.MonkeyPatch) -> None:
     whole = Device._send
 
     def send(self: Device, parcel: Parcel, spent: Fraction) -> Outcome:
-        asked = self._read(parcel.name).asked
+        asked = self._read(parcel.name).open_round
         if asked is None or asked.hash != parcel.document:
             return whole(self, parcel, spent)
         public, payload = self._draw(asked, [], None)

@@ -159,7 +159,7 @@ HOSTILE: list[tuple[str, Callable[[], Any], str]] = [
     ("no epsilon", with_campaign(protocol={"name": "kvue", "epsilon": "0"}), "epsilon/invalid"),
     ("epsilon of a float", with_campaign(protocol={"name": "kvue", "epsilon": 1.0}), "document/float"),
     ("epsilon that is no number", with_campaign(protocol={"name": "kvue", "epsilon": "NaN"}), "epsilon/invalid"),
-    ("a round above the campaign", with_round(epsilon="2"), "budget/exceeded"),
+    ("a round above the campaign", with_round(epsilon="2"), "campaign/round"),
     ("another first round", with_round(epsilon="0.5"), "campaign/round"),
     ("another mechanism first", with_round(mechanism="kvoh", options={}), "campaign/round"),
     ("a negative epsilon", with_round(epsilon="-1"), "epsilon/invalid"),

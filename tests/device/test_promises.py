@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import pytest
 
 from keyveil.core.errors import DeviceError
 from keyveil.mechanisms.registry import create
-from keyveil.mechanisms.rounds.privkvm import PrivKVRound
-from keyveil.protocols.base import Part, Round
-from tests.device.collector import Collector, Watch, document, problem
+from keyveil.protocols.base import Round
+from tests.device.collector import Collector, Watch, document, later_round, problem
 from tests.device.owner import GENEROUS, RECORD, agreed, code_of, week
 
 # -- until when, and what ---------------------------------------------------------------------------------------
@@ -21,15 +19,14 @@ from tests.device.owner import GENEROUS, RECORD, agreed, code_of, week
 
 def test_nothing_is_answered_after_the_last_day_that_was_shown() -> None:
     made = document(
-        protocol={"name": "pilot", "epsilon": "1", "share": "0.5"},
+        protocol={"name": "pilot", "epsilon": "1", "share": "0.000000000001"},  # as good as all are the rest
         rounds=[{"opens": "2026-11-20", "closes": "2026-11-21"}],
     )
     collector, watch = Collector(), Watch()
     campaign = collector.open(made)
     one = agreed(collector, clock=watch)
     assert one.explain("snack-survey").until == "2026-11-21"
-    everyone = Part(Fraction(0), Fraction(2**32 - 1, 2**32))
-    collector.open(made, Round(2, create("ssr", campaign.schema, 1, max_pairs=1), everyone))
+    collector.open(made, later_round(campaign, 2))
 
     for day in (
         datetime(2026, 11, 19, tzinfo=UTC),
@@ -163,7 +160,7 @@ def test_every_collector_is_in_a_round_of_its_own(tmp_path: Path) -> None:
     path, here, there = tmp_path / "device.db", Collector(), Collector()
     made = document(protocol={"name": "privkvm", "epsilon": "1", "rounds": 3})
     campaign = there.open(made)
-    here.open(made, Round(2, PrivKVRound(campaign.schema, Fraction(1, 8), Fraction(0), (7,) * campaign.schema.d)))
+    here.open(made, later_round(campaign, 2, fake=(7,) * campaign.schema.d))
 
     for collector, name in ((here, "https://here.example"), (there, "https://there.example")):
         with agreed(collector, path, collector=name) as one:

@@ -13,7 +13,7 @@ from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import pad
 from keyveil.core.coins import Coins
-from keyveil.protocols.base import parting_words
+from keyveil.mechanisms.parting import parting_words
 
 Rows = list[tuple[bytes, bytes | None]]
 

@@ -42,6 +42,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("wsr", {"weights": "1,1,2,3,5,9"}),
     ("topsel", {"mode": "direct", "set_sizes": None}),
     ("rappor", {"permanent": "0.1"}),
+    ("split", {"groups": "kvue:1,wsr:2"}),
 ]
 FEWER = {"ioh": 3}  # keys, where a tally has a cell for every set of them
 

@@ -13,6 +13,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.learn.means import shrunk_means
 from keyveil.learn.postprocess import METHODS, estimates
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import create
 
 D = 40
 SCHEMA = kv.Schema(keys=D)
@@ -113,7 +114,9 @@ def test_a_key_drawn_from_the_domain_tells_nothing_of_the_sum(kvue: Estimates) -
 
 def test_everybody_holds_one_key_of_a_categorical_mechanism(oue: tuple[Mechanism, Estimates]) -> None:
     for method in ("norm", "norm-mul", "norm-sub", "mle-apx", "power-ns"):
-        assert estimates(method, oue[1], mechanism=oue[0]).frequency.values.sum() == pytest.approx(1)
+        told = estimates(method, oue[1], mechanism=oue[0])
+        assert told.frequency.values.sum() == pytest.approx(1)
+        np.testing.assert_array_equal(told.frequency.values, estimates(method, oue[1]).frequency.values)
 
 
 @pytest.mark.parametrize("name", ["wsr", "pckv-grr"])
@@ -148,10 +151,13 @@ def test_erratum_D4_the_sum_one_would_shrink_everything() -> None:  # noqa: N802
 
 def test_subsets_sum_to_no_more_than_the_cap() -> None:
     mechanism, raw, _ = _estimates("ssr", 2000, max_pairs=2)
-    capped, free = estimates("norm-sub", raw, mechanism=mechanism), estimates("norm-sub", raw)
+    capped, known = estimates("norm-sub", raw, mechanism=mechanism), estimates("norm-sub", raw)
+    nameless = raw.under(replace(raw.header, mechanism="somebody-elses"))
+    free = estimates("norm-sub", nameless)
     assert np.clip(raw.frequency.values, 0, 1).sum() > 2  # noise makes too much of it
     assert capped.frequency.values.sum() == pytest.approx(2)
-    assert free.frequency.values == pytest.approx(np.clip(raw.frequency.values, 0, 1))  # the name alone tells no cap
+    assert known.frequency.values == pytest.approx(capped.frequency.values), "the header has the options"
+    assert free.frequency.values == pytest.approx(np.clip(raw.frequency.values, 0, 1))
     assert estimates("norm-sub", raw, 1.5, mechanism=mechanism).frequency.values.sum() == pytest.approx(1.5)
 
 
@@ -164,12 +170,14 @@ def test_topsel_knows_its_law_of_sizes() -> None:
 
 def test_clear_refusals(kvue: Estimates, oue: tuple[Mechanism, Estimates]) -> None:
     ssr, subsets, _ = _estimates("ssr", 2000, max_pairs=2)
+    larger = create("ssr", ssr.schema, ssr.epsilon, max_pairs=3)
     numeric = kv.mechanism("duchi", kv.Schema(keys=1), 1)
     nothing = numeric.estimate(numeric.tally([numeric.perturb({"0": 0.5}, kv.Coins())]))
     for method, what, options, code in (
         ("best", kvue, {}, "postprocess/unknown"),
-        ("mle-apx", oue[1], {}, "postprocess/constants"),
+        ("mle-apx", oue[1].under(replace(oue[1].header, mechanism="split")), {"total": 1.0}, "postprocess/constants"),
         ("mle-apx", subsets, {"mechanism": ssr, "total": 1.5}, "postprocess/constants"),
+        ("norm-sub", subsets, {"mechanism": larger}, "postprocess/mechanism"),
         ("norm", kvue, {"total": D + 1}, "postprocess/total"),
         ("norm", kvue, {"mechanism": oue[0]}, "postprocess/mechanism"),
         ("base-pos", kvue, {"means": "best"}, "postprocess/means"),

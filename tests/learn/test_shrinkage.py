@@ -14,7 +14,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.lab.simulate import simulate
 from keyveil.learn.shrinkage import _frequencies, bayes
 from keyveil.mechanisms.registry import create
-from keyveil.mechanisms.responses import Spread, fieller
+from keyveil.mechanisms.responses import INSUFFICIENT, Spread, fieller
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +168,36 @@ def test_nothing_to_learn_from_is_an_error() -> None:
     with pytest.raises(MechanismError) as refused:
         bayes(simulate("duchi", people, Schema(keys=2), 1, seed=8).estimates)
     assert refused.value.code == "learn/no-frequency"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("privkv", {"estimator": "published"}),
+        ("privkv", {"estimator": "iterated"}),
+        ("pckv-ue", {"estimator": "published", "max_pairs": 2}),
+        ("pckv-grr", {"estimator": "published", "max_pairs": 2}),
+        ("krr-harmony", {}),
+        ("kvue", {}),
+        ("f2m", {"estimator": "mle"}),
+    ],
+)
+@pytest.mark.parametrize("n", [4000, 40, 4])
+def test_no_number_is_missing_without_a_flag_that_says_so(name: str, options: dict[str, object], n: int) -> None:
+    people = datasets.independent(n, np.array([0.9, 0.5, 0.3, 0.05]), np.array([0.5, -0.5, 0.2, 0.9]), seed=1)
+    mechanism = create(name, Schema(keys=4), 4, **options)
+    raw = mechanism.estimate(aggregate(mechanism, people.records(mechanism.schema), SeededCoins(2)))
+    shrunk = bayes(raw)
+    for column in (shrunk.frequency, shrunk.mean):
+        assert (column.flag[np.isnan(column.values)] >= INSUFFICIENT).all()
+    if np.isnan(raw.mean.se).all():  # published without errors: nobody can say how far they may be moved
+        assert shrunk.mean is raw.mean
+
+
+def test_means_without_errors_stay_as_published() -> None:
+    people = datasets.independent(20_000, np.array([0.9, 0.5, 0.3]), np.array([0.5, -0.5, 0.2]), seed=1)
+    for estimator in ("published", "iterated"):
+        mechanism = create("privkv", Schema(keys=3), 4, estimator=estimator)
+        raw = mechanism.estimate(aggregate(mechanism, people.records(mechanism.schema), SeededCoins(2)))
+        assert np.isfinite(raw.mean.values).all() and set(bayes(raw).flag) == {"shrunk"}
+        np.testing.assert_array_equal(bayes(raw).mean.values, raw.mean.values)

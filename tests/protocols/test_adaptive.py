@@ -24,7 +24,8 @@ from keyveil.lab.simulate import FAIR_RUNS, summary
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.numeric.piecewise import piecewise_window
 from keyveil.mechanisms.registry import create
-from keyveil.mechanisms.rounds.adaptive import KeyPhase, PhaseBudget, ValuePhase, amplified
+from keyveil.mechanisms.rounds.adaptive import KeyPhase, ValuePhase
+from keyveil.mechanisms.rounds.adaptive_budget import PhaseBudget, amplified
 from keyveil.privacy.certify import enumerate_worst
 from keyveil.protocols.adaptive import Adaptive, Variant
 from keyveil.protocols.base import Finished, Protocol, most_spent

@@ -19,6 +19,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
 from keyveil.lab.rounds import ask, those
+from keyveil.mechanisms.parting import parting_word, parting_words
 from keyveil.mechanisms.registry import PROTOCOLS, find, find_mechanism, protocol_names
 from keyveil.mechanisms.registry import create as mechanism
 from keyveil.protocols.base import (
@@ -34,8 +35,6 @@ from keyveil.protocols.base import (
     in_parts,
     most_spent,
     part_of,
-    parting_word,
-    parting_words,
     resume,
 )
 from keyveil.protocols.privkvm import PrivKVM
@@ -306,7 +305,7 @@ def test_a_slip_is_recognised_among_mechanisms_and_protocols() -> None:
     [
         lambda: find_mechanism("privkvm"),
         lambda: create("pilot", SCHEMA, 1, then="privkvm"),
-        lambda: create("split", SCHEMA, 1, groups="kvue:1,privkvm:1"),
+        lambda: mechanism("split", SCHEMA, 1, groups="kvue:1,privkvm:1"),
     ],
 )
 def test_a_protocol_where_only_a_mechanism_will_do_is_called_by_its_name(make: Callable[[], object]) -> None:
@@ -315,13 +314,6 @@ def test_a_protocol_where_only_a_mechanism_will_do_is_called_by_its_name(make: C
     assert code_of(refused) == "mechanism/unknown"
     with pytest.raises(KeyveilError, match=r"^kvue is a mechanism .* only a protocol"):
         create("kvue", SCHEMA, 1)
-
-
-@pytest.mark.parametrize("groups", ["", " ", "kvue:1,", ":1"])
-def test_groups_without_a_name_are_no_groups(groups: str) -> None:
-    with pytest.raises(ProtocolError, match=r"written like ssr:0\.5,kv-sw:0\.5") as refused:
-        create("split", SCHEMA, 1, groups=groups)
-    assert code_of(refused) == "protocol/option"
 
 
 def test_options_may_be_strings() -> None:

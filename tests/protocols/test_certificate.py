@@ -16,6 +16,7 @@ from keyveil.core.errors import PrivacyError
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.lab import datasets
+from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.wsr import WSR
@@ -23,28 +24,26 @@ from keyveil.mechanisms.registry import protocol_names
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.protocols.base import Protocol, most_spent
 from keyveil.protocols.certificate import (
-    announcements,
     certificate,
     courses_of,
     forms_of,
+    kinds_of,
     most_telling,
     people_of,
     worst_loss,
     worst_ratio,
 )
-from keyveil.protocols.facets import Coordinates
+from keyveil.protocols.coordinates import Coordinates
 from keyveil.protocols.pilot import Pilot
 from keyveil.protocols.privkvm import PrivKVM
 from keyveil.protocols.privkvm_plus import PrivKVMPlus
 from keyveil.protocols.registry import create
-from keyveil.protocols.split import Split
 from tests.protocols.hostile import records
 from tests.protocols.rounds import finish
 
 SCHEMA, ONE = Schema(keys=5), Fraction(1)
 OPTIONS: dict[str, dict[str, Any]] = {
     "adaptive": {"max_pairs": 2},
-    "split": {"max_pairs": 2},
     "privkvm-plus": {"rounds": 3},
 }
 HOSTILE: list[tuple[str, dict[str, Any]]] = [
@@ -79,22 +78,16 @@ def test_rounds_of_the_same_people_multiply(rounds: int, exact: float) -> None:
 
 
 def test_rounds_of_other_people_do_not() -> None:
-    split = create("split", SCHEMA, 1, groups="kvue:1,ssr:1,pckv-ue:1", max_pairs=2)
-    assert float(certificate(split).exact_epsilon) == pytest.approx(1, abs=1e-6)
+    pilot = create("pilot", SCHEMA, 1, then="wsr", theta="0.5", max_pairs=2)
+    assert float(certificate(pilot).exact_epsilon) == pytest.approx(1, abs=1e-6)
     both = create("adaptive", SCHEMA, 1, max_pairs=2, variant="published")
     assert certificate(both).sizes["answered"] == 2
 
 
-def test_a_group_that_spends_less_is_not_what_the_certificate_speaks_about() -> None:
-    cheap, dear = (create("split", SCHEMA, 1, groups=groups) for groups in ("krr-harmony:1", "krr-harmony:1,kvue:1"))
-    assert float(certificate(cheap).exact_epsilon) == pytest.approx(0.7809, abs=5e-5)
-    assert float(certificate(dear).exact_epsilon) == pytest.approx(1, abs=1e-6)
-
-
 def test_the_certificate_covers_what_a_real_course_spends() -> None:
     people = datasets.independent(2000, np.full(5, 0.4), np.zeros(5), 1)
-    asked: dict[str, dict[str, Any]] = {"privkvm": {"rounds": 4}, "privkvm-plus": {"price": "0.001"}, "pilot": {}}
-    for name, options in asked.items():
+    tried: dict[str, dict[str, Any]] = {"privkvm": {"rounds": 4}, "privkvm-plus": {"price": "0.001"}, "pilot": {}}
+    for name, options in tried.items():
         protocol = create(name, SCHEMA, 2, **options)
         spent = most_spent([one.round for one in finish(protocol, people, 3)])
         longest = most_spent(protocol.longest())
@@ -125,11 +118,11 @@ class Careless(PrivKVM):
     name: ClassVar[str] = "careless"
 
     def plan(self, finished: Any) -> Any:
-        asked = super().plan(finished)
-        if asked is None or asked.number == 1:
-            return asked
-        mechanism: Any = asked.mechanism
-        return replace(asked, mechanism=Leaky(mechanism.schema, mechanism.epsilon, fake=mechanism.fake))
+        following = super().plan(finished)
+        if following is None or following.number == 1:
+            return following
+        mechanism: Any = following.mechanism
+        return replace(following, mechanism=Leaky(mechanism.schema, mechanism.epsilon, fake=mechanism.fake))
 
 
 def test_a_leak_in_a_later_round_is_found() -> None:
@@ -141,18 +134,20 @@ def test_a_leak_in_a_later_round_is_found() -> None:
 @pytest.mark.parametrize(("name", "options"), HOSTILE)
 def test_whatever_a_collector_announces_nobody_loses_more_than_epsilon(name: str, options: dict[str, Any]) -> None:
     protocol = create(name, Schema(keys=3), 1, **options)
-    rounds = protocol.longest()
-    forms = {one.number: forms_of(one, protocol.announces) for one in rounds}
-    assert all(len(forms[one.number]) > 1 for one in rounds[1:]) == protocol.announces
+    rounds, announces = protocol.longest(), protocol.announces
+    kinds = {one.number: kinds_of(protocol, one) for one in rounds}
+    forms = {number: [form for kind in found for form in forms_of(kind, announces)] for number, found in kinds.items()}
+    assert all(len(forms[one.number]) > 1 for one in rounds[1:]) == announces
     for course in courses_of(rounds):
-        asked = [forms[one.number] for one in course]
-        ratio = worst_loss(asked, people_of(asked)).ratio
-        assert keeps(ratio, ONE) and ratio <= prod(worst_ratio(one, protocol.announces) for one in course)
+        mine = [forms[one.number] for one in course]
+        ratio = worst_loss(mine, people_of(mine)).ratio
+        worst = prod(max(worst_ratio(kind, announces) for kind in kinds[one.number]) for one in course)
+        assert keeps(ratio, ONE) and ratio <= worst
 
 
 @dataclass(frozen=True)
-class PlainTruth(KVUE):
-    """Tells what it was asked, whatever its closed form says."""
+class PlainTruth(NothingAnnounced, KVUE):
+    """Tells the state of its key, whatever its closed form says."""
 
     name: ClassVar[str] = "plain-truth"
 
@@ -162,19 +157,8 @@ class PlainTruth(KVUE):
 
 
 @dataclass(frozen=True)
-class CarelessSplit(Split):
-    """A leak in the second of two groups, which costs no more than the first."""
-
-    name: ClassVar[str] = "careless-split"
-
-    def plan(self, finished: Any) -> Any:
-        asked = super().plan(finished)
-        return asked if asked is None or asked.number == 1 else replace(asked, mechanism=PlainTruth(SCHEMA, ONE))
-
-
-@dataclass(frozen=True)
 class CarelessPilot(Pilot):
-    """A leak in what all but the pilot are asked."""
+    """A leak in the round of all but the pilot."""
 
     name: ClassVar[str] = "careless-pilot"
 
@@ -209,7 +193,6 @@ class UnfairPilot(Pilot):
 @pytest.mark.parametrize(
     "careless",
     [
-        CarelessSplit(SCHEMA, ONE, "kvue:1,ssr:1", max_pairs=2),
         CarelessPilot(SCHEMA, ONE),
         UnfairPilot(SCHEMA, ONE, "wsr", theta=Fraction(1, 4)),
     ],
@@ -227,4 +210,5 @@ def test_an_announced_extreme_is_worth_more_than_a_fair_sign() -> None:
     assert worst_ratio(second) > second.mechanism.ratio
     hostile = most_telling(second)
     assert isinstance(hostile, PrivKVRound) and hostile.fake == (-GRID, -GRID)
-    assert worst_loss([announcements(second.mechanism)], records(2)).ratio == worst_ratio(second) == hostile.ratio
+    forms = forms_of(second, announces=True)
+    assert worst_loss([forms], records(2)).ratio == worst_ratio(second) == hostile.ratio

@@ -11,7 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = [
     pytest.param(block.split("```")[0], id=f"{page}-{number}")
-    for page in ("protocols", "protocols-groups")
+    for page in ("protocols", "protocols-groups", "mechanisms/split")
     for number, block in enumerate((DOCS / f"{page}.md").read_text(encoding="utf-8").split("```python\n")[1:], start=1)
 ]
 
@@ -53,7 +53,7 @@ def test_what_is_written_beside_a_line_is_what_it_gives() -> None:
 
 
 def test_rounds_of_the_first_example_are_those_of_the_protocol() -> None:
-    names = run(example_with('create("privkvm"'))
+    names = run(example_with('kv.mechanism("privkvm"'))
     assert [one.round.number for one in names["finished"]] == [1, 2, 3]
     assert {one.tally.reports for one in names["finished"]} == {len(names["people"])}
     frequency = names["estimates"].frequency["fries"]

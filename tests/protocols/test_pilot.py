@@ -108,7 +108,7 @@ def test_a_pilot_that_was_stopped_goes_on_and_a_changed_answer_is_noticed() -> N
     finished = finish(pilot, people(2000, 1), 1)
     assert resume(pilot, history_document(finished)) == finished
     other = replace(finished[0], tally=Tally(finished[0].tally.fingerprint, 90, 10 * np.eye(9, dtype=np.int64)[8]))
-    with pytest.raises(ProtocolError, match="would not have asked"):
+    with pytest.raises(ProtocolError, match="would not have planned"):
         pilot.next_round([other, finished[1]])
 
 

@@ -16,7 +16,6 @@ from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.protocols.base import Finished, most_spent, part_of
-from keyveil.protocols.certificate import announcements
 from keyveil.protocols.privkvm_plus import PrivKVMPlus
 from tests.protocols.hostile import epsilon, records, worst_loss
 from tests.protocols.test_privkvm import FREQUENCIES, MEANS, in_expectation
@@ -57,7 +56,7 @@ def test_a_hostile_collector_learns_less_than_was_asked_for(decay: str) -> None:
     forms: list[list[Mechanism]] = [[first]]
     for asked in later:
         assert isinstance(asked, PrivKVRound)
-        forms.append(announcements(asked))
+        forms.append(list(asked.announced_forms()))
     exact = worst_loss(forms, records(1))
     assert keeps(exact, protocol.epsilon)
     paid = most_spent([one.round for one in moving(protocol)])
@@ -81,7 +80,8 @@ def test_erratum_A1_the_printed_algorithm_spends_twice_epsilon_and_is_stopped() 
     assert sum(budgets[:3]) == Fraction(9, 8)
     assert float(sum(budgets)) == pytest.approx(2.1094, abs=5e-5)
     forms: list[list[Mechanism]] = [
-        announcements(PrivKVRound(printed.schema, budget, part_of(budget, Fraction(1, 2)))) for budget in budgets
+        list(PrivKVRound(printed.schema, budget, part_of(budget, Fraction(1, 2))).announced_forms())
+        for budget in budgets
     ]
     assert epsilon(worst_loss(forms, records(1, (None, -65536, 65536)))) == pytest.approx(2.1094, abs=5e-5)
     with pytest.raises(ProtocolError) as refused:

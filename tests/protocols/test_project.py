@@ -24,10 +24,10 @@ from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.rounds.topsel_project import Project, best_marked, gain
 from keyveil.protocols.base import most_spent
-from keyveil.protocols.second_round import PilotBeliefs, Risks, project_risks, projections, topsel_risks
+from keyveil.protocols.second_round import PilotBeliefs, Risks, projections, risks
 from keyveil.protocols.topsel_project import TopSelProject
 from keyveil.testing.people import EXTREME
 from tests.protocols.rounds import finish
@@ -176,17 +176,18 @@ def test_the_best_of_both_simple_rounds_scores_zero_or_more() -> None:
 
 
 def test_projection_is_planned_for_dense_sets_and_not_for_sparse_ones() -> None:
-    def best(beliefs: PilotBeliefs, cover: TopSel, n: float) -> float:
-        rivals = [topsel_risks(one, beliefs, n) for one in (cover, TopSel(cover.schema, cover.epsilon, mode="direct"))]
+    def best(beliefs: PilotBeliefs, cover: Mechanism, n: int) -> float:
+        direct = create("topsel", cover.schema, cover.epsilon, mode="direct")
+        rivals = [risks(one, beliefs, n) for one in (cover, direct)]
         plans = projections(cover.schema, cover.epsilon, beliefs, 64)
-        return min(project_risks(one, beliefs, n).score(rivals) for one in plans)
+        return min(risks(one, beliefs, n).score(rivals) for one in plans)
 
     dense, sparse = Schema(keys=100), Schema(keys=1000)
     means = np.linspace(-0.8, 0.8, 1000)
-    thick = TopSel(dense, Fraction(4), padding=57)
-    thin = TopSel(sparse, Fraction(4), set_sizes="5")
-    assert best(sure(np.linspace(0.1, 0.9, 100), means[::10]), thick, 1e5) < 0
-    assert best(sure(np.full(1000, 0.005), means), thin, 1e5) > 0
+    thick = create("topsel", dense, 4, padding=57)
+    thin = create("topsel", sparse, 4, set_sizes="5")
+    assert best(sure(np.linspace(0.1, 0.9, 100), means[::10]), thick, 10**5) < 0
+    assert best(sure(np.full(1000, 0.005), means), thin, 10**5) > 0
 
 
 def test_everybody_answers_once_with_the_whole_budget() -> None:

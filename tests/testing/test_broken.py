@@ -15,15 +15,36 @@ from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.errors import ContractError, KeyveilError
 from keyveil.core.estimates import Estimates
+from keyveil.core.histogram import Histogram
 from keyveil.core.records import Records
 from keyveil.core.report import Payload, Report
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import CAPABILITIES, Capped, PredictedVariance, Takes, TallyLaw
+from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.capabilities import (
+    CAPABILITIES,
+    Capped,
+    Cells,
+    ContingencyTables,
+    Histograms,
+    JointStatistics,
+    KeyDependence,
+    KnownTotal,
+    PredictedVariance,
+    SupportRates,
+    Takes,
+    TallyLaw,
+    Windows,
+)
+from keyveil.mechanisms.categorical.grr import GRR
+from keyveil.mechanisms.categorical.ss import SS
+from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kvue import KVUE
-from keyveil.testing import CAPABILITY_CHECKS, check_mechanism
+from keyveil.mechanisms.keyvalue.moments import Moments
+from keyveil.mechanisms.numeric.square_wave import SquareWave
+from keyveil.testing import CAPABILITY_CHECKS, capabilities, check_mechanism, suite
 
 
 class Stranger:
@@ -339,6 +360,67 @@ class Unlimited(KVUE):
         return 4.0
 
 
+class FewFakes(GRR):
+    """Says that people without the key support it a tenth less often than they do."""
+
+    def support_rates(self) -> tuple[Fraction, Fraction]:
+        own, other = super().support_rates()
+        return own, other * Fraction(9, 10)
+
+
+class Independent(GRR):
+    """Takes the estimates of two keys for independent, although one symbol excludes the others."""
+
+    def dependence(self, population: bool = False) -> Dependence:
+        return replace(super().dependence(population), base=0.0, slope=0.0)
+
+
+class TooMany(GRR):
+    """Says that people hold 1.1 keys on average, where everybody holds one."""
+
+    def constraint(self, estimates: Estimates) -> Any:
+        return replace(super().constraint(estimates), total=1.1)
+
+
+class LightCells(KVUE):
+    """Histograms that lack a tenth of the people."""
+
+    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
+        found = super().histogram(tally, population)
+        return replace(found, mass=found.mass * 0.9)
+
+
+class OneOdd(KVUE):
+    """Knows the odds of one key only."""
+
+    def cell_odds(self) -> Any:
+        return super().cell_odds()[:1]
+
+
+class Mirrored(SquareWave):
+    """Takes high values for low ones."""
+
+    def window_counts(self, tally: Tally) -> Any:
+        found = super().window_counts(tally)
+        return replace(found, counts=found.counts[:, ::-1])
+
+
+class SureOfPairs(Moments):
+    """States variances that are half as large as they are."""
+
+    def answer_jointly(self, *given: Any, **options: Any) -> Any:
+        found = super().answer_jointly(*given, **options)
+        return replace(found, covariance=found.covariance / 2)
+
+
+class MirroredCells(IOH):
+    """Takes plus for minus."""
+
+    def contingency_tables(self, tally: Tally) -> Any:
+        found = super().contingency_tables(tally)
+        return found._replace(shares=found.shares[:, ::-1])
+
+
 BROKEN: list[tuple[Any, dict[str, Any], str]] = [
     (Stranger, {}, "class"),
     (Unfinished, {}, "signs"),
@@ -374,10 +456,18 @@ BROKEN: list[tuple[Any, dict[str, Any], str]] = [
     (WrongExample, {}, "examples"),
     (LatePublic, {}, "perturb"),
 ]
-DECLARED: list[tuple[type[KVUE], type, str]] = [  # what is declared and not true
-    (Optimist, PredictedVariance, "predicted_spread"),
-    (ForgetsFirst, TallyLaw, "draw_tally"),
-    (Unlimited, Capped, "cap"),
+DECLARED: list[tuple[Any, dict[str, Any], type, str]] = [  # what is declared and not true
+    (Optimist, {}, PredictedVariance, "predicted_spread"),
+    (ForgetsFirst, {}, TallyLaw, "draw_tally"),
+    (Unlimited, {}, Capped, "cap"),
+    (FewFakes, {}, SupportRates, "support_rates"),
+    (Independent, {}, KeyDependence, "dependence"),
+    (TooMany, {}, KnownTotal, "constraint"),
+    (LightCells, {"bins": 4}, Histograms, "histogram"),
+    (OneOdd, {"bins": 4}, Cells, "cell_odds"),
+    (Mirrored, {}, Windows, "window_counts"),
+    (SureOfPairs, {}, JointStatistics, "answer_jointly"),
+    (MirroredCells, {}, ContingencyTables, "contingency_tables"),
 ]
 
 
@@ -392,10 +482,15 @@ def test_the_broken_member_is_named(cls: Any, options: dict[str, Any], member: s
     assert isinstance(refused.value, AssertionError)  # test frameworks show it as a failure, not as an accident
 
 
-@pytest.mark.parametrize(("cls", "capability", "member"), DECLARED, ids=[case[0].__name__ for case in DECLARED])
-def test_a_capability_that_is_declared_and_not_true_is_named(cls: type[KVUE], capability: type, member: str) -> None:
+@pytest.mark.parametrize(
+    ("cls", "options", "capability", "member"), DECLARED, ids=[case[0].__name__ for case in DECLARED]
+)
+def test_a_capability_that_is_declared_and_not_true_is_named(
+    cls: Any, options: dict[str, Any], capability: type, member: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capabilities, "REPEATS", 150)  # so many show what is as wrong as these are
     with pytest.raises(ContractError) as refused:
-        CAPABILITY_CHECKS[capability](cls(Schema(keys=4), Fraction(1)))
+        CAPABILITY_CHECKS[capability](cls(Schema(keys=4), Fraction(1), **options))
     assert refused.value.code == f"contract/{member}"
     assert member in refused.value.sentence
 
@@ -404,15 +499,27 @@ def test_every_capability_has_its_check() -> None:
     assert set(CAPABILITY_CHECKS) == CAPABILITIES
 
 
-@pytest.mark.parametrize("given", ["privkvm", "kvu", lambda schema, epsilon: 3, KVUE(Schema(keys=2), Fraction(1))])
-def test_what_can_be_given(given: Any) -> None:
-    """A protocol, an unknown name and a function that makes something else are refused; an object is not."""
-    if isinstance(given, Mechanism):
-        report = check_mechanism(given, epsilons=[2])
-        assert report.mechanism == "kvue"
-        assert report.to_dict()["checks"][0]["name"] == "members are there"
-        assert str(report).startswith(f"kvue keeps the contract: {len(report.checks)} checks")
-        assert report.seconds == sum(one["seconds"] for one in report.to_dict()["checks"])
-    else:
-        with pytest.raises(KeyveilError, match=r"is a protocol|did you mean kvue|makes a int"):
-            check_mechanism(given)
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("privkvm", "is a protocol"),
+        ("kvu", "did you mean kvue"),
+        (lambda schema, epsilon: 3, "makes a int, which is no Mechanism"),
+    ],
+)
+def test_what_is_no_mechanism_is_refused(given: Any, told: str) -> None:
+    with pytest.raises(KeyveilError, match=told):
+        check_mechanism(given)
+
+
+def test_an_object_is_checked_with_its_own_options_and_the_report_is_for_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(suite, "PEOPLE", 1500)
+    monkeypatch.setattr(capabilities, "REPEATS", 150)
+    report = check_mechanism(SS(Schema(keys=9), Fraction(3), size=2), epsilons=[2])
+    assert (report.mechanism, report.options["size"]) == ("ss", 2)
+    assert report.to_dict()["checks"][0]["name"] == "members are there"
+    assert report.seconds == sum(one["seconds"] for one in report.to_dict()["checks"])
+    assert str(report).startswith(f"ss keeps the contract: {len(report.checks)} checks")
+    assert "\n  tallies" not in str(report) and "\n  predictions come true " in str(report)  # what it declares

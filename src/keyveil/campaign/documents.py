@@ -1,7 +1,7 @@
 """What a collection asks, why, at what price and until when: a document that never changes.
 
 Devices show it to the person and hash it; the hash is its version, and every report says under which one it was made.
-So it holds no floats, and has one spelling (``core.canonical``). A long list of keys may lie beside it as a
+So it holds no floats, and has one canonical form (``core.canonical``). A long list of keys may lie beside it as a
 *dictionary*, named by its own hash and fetched once.
 """
 
@@ -26,7 +26,9 @@ from keyveil.protocols.registry import as_protocol
 
 VERSION = 1
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-HASH_PREFIX = re.compile(r"[0-9a-f]{6,64}")  # of a campaign's hash: what stands for it in commands and addresses
+HASH_PREFIX = re.compile(
+    r"[0-9a-f]{6,64}"
+)  # the beginning of a campaign's hash, which commands and addresses take in place of its name
 LONGEST_TEXT = 2000  # characters of a purpose: people are meant to read it
 LARGEST = 1 << 20  # bytes of a document; longer lists of keys belong into a dictionary
 MOST_RETENTION = 3650
@@ -70,7 +72,7 @@ class Campaign:
     purpose: str
     schema: Schema
     protocol: Protocol
-    asked: str  # the name that the document gives the protocol or mechanism
+    protocol_name: str  # as the document has it; a mechanism's name where there is one round
     options: Mapping[str, Any]
     rounds: tuple[RoundWindow, ...]
     min_reports: int = 1000
@@ -104,7 +106,7 @@ class Campaign:
             "name": self.name,
             "purpose": self.purpose,
             "schema": schema,
-            "protocol": {"name": self.asked, "epsilon": decimal_text(self.protocol.epsilon), **self.options},
+            "protocol": {"name": self.protocol_name, "epsilon": decimal_text(self.protocol.epsilon), **self.options},
             "rounds": [window.document() for window in self.rounds],
             "min_reports": self.min_reports,
             "enrolment": self.enrolment,
@@ -131,13 +133,13 @@ class Campaign:
         """The campaign that a document describes, refused with the first thing that is wrong."""
         fields = _fields(document)
         schema, dictionary = _schema(fields["schema"], fetch)
-        asked, epsilon, options = _protocol(fields["protocol"])
+        protocol_name, epsilon, options = _protocol(fields["protocol"])
         return cls(
             name=_name(fields["name"]),
             purpose=_text(fields["purpose"], "purpose", needed=True),
             schema=schema,
-            protocol=as_protocol(build(asked, schema, parse_epsilon(epsilon), options)),
-            asked=asked,
+            protocol=as_protocol(build(protocol_name, schema, parse_epsilon(epsilon), options)),
+            protocol_name=protocol_name,
             options=options,
             rounds=_windows(fields["rounds"]),
             min_reports=_whole(fields.get("min_reports", 1000), "min_reports", 1, 1 << 40),
@@ -154,7 +156,7 @@ def dictionary_of(keys: Sequence[str]) -> bytes:
 
 
 def refuse_unanswerable(name: str, protocol: Protocol) -> None:
-    """Refuse what devices refuse: a mechanism that cannot take every record, so that silence would tell."""
+    """Refuse a mechanism that cannot take every record, as devices do: a missing report would tell."""
     if not suits_devices(protocol):
         takes = {"one key": "exactly one key", "every key": "a value for every key"}[
             protocol.longest()[0].mechanism.takes
@@ -194,9 +196,9 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
         if name in document:
             attempt(step, document[name], *arguments)
     schema = attempt(_schema, document["schema"], fetch) if "schema" in document else None
-    asked = attempt(_protocol, document["protocol"]) if "protocol" in document else None
-    if schema and asked:
-        name, epsilon, options = asked
+    protocol = attempt(_protocol, document["protocol"]) if "protocol" in document else None
+    if schema and protocol:
+        name, epsilon, options = protocol
         made = attempt(build, name, schema[0], epsilon, options)
         if made is not None:
             attempt(refuse_unanswerable, name, as_protocol(made))

@@ -1,8 +1,7 @@
-"""The document of one round: how it is asked, of whom, and under which campaign.
+"""The document of one round: its mechanism, its part of the people, and its campaign.
 
-It is made when the round opens, because an earlier round may decide what is asked, and named by its hash like a
-campaign. A device reads everything that matters from it and from the campaign, and believes neither about epsilon: it
-computes the price from the channel that it will run.
+It is made when the round opens, because it may depend on earlier rounds, and named by its hash like a campaign. A
+device does not rely on the epsilon that is stated: it computes the price from the channel that it will run.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ class RoundDocument:
         return f"RoundDocument({self.number} of {self.campaign[:8]}…, {self.mechanism.name})"
 
     @classmethod
-    def of(cls, campaign: Campaign, asked: Round) -> RoundDocument:
-        return cls(campaign.hash, asked.number, asked.mechanism, asked.part)
+    def of(cls, campaign: Campaign, a_round: Round) -> RoundDocument:
+        return cls(campaign.hash, a_round.number, a_round.mechanism, a_round.part)
 
     @cached_property
     def cost(self) -> Fraction:
@@ -88,7 +87,7 @@ class RoundDocument:
             raise _refused(f"The options of round {number} make no sense to {document['mechanism']}.") from reason
         read = cls(campaign.hash, number, mechanism, _part(document["part"]))
         if canonical(read.document()) != canonical(document):
-            raise _refused("The round's document is not spelled as its content demands.")
+            raise _refused("The round's document is not in canonical form.")
         return read
 
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from keyveil.core.codecs.padding import pad as pad
+from keyveil.core.codecs.padding import unpad as unpad
 from keyveil.core.errors import ReportError
 from keyveil.core.report import PUBLIC_BYTES
 
@@ -32,7 +34,6 @@ MOST_REPORTS = 10_000  # in a batch
 LARGEST = 8 << 20  # bytes of a batch
 
 _HEADER = struct.Struct("<3sBHII32s")
-_END = b"\x80"  # closes a payload whose length varies, before the padding
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f]{32}")
 
@@ -82,7 +83,7 @@ _DECODER = msgspec.json.Decoder(_Upload)
 
 
 def from_json(data: bytes) -> Batch:
-    """The batch that a JSON upload holds; strict: one spelling for every id and payload."""
+    """The batch that a JSON upload holds; strict: every id and payload has one form."""
     _refuse_large(data)
     try:
         upload = _DECODER.decode(data)
@@ -114,26 +115,6 @@ def from_packed(data: bytes) -> Batch:
     ids = tuple(data[at : at + PUBLIC_BYTES] for at in starts)
     payloads = tuple(data[at + PUBLIC_BYTES : at + step] for at in starts)
     return Batch(number, document.hex(), ids, payloads)
-
-
-def pad(payload: bytes, size: int, varies: bool) -> bytes:
-    """A payload at the fixed size of its round; an end mark tells where it stops if sizes vary."""
-    whole = payload + _END if varies else payload
-    if len(whole) > size or (not varies and len(whole) != size):
-        raise ReportError("report/size", f"A payload of {len(payload)} bytes does not fit into {size}.")
-    return whole.ljust(size, b"\0")
-
-
-def unpad(padded: bytes, size: int, varies: bool) -> bytes:
-    """The payload of a padded report; what no device would send is refused."""
-    if len(padded) != size:
-        raise ReportError("report/size", f"A report of this round has {size} bytes, not {len(padded)}.")
-    if not varies:
-        return padded
-    whole = padded.rstrip(b"\0")
-    if not whole.endswith(_END):
-        raise ReportError("report/malformed", "The padding of a report begins with an end mark.")
-    return whole[:-1]
 
 
 def _check(number: int, document: str, count: int) -> None:

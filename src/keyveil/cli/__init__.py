@@ -12,7 +12,7 @@ def main() -> None:
     """Entry point of the ``keyveil`` command."""
     try:
         from keyveil.cli.app import run
-    except KeyboardInterrupt:  # loading takes a moment; nothing has begun that could be told of
+    except KeyboardInterrupt:  # interrupted while modules load: nothing has begun
         sys.exit(130)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("keyveil"):

@@ -48,8 +48,8 @@ app.command()(tally)
 app.add_typer(campaign)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         print(f"keyveil {keyveil.__version__}")
         raise typer.Exit
 
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _refuse("stopped", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; there is nobody to tell
+        sys.stderr.close()  # the reader of the output has closed the pipe
         return 0
     return status if isinstance(status, int) else 0
 
@@ -97,5 +97,5 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def _refuse(sentence: str, status: int = 2) -> int:
-    print(f"keyveil: {' '.join(plain(sentence).split())}", file=sys.stderr)  # it may quote what strangers wrote
+    print(f"keyveil: {' '.join(plain(sentence).split())}", file=sys.stderr)  # it may quote text of other people
     return status

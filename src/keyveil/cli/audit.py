@@ -105,7 +105,7 @@ def _record(text: str) -> Any:
 
 def _table(audits: list[Audit]) -> Table:
     table = Table(title="Privacy, attacked by sampling", title_justify="left")
-    for column in ("subject", "asked", "spends at least", "confidence", "verdict"):
+    for column in ("subject", "requested", "spends at least", "confidence", "verdict"):
         table.add_column(column, overflow="fold")
     for found in audits:
         requested = "" if found.requested_epsilon is None else f"{float(found.requested_epsilon):g}"

@@ -1,4 +1,4 @@
-"""``keyveil campaign …``: write, check, open, watch and close collections, and read what they say."""
+"""``keyveil campaign …``: write, check, open, watch and close collections, and read their estimates."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def create(
         )
     slim, beside = parted(document)
     campaign = Campaign.from_document(slim, fetch_beside(file or Path(), keys_file, beside))
-    refuse_unanswerable(campaign.asked, campaign.protocol)
+    refuse_unanswerable(campaign.protocol_name, campaign.protocol)
     if out is not None:
         write_json(out, document)
         say(f"Written: {out}")
@@ -332,7 +332,7 @@ def _keep_dictionary(
 
 
 def _print(json: bool, document: Any) -> bool:
-    """One object on standard output, if that was asked for."""
+    """Print one JSON object if ``json`` is set; returns whether it did."""
     if json:
         print(msgspec.json.encode(document).decode())
     return json

@@ -39,7 +39,7 @@ def export_reports(collector: Collector, name: str, round: int | None, out: Path
 
 
 def _round_document(collector: Collector, view: dict[str, Any], number: int) -> Any:
-    """What a round asked; earlier rounds are told only to those who may read the campaign's status."""
+    """The document of a round; of earlier rounds it comes with the campaign's status, which analysts may read."""
     if view["round"]["number"] == number:
         return view["round"]["document"]
     rounds = collector.ask("GET", address(view["hash"], "status"))["rounds"]
@@ -66,7 +66,7 @@ def write_csv(path: Path, estimates: Estimates) -> None:
 
 
 def write_tokens(path: Path, tokens: list[str]) -> None:
-    """Tokens, one in each line, for their owner's eyes only."""
+    """Write tokens, one in each line, to a new file that only its owner can read."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as reason:

@@ -33,7 +33,7 @@ def read_json(path: Path) -> Any:
 
 
 def beside(path: Path) -> Path:
-    """Where the document lies that says what a file of reports or counts means."""
+    """The path of the document that describes a file of reports or counts."""
     return Path(f"{path}.json")
 
 
@@ -62,7 +62,7 @@ def drafted(
     enrolment: str | None,
     contact: str | None,
 ) -> dict[str, Any]:
-    """A campaign document from what was said on the command line; what was not said is left to the defaults."""
+    """A campaign document from the options of the command line; what is not given has its default."""
     schema: dict[str, Any] = {"keys": _keys(keys)}
     schema |= {end: _bound(end, text) for end, text in (("low", low), ("high", high)) if text is not None}
     window = {"opens": opens, "closes": closes, "enough": enough}

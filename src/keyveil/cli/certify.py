@@ -56,7 +56,7 @@ def _table(certificates: list[Certificate]) -> Table:
     loose = any("rounds" in one.sizes and one.worst.ratio < one.ratio for one in certificates)
     title, figure = ("Privacy of all rounds, at most", "epsilon, at most") if loose else (TITLE, "exact epsilon")
     table = Table(title=title, title_justify="left")
-    for column in ("mechanism", "asked", figure, "kept", "method", "sizes"):
+    for column in ("mechanism", "requested", figure, "kept", "method", "sizes"):
         table.add_column(column, overflow="fold")
     for one in certificates:
         sizes = ", ".join(f"{name} {size}" for name, size in one.sizes.items())

@@ -1,4 +1,4 @@
-"""How the command line speaks with a collector: over HTTP, or with the very same app in this process on a database."""
+"""How the command line reaches a collector: over HTTP, or the same app in this process on a database."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TokenFile = Annotated[
 
 
 class NamedTransport(HttpTransport):
-    """HTTP as the command line speaks it: errors name the address, and the option that would help if there is one."""
+    """HTTP whose errors name the address, and the option that would help if there is one."""
 
     def __init__(self, server: str, timeout: float = 30.0, plain: bool | None = None) -> None:
         self._server = server
@@ -60,7 +60,7 @@ class NamedTransport(HttpTransport):
 
 @dataclass(frozen=True)
 class Collector:
-    """A collector that can be asked; what it refuses comes back as the error that it was there."""
+    """A collector to send requests to; what it refuses is raised as the error that its problem document describes."""
 
     transport: Transport
     token: str | None
@@ -131,7 +131,7 @@ def _in_this_process(database: str, create: bool) -> Iterator[Collector]:
     """The app on a database, with a token that is known to this process alone and written nowhere."""
     url = database_url(database, create)
     try:
-        from keyveil.collector.access import Door
+        from keyveil.collector.access import AccessControl
         from keyveil.collector.app import make_app
         from keyveil.collector.inprocess import AppTransport
         from keyveil.collector.service import Service
@@ -144,15 +144,15 @@ def _in_this_process(database: str, create: bool) -> Iterator[Collector]:
         ) from None
     import secrets
 
-    before = os.umask(0o077)  # a database is nobody else's
+    before = os.umask(0o077)  # the file is readable by its owner alone
     try:
         token, service = secrets.token_urlsafe(24), Service(url)
     finally:
         os.umask(before)
     try:
         app = make_app(service, load(database_url=url, tick_seconds=0))
-        app.state.door = Door(service, {"admin": token})
-        service.settle()  # no collector may be running that would have folded
+        app.state.access = AccessControl(service, {"admin": token})
+        service.settle()  # perhaps no collector runs that would have folded
         with AppTransport(app) as transport:
             yield Collector(transport, token, service=service)
         service.settle()
@@ -212,7 +212,7 @@ def download(collector: Collector, path: str, target: Path) -> None:
 
 @contextmanager
 def written(target: Path) -> Iterator[Any]:
-    """A file that appears under its name only when it is complete, for its owner's eyes only."""
+    """A file that gets its name only when it is complete, readable by its owner alone."""
     if target.is_dir():
         raise KeyveilError("output/file", f"{target} is a folder: name a file in it.")
     try:
@@ -238,6 +238,6 @@ def _refusal(status: int, body: bytes) -> KeyveilError:
         code, sentence = str(problem["code"]), str(problem["detail"])
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
         return KeyveilError("transport/answer", f"This is no Keyveil collector: it answered with status {status}.")
-    if code == "access/needed":  # the collector speaks of headers
+    if code == "access/needed":  # the collector's sentence is about HTTP headers
         sentence = "This needs a token: say which file holds it with --token-file, or set KEYVEIL_TOKEN."
     return KeyveilError(code, sentence)

@@ -58,7 +58,7 @@ def many(count: int, one: str, several: str = "") -> str:
 
 
 def say(sentence: str) -> None:
-    """One remark on standard error, out of the way of the output."""
+    """Print one remark to standard error."""
     Terminal(stderr=True, soft_wrap=True).print(sentence)
 
 

@@ -19,7 +19,7 @@ from keyveil.cli.connection import Collector, address
 from keyveil.cli.data import screen
 from keyveil.cli.local_collector import running_collector
 from keyveil.cli.options import Epsilon
-from keyveil.cli.simulated_devices import Cached, Crowd, Witness, records_of
+from keyveil.cli.simulated_devices import Cached, Example, SimulatedDevices, records_of
 from keyveil.cli.terminal import Terminal
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import KeyveilError
@@ -62,18 +62,18 @@ def demo(
         collector.ask("POST", "/v1/campaigns", document)
         collector.ask("PATCH", address(NAME), {"action": "open"})
         console.print(f"A collector runs at {server}, as a process of its own.\n")
-        crowd = _collect(collector, Cached(transport), population, console)
+        devices = _collect(collector, Cached(transport), population, console)
         campaign, view = collector.campaign(NAME)
         found = collector.ask("GET", address(NAME, "estimates"))
         status = collector.ask("GET", address(NAME, "status"))
         transport.close()
-    asked = RoundDocument.from_document(view["round"]["document"], campaign)
-    _tell_of_one(console, crowd.witness, asked)
-    answered = np.array(sorted(crowd.answered.get(asked.number, ())), dtype=np.int64)
+    main_round = RoundDocument.from_document(view["round"]["document"], campaign)
+    _tell_of_one(console, devices.example, main_round)
+    answered = np.array(sorted(devices.answered.get(main_round.number, ())), dtype=np.int64)
     truth = those(population, answered).truth(campaign.schema)
     estimates = Estimates.from_document(found, campaign.schema).with_truth(truth)
     console.print(_table(estimates.display()))
-    console.print(_summary(crowd, status, people, epsilon, time.perf_counter() - begin))
+    console.print(_summary(devices, status, people, epsilon, time.perf_counter() - begin))
     for path in _write(estimates, out):
         console.print(f"Written: {path}")
     console.print(f"Look around: keyveil campaign status {NAME} --database {database}")
@@ -95,31 +95,31 @@ def _campaign(people: int, epsilon: str) -> dict[str, Any]:
     }
 
 
-def _collect(collector: Collector, transport: Cached, population: Population, console: Terminal) -> Crowd:
+def _collect(collector: Collector, transport: Cached, population: Population, console: Terminal) -> SimulatedDevices:
     """Both rounds, from consent to the last count."""
     bars = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*bars, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("Round 1: how many snacks?", total=population.n // 5)
-        crowd = Crowd(NAME, records_of(population), transport, lambda count: progress.advance(task, count))
+        devices = SimulatedDevices(NAME, records_of(population), transport, lambda count: progress.advance(task, count))
         try:
-            console.print(str(crowd.explanation()))
+            console.print(str(devices.explanation()))
             console.print()
-            crowd.first_round(enough=population.n // 25)
+            devices.first_round(enough=population.n // 25)
             _await(collector, "open", 2)
             transport.empty()
-            waited = len(crowd.answered.get(1, ()))
+            waited = len(devices.answered.get(1, ()))
             progress.reset(task, description="Round 2: which, and how good?", total=population.n - waited)
-            crowd.second_round()
+            devices.second_round()
             collector.ask("PATCH", address(NAME), {"action": "close"})
             progress.reset(task, description="Counting", total=None)
             _await(collector, "folded", 2)
         finally:
-            crowd.close()
-    return crowd
+            devices.close()
+    return devices
 
 
 def _await(collector: Collector, state: str, number: int) -> None:
-    """Wait until the collector's own clockwork has brought a round to a state."""
+    """Wait until a round of the collector has a state."""
     until = time.monotonic() + _TURNS
     while time.monotonic() < until:
         last = collector.ask("GET", address(NAME))["round"]
@@ -129,20 +129,20 @@ def _await(collector: Collector, state: str, number: int) -> None:
     raise KeyveilError("demo/slow", f"Round {number} is not {state} after {_TURNS:g} seconds.")
 
 
-def _tell_of_one(console: Terminal, witness: Witness | None, asked: RoundDocument) -> None:
+def _tell_of_one(console: Terminal, example: Example | None, document: RoundDocument) -> None:
     """What one person holds, what left their device, what it cost, and what that means."""
-    if witness is None:
+    if example is None:
         return
-    exact = asked.mechanism.certificate().exact_epsilon
-    console.print(f"One of them holds {dict(witness.record)}. What left their device:")
-    report = (witness.outcome.report or b"").hex()
-    console.print(f"  id {report}  payload {witness.payload.hex()}")
+    exact = document.mechanism.certificate().exact_epsilon
+    console.print(f"One of them holds {dict(example.record)}. What left their device:")
+    report = (example.outcome.report or b"").hex()
+    console.print(f"  id {report}  payload {example.payload.hex()}")
     console.print(
         f"Whatever they hold, that is at most e^{exact:.12f} times likelier than for anybody else. Their ledger:"
     )
-    for entry in witness.ledger:
+    for entry in example.ledger:
         console.print(f"  {entry.day}  {entry.series}, round {entry.round}: {entry.mechanism}, epsilon {_up(entry)}")
-    for line in witness.spent:
+    for line in example.spent:
         console.print(f"  {line}")
     console.print()
 
@@ -152,9 +152,9 @@ def _up(entry: LedgerEntry) -> str:
     return decimal_text(Fraction(math.ceil(entry.epsilon * 10**6), 10**6))
 
 
-def _summary(crowd: Crowd, status: dict[str, Any], people: int, epsilon: str, seconds: float) -> str:
+def _summary(devices: SimulatedDevices, status: dict[str, Any], people: int, epsilon: str, seconds: float) -> str:
     rounds = ", ".join(f"round {one['round']} ({one['mechanism']}) {one['reports']:,}" for one in status["rounds"])
-    refused = "".join(f"; {count} {code}" for code, count in crowd.refused.items())
+    refused = "".join(f"; {count} {code}" for code, count in devices.refused.items())
     return (
         f"{people:,} people at epsilon {epsilon}, reports by single uploads: {rounds}{refused}. {seconds:.1f} s. "
         "Truth is that of the people who answered round 2; ✓ the interval holds it."

@@ -29,7 +29,7 @@ def running_collector(database: Path, log: Path) -> Iterator[tuple[str, str]]:
         token, files = secrets.token_urlsafe(24), {}
         for role, word in (("admin", token), ("analyst", secrets.token_urlsafe(24))):
             files[f"KEYVEIL_{role.upper()}_TOKEN_FILE"] = str(Path(folder) / role)
-            (Path(folder) / role).write_text(word, encoding="ascii")  # the folder is for us alone
+            (Path(folder) / role).write_text(word, encoding="ascii")  # readable by its owner alone
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KEYVEIL_")}
         command = [sys.executable, "-m", "keyveil", "serve", "--host", "127.0.0.1", "--port", "0"]
         process = subprocess.Popen(
@@ -38,7 +38,7 @@ def running_collector(database: Path, log: Path) -> Iterator[tuple[str, str]]:
             stderr=errors,
             env={**environment, **files},
             text=True,
-            start_new_session=True,  # a Ctrl-C is ours to handle: it must not hit the process twice
+            start_new_session=True,  # Ctrl-C is handled here: the process must not receive it as well
         )
         try:
             with _terminated_like_interrupted():
@@ -49,13 +49,13 @@ def running_collector(database: Path, log: Path) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Whoever is asked to end while a collector runs must end that one, too."""
+    """Turn a signal to end into an interrupt, so that the collector's process is ended, too."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are not ours to handle
+        yield  # only the main thread may handle signals
         return
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -85,7 +85,7 @@ def _address(process: subprocess.Popen[str], log: Path) -> str:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ask the process to stop, and insist if it does not."""
+    """Ask the process to stop, and kill it if it does not."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -68,8 +68,10 @@ def questions(
 
 
 def grouped(answers: Iterable[tuple[Document, list[Row]]]) -> dict[str, list[Row]]:
-    """Questions with their rows, by the kind of question: ``given``, ``quantiles``, ``sums``, ``comparisons`` and
-    ``ranking``; a kind that nobody asked has no rows."""
+    """Rows by the kind of their question: ``given``, ``quantiles``, ``sums``, ``comparisons`` and ``ranking``.
+
+    A kind without a question has no rows.
+    """
     groups: dict[str, list[Row]] = {name: [] for name in _GROUPS.values()}
     for question, rows in answers:
         groups[_GROUPS[question["kind"]]] += rows

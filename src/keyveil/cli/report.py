@@ -1,4 +1,4 @@
-"""``keyveil report``: be a device. Shows what a campaign asks, asks for consent, reports, and keeps the books."""
+"""``keyveil report``: be a device. Shows what a campaign asks, asks for consent, reports, and shows the ledger."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from keyveil.device.ledger import shown
 
 USUAL_FILE = Path("~/.keyveil/device.db")
 LARGEST_RECORD = 16 << 20  # bytes
-_LONGEST_NUMBER = 400  # digits; no double has more before its point
+_LONGEST_NUMBER = 400  # digits of a whole number; no double has more
 
 _SAID = {
     "sent": "The collector has the report of round {round}.",
@@ -65,19 +65,19 @@ def report(
     withdraw: Annotated[str | None, typer.Option(metavar="NAME", help="Withdraw consent to a campaign.")] = None,
     json: Json = False,
 ) -> int:
-    """HttpAnswer a campaign privately, as a device would; status 1 if the report has not arrived."""
+    """Answer a campaign privately, as a device would; status 1 if the report has not arrived."""
     path, limits = device.expanduser(), _limits(cap)
-    asked = [ledger, export, flush, withdraw is not None, name is not None]
-    if sum(asked) != 1:
+    modes = [ledger, export, flush, withdraw is not None, name is not None]
+    if sum(modes) != 1:
         raise typer.BadParameter(
             "give a campaign's NAME, or one of --ledger, --export, --flush and --withdraw; not several of them"
         )
     if name is None and (record is not None or record_file is not None):
         raise typer.BadParameter("a record answers a campaign: give its NAME")
     if ledger or export:
-        with Device(_existing(path), Nowhere()) as books:
-            books.limit(limits, loosen)
-            return _show_books(books, export, json)
+        with Device(_existing(path), Nowhere()) as device_file:
+            device_file.limit(limits, loosen)
+            return _show_ledger(device_file, export, json)
     if withdraw is not None:
         return _withdraw(_existing(path), server, withdraw, json)
     if server is None:
@@ -111,7 +111,7 @@ def report(
 
 
 class Nowhere:
-    """The transport of a device that only looks into its books."""
+    """The transport of a device that only reads its file."""
 
     def request(self, *_: Any, **__: Any) -> HttpAnswer:
         raise TransportError("transport/address", "--server says where the collector is.")
@@ -150,7 +150,7 @@ def _record(text: str | None, file: Path | None) -> dict[str, Any]:
         raise RecordError("record/file", f"The record cannot be read ({reason.strerror}).") from None
     except (ValueError, RecursionError):
         held = None
-    if not isinstance(held, dict):  # not what it says: a person's record does not belong in a message
+    if not isinstance(held, dict):  # the text is not quoted: a person's record does not belong in a message
         raise RecordError("record/json", 'A record is a JSON object of numbers, such as {"fries": 4}.')
     return held
 
@@ -186,10 +186,10 @@ def _enrolled(own: Device, explanation: Explanation, token: str | None) -> str |
     """The token that a campaign wants; without one nothing is spent on a report that would be refused."""
     if explanation.campaign.enrolment != "token":
         return token
-    token = token or os.environ.get("KEYVEIL_TOKEN", "").strip() or None  # only for those who ask for one
-    asked = explanation.asked
-    if token is None and asked is not None:
-        place = explanation.series, asked.campaign, asked.number
+    token = token or os.environ.get("KEYVEIL_TOKEN", "").strip() or None  # only for campaigns that need one
+    document = explanation.open_round
+    if token is None and document is not None:
+        place = explanation.series, document.campaign, document.number
         if place not in [(entry.series, entry.campaign, entry.round) for entry in own.ledger()]:
             raise DeviceError(
                 "enrolment/token", "This campaign needs your enrolment token: --token-file FILE or KEYVEIL_TOKEN."
@@ -198,7 +198,7 @@ def _enrolled(own: Device, explanation: Explanation, token: str | None) -> str |
 
 
 def _name_strange(explanation: Explanation, held: dict[str, Any], yes: bool) -> None:
-    """Pairs that the campaign does not ask about, or without a number, may be typing errors, and count as nothing."""
+    """Warn of pairs that count as nothing, perhaps mistyped: unknown keys, and values that are no numbers."""
     known = set(explanation.campaign.schema.keys)
     strange = ", ".join(repr(key) for key in held if key not in known)
     unread = ", ".join(repr(key) for key, value in held.items() if key in known and isnan(value_in(value)))
@@ -218,7 +218,7 @@ def _agrees(question: str) -> bool:
 
 
 def _ask(explanation: Explanation, yes: bool, keys: bool) -> bool:
-    """Show the campaign and get the owner's word; whether somebody was asked for it."""
+    """Show the campaign and get the owner's consent; returns whether somebody was asked at the terminal."""
     print(explanation.page(keys), file=sys.stderr)
     if explanation.unnamed and not keys:
         print("\n--explain --keys names all of the keys.", file=sys.stderr)
@@ -246,28 +246,28 @@ def _cost(outcome: Outcome) -> str:
     return f"It cost epsilon {shown(outcome.epsilon)}." if outcome.epsilon else "It cost nothing more."
 
 
-def _show_books(books: Device, export: bool, json: bool) -> int:
+def _show_ledger(device_file: Device, export: bool, json: bool) -> int:
     if export or json:
-        print(books.export().decode())
+        print(device_file.export().decode())
         return 0
-    table = Table(title=f"Everything that was released since {books.vault.since}", title_justify="left")
+    table = Table(title=f"Everything that was released since {device_file.vault.since}", title_justify="left")
     for column in ("day", "campaign", "round", "mechanism", "epsilon", "report"):
         table.add_column(column, overflow="fold")
-    for entry in books.ledger():
+    for entry in device_file.ledger():
         cost = "repeated" if entry.free else shown(entry.epsilon)
         identity = f"{entry.report.hex()[:8]}…"
         table.add_row(entry.day.isoformat(), entry.series, str(entry.round), entry.mechanism, cost, identity)
     console = Terminal()
     console.print(table)
-    for line in books.spent():
+    for line in device_file.spent():
         console.print(f"Spent {line}")
     return 0
 
 
 def _withdraw(path: Path, server: str | None, name: str, json: bool) -> int:
     """From one collector, or else from every one that has a campaign of this name."""
-    with Device(path, Nowhere()) as books:
-        places = [series.rpartition("/")[0] for series in books.consents() if series.rpartition("/")[2] == name]
+    with Device(path, Nowhere()) as device_file:
+        places = [series.rpartition("/")[0] for series in device_file.consents() if series.rpartition("/")[2] == name]
     if server is not None:
         places = [place for place in places if place == server.rstrip("/")]
     if not places:

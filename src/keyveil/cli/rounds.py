@@ -1,4 +1,4 @@
-"""A simulation on the terminal: rounds as they are asked, and what they cost in the end."""
+"""A simulation on the terminal: rounds as they begin, and what they cost in the end."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def save_rounds(result: Simulation, path: Path) -> None:
 
 
 def total(result: Simulation) -> str:
-    """What the person who paid most has paid, and after which round the means were best worth their rounds."""
+    """The largest epsilon that a person has spent, and the round after which the cost F was least."""
     paid = (
         f"{many(len(result.history), 'round')}; nobody spent more than {float(result.spent):.6g} "
         f"of epsilon {float(result.protocol.epsilon):g}, whatever was announced."

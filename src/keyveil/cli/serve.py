@@ -48,5 +48,5 @@ def serve(
 
 
 def _pages(service: Service) -> Mounts:
-    """The pages that stand beside the API, by their path: none yet."""
+    """The pages beside the API, by their path: none yet."""
     return {}

@@ -1,7 +1,7 @@
-"""Thousands of devices of people in a simulation: real ones, each with a vault in memory, reporting over HTTP.
+"""Thousands of devices for simulated people: real ``Device`` objects with files in memory, reporting over HTTP.
 
-A few threads share the people among them; a device stays in its thread. Not everybody is there when the first round
-is open: devices come by one after another until the round has enough, and the others meet the campaign in the second.
+A few threads divide the people among them; a device stays in its thread. Not everybody takes part in the first round:
+devices report one after another until it has enough, and the others see the campaign only in the second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from keyveil.campaign.transport import NO_HEADERS
 from keyveil.core.errors import KeyveilError
 from keyveil.device import Device, Explanation, HttpAnswer, LedgerEntry, Outcome, Patience, Transport
 
-THREADS = 6  # enough to keep the collector's disk busy while others compute
+THREADS = 6  # some wait for the collector's disk while others compute
 Record = Mapping[str, float]
 Progress = Callable[[int], None]
 
@@ -51,8 +51,8 @@ class Cached:
 
 
 @dataclass(frozen=True)
-class Witness:
-    """One person of the crowd, whose books are shown to everybody."""
+class Example:
+    """One person whose record, report and ledger the demo shows."""
 
     record: Record
     outcome: Outcome
@@ -62,7 +62,7 @@ class Witness:
 
 
 @dataclass
-class Crowd:
+class SimulatedDevices:
     """People with their records, and the devices that act for them."""
 
     campaign: str
@@ -71,14 +71,14 @@ class Crowd:
     progress: Progress
     answered: dict[int, list[int]] = field(default_factory=dict)  # round -> who sent a report
     refused: dict[str, int] = field(default_factory=dict)
-    witness: Witness | None = None  # somebody who answered the second round
+    example: Example | None = None  # somebody who answered the second round
 
     def __post_init__(self) -> None:
         self._shown: Explanation | None = None
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._pools = [ThreadPoolExecutor(1) for _ in range(THREADS)]
         self._waiting: list[dict[int, Device]] = [{} for _ in range(THREADS)]
-        self._next = list(range(THREADS))  # the first person of each thread who has not come by yet
+        self._next = list(range(THREADS))  # for each thread, the first person whose device has not run yet
 
     def explanation(self) -> Explanation:
         """What every one of them is shown before they agree."""
@@ -87,7 +87,7 @@ class Crowd:
             return self._shown
 
     def first_round(self, enough: int) -> None:
-        """People come by until so many have reported; those who are not asked now wait for the second round."""
+        """Devices run until so many have reported; those of the other part wait for the second round."""
         self._in_threads(lambda thread: self._come_by(thread, enough))
 
     def second_round(self) -> None:
@@ -95,7 +95,7 @@ class Crowd:
         self._in_threads(self._go_on)
 
     def close(self) -> None:
-        """Let everything go; threads stop after the report that they are at."""
+        """Stop: each thread ends after its present report."""
         self._stop.set()
         for thread, pool in enumerate(self._pools):
             pool.submit(self._let_go, thread)
@@ -137,7 +137,7 @@ class Crowd:
                 self._report(person, device)
 
     def _report(self, person: int, device: Device) -> bool:
-        """Let a person's device answer the open round, if that asks it; whether it did."""
+        """Let a person's device answer the open round if it is for them; returns whether it sent a report."""
         outcome = device.report(self.campaign, self.records[person])
         with self._lock:
             if outcome.state == "sent":
@@ -145,9 +145,9 @@ class Crowd:
             elif outcome.state not in ("not-asked", "closed"):
                 code = outcome.code or outcome.state
                 self.refused[code] = self.refused.get(code, 0) + 1
-            seen = self.witness is not None
+            seen = self.example is not None
         if outcome.state == "sent" and outcome.round == 2 and not seen and len(self.records[person]) > 1:
-            self.witness = _witness(self.records[person], outcome, device)
+            self.example = _example(self.records[person], outcome, device)
         self.progress(1)
         return outcome.state == "sent"
 
@@ -170,10 +170,10 @@ class Crowd:
             self._waiting[thread].popitem()[1].close()
 
 
-def _witness(record: Record, outcome: Outcome, device: Device) -> Witness:
-    books = json.loads(device.export())
-    payload = bytes.fromhex(books["entries"][-1]["payload"])
-    return Witness(record, outcome, tuple(device.ledger()), tuple(map(str, device.spent())), payload)
+def _example(record: Record, outcome: Outcome, device: Device) -> Example:
+    exported = json.loads(device.export())
+    payload = bytes.fromhex(exported["entries"][-1]["payload"])
+    return Example(record, outcome, tuple(device.ledger()), tuple(map(str, device.spent())), payload)
 
 
 def records_of(population: Any) -> list[dict[str, float]]:

@@ -16,7 +16,6 @@ from keyveil.cli.estimate import write_tally
 from keyveil.cli.options import Json
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
 from keyveil.engines.local import count, reports_in
-from keyveil.protocols.one_round import OneRound
 
 ENGINES = ("local",)
 
@@ -80,9 +79,9 @@ def read_round(path: Path, round_document: Path | None, keys_file: Path | None) 
         return RoundDocument.from_document(read_json(round_document), campaign), campaign.min_reports
     if around.get("round") is not None:
         return RoundDocument.from_document(around["round"], campaign), campaign.min_reports
-    if not isinstance(campaign.protocol, OneRound):
+    if campaign.protocol.single is None:
         raise CampaignError(
-            "campaign/round", f"{campaign.asked} asks several rounds: say which one with --round-document."
+            "campaign/round", f"{campaign.protocol_name} asks several rounds: say which one with --round-document."
         )
     only = campaign.protocol.next_round([])
     assert only is not None

@@ -1,4 +1,4 @@
-"""The terminal that every command writes to: it shows what strangers wrote and obeys none of it.
+"""The terminal that every command writes to: text of other people is shown, and never taken for commands.
 
 Names of keys, campaigns and files come from other people. Rich takes [brackets] in a text for its markup and :names:
 for pictures, in cells and titles as well; terminals obey control characters. Here all of them are only text.

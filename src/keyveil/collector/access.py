@@ -28,8 +28,8 @@ _Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
 @dataclass(frozen=True)
-class Door:
-    """Knows tokens: those of the service, and those that the operator put into files."""
+class AccessControl:
+    """Which role a token has: those in the database, and those that the operator put into files."""
 
     service: Service
     kept: Mapping[str, str]  # role -> token
@@ -45,7 +45,7 @@ class Door:
         return found
 
     def require(self, least: str, token: str | None) -> None:
-        """Refuse whoever may not do what this role may."""
+        """Refuse a token that is missing, unknown, or whose role may do less than ``least``."""
         if token is None:
             raise AccessError("access/needed", f"This needs a token: Authorization: Bearer <token> of an {least}.")
         role = self.role(token)
@@ -56,11 +56,11 @@ class Door:
 
 
 def analyst(request: Request, credentials: _Credentials) -> None:
-    request.app.state.door.require("analyst", credentials and credentials.credentials)
+    request.app.state.access.require("analyst", credentials and credentials.credentials)
 
 
 def admin(request: Request, credentials: _Credentials) -> None:
-    request.app.state.door.require("admin", credentials and credentials.credentials)
+    request.app.state.access.require("admin", credentials and credentials.credentials)
 
 
 def bearer_token(header: str | None) -> str | None:

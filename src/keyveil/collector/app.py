@@ -1,4 +1,4 @@
-"""The collector over HTTP: one table of routes, and what stands around all of them."""
+"""The collector over HTTP: the table of routes, and the middleware around all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from keyveil.campaign.wire import JSON
 from keyveil.collector import endpoints, logs, models, problems
-from keyveil.collector.access import Door, admin, analyst
+from keyveil.collector.access import AccessControl, admin, analyst
 from keyveil.collector.metrics import Metrics, Watch
 from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
@@ -65,7 +65,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
         },
     )
     app.state.service = service
-    app.state.door = Door(service, settings.kept_tokens())
+    app.state.access = AccessControl(service, settings.kept_tokens())
     app.state.metrics = Metrics(service.gauges)
     app.state.lane = CapacityLimiter(_UPLOAD_THREADS)
     app.add_middleware(
@@ -87,7 +87,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
 
 
 def _refuse_taken(app: FastAPI, path: str) -> None:
-    """Refuse a page below an address of the API, or at none: nobody could reach it, or not all of it."""
+    """Refuse a page without a path, or below an address of the API, where requests would not reach all of it."""
     taken = {str(getattr(route, "path", "")).split("/")[1] for route in app.routes}
     first = path.split("/")[1] if path.startswith("/") else ""
     if not first or first in taken:

@@ -26,7 +26,7 @@ _MOST_SHARDS = 256
 
 
 class Database:
-    """Where everything lies that a collector must not forget."""
+    """The connection to the database, brought to the present version of its tables."""
 
     def __init__(self, url: str) -> None:
         self.engine = _engine(url)
@@ -48,7 +48,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only looks: it sees one moment."""
+        """A transaction that only reads: all of its queries see the same state."""
         with _translated(), self.engine.connect() as connection:
             if self.postgresql:
                 connection.execution_options(isolation_level="REPEATABLE READ")
@@ -74,8 +74,8 @@ class Database:
     def insert_reports(self, connection: Connection, rows: Sequence[tuple[int, bytes, bytes, int]]) -> int:
         """``insert_new`` for many reports (round, id, payload, batch), sorted by key; how many were new.
 
-        Two PostgreSQL transactions that insert the same ids in the same order wait for each other, but never in a
-        circle.
+        Two PostgreSQL transactions that insert the same ids in the same order wait for each other, but cannot
+        deadlock.
         """
         raw = connection.connection.driver_connection
         assert raw is not None
@@ -110,7 +110,7 @@ class Database:
             connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=added), rows)
 
     def orphans(self, connection: Connection, shards: Iterable[int]) -> list[int]:
-        """Those shards whose process is gone; until this transaction ends nobody else adopts them."""
+        """Those shards whose process has ended, locked against other processes until this transaction ends."""
         if not self.postgresql:
             return []
         lock = text("SELECT pg_try_advisory_xact_lock(:kind, :shard)")
@@ -121,7 +121,7 @@ class Database:
         ]
 
     def forget(self) -> bool:
-        """Make overwritten rows vanish from the files too; whether that is done. A reader may be in the way."""
+        """Remove overwritten rows from SQLite's write-ahead log too; false if a reader still needs it."""
         if self.postgresql:
             return True  # autovacuum does it in its own time
         with _translated(), self.engine.connect() as connection:
@@ -148,7 +148,7 @@ class Database:
             command.upgrade(config, "head")
 
     def _take_shard(self) -> None:
-        """The first shard that no living process holds; the lock lives as long as its connection."""
+        """Take the first shard that no running process holds, by a lock that lasts as long as its connection."""
         self._shard_lock = self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         lock = text("SELECT pg_try_advisory_lock(:kind, :shard)")
         for shard in range(_MOST_SHARDS):
@@ -160,7 +160,7 @@ class Database:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Whatever a driver raises, as one of our own sentences; nothing of the statement is shown."""
+    """Turn errors of the database's driver into a ``StorageError`` that shows nothing of the statement."""
     try:
         yield
     except StorageError:

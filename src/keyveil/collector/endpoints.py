@@ -159,7 +159,7 @@ def enrol(service: TheService, name: Name, wanted: Enrolments) -> Response:
 
 async def keep_dictionary(service: TheService, sha256: Hash, request: Request) -> Response:
     """Keep a list of keys for a campaign to come."""
-    data = await request.body()  # after the token was looked at: it may be large
+    data = await request.body()  # read only after the token was checked: it may be large
     if hashlib.sha256(data).hexdigest() != sha256:
         raise CampaignError("campaign/dictionary", "The list of keys does not have the hash that the address says.")
     return _json({"sha256": await run_in_threadpool(service.put_dictionary, data)})
@@ -168,7 +168,7 @@ async def keep_dictionary(service: TheService, sha256: Hash, request: Request) -
 def export_reports(service: TheService, name: Name, round: Round = None) -> Response:
     """The reports of a round that are not scrubbed yet, as Parquet."""
     batches = iter(service.export(name, round))
-    first = next(batches, None)  # what is refused is refused here, before an answer has begun
+    first = next(batches, None)  # errors are raised here, before the answer has begun
     return StreamingResponse(_parquet(first, batches), media_type=PARQUET)
 
 
@@ -210,7 +210,7 @@ def _as_arrow(estimates: Estimates, _: int | None) -> bytes:
 
 
 class _Pieces(io.RawIOBase):
-    """A file that hands on what is written to it: nothing of an export is kept."""
+    """A file whose content is taken piece by piece, so that an export is never in memory as a whole."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

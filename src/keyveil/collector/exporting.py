@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 50_000
 
 
-def exported(database: Database, asked: StoredRound) -> Iterator[pa.RecordBatch]:
-    """In the order of their ids, which says nothing about that of arrival."""
+def exported(database: Database, stored_round: StoredRound) -> Iterator[pa.RecordBatch]:
+    """The reports of a round in blocks with the columns round, id and payload, sorted by id, not by arrival."""
     import pyarrow as pa
 
     last = b""
@@ -26,7 +26,7 @@ def exported(database: Database, asked: StoredRound) -> Iterator[pa.RecordBatch]
         with database.read() as connection:
             rows = connection.execute(
                 select(report.c.id, report.c.payload)
-                .where(report.c.round_id == asked.id, report.c.id > last)
+                .where(report.c.round_id == stored_round.id, report.c.id > last)
                 .order_by(report.c.id)
                 .limit(_AT_ONCE)
             ).all()
@@ -35,7 +35,7 @@ def exported(database: Database, asked: StoredRound) -> Iterator[pa.RecordBatch]
         last = bytes(rows[-1].id)
         yield pa.record_batch(
             {
-                "round": pa.array([asked.document.number] * len(rows), pa.int32()),
+                "round": pa.array([stored_round.document.number] * len(rows), pa.int32()),
                 "id": pa.array([bytes(row.id) for row in rows], pa.binary(16)),
                 "payload": pa.array([row.payload and bytes(row.payload) for row in rows], pa.binary()),
             }

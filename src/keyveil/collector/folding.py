@@ -1,7 +1,7 @@
 """From stored reports to tallies: groups of reports are counted and marked in one transaction.
 
-So a report is counted exactly once whatever crashes when, and estimates cost as much as there are keys, not reports.
-A tally lies in chunks, and a fold rewrites only those in which something changed.
+So a report is counted exactly once, whatever crashes, and an estimate costs time in proportion to keys, not reports.
+A tally is stored in chunks, and a fold rewrites only those chunks that change.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _BYTES_AT_ONCE = 256 << 20  # bytes of them
 CHUNK = 8192  # counts in one row
 
 
-def fold(writer: Writer, round_id: int, asked: RoundDocument, least: int | None = None) -> int:
-    """Count some of a round's reports that are not counted yet; how many those were.
+def fold(writer: Writer, round_id: int, document: RoundDocument, least: int | None = None) -> int:
+    """Count some of a round's reports that are not counted yet; returns how many.
 
-    While a round is open a process folds what it wrote itself and what a dead one left behind, and not before there are
-    ``least`` of them: between two looks at a tally there lie so many reports, never a single one. Without ``least``
-    (the round is closed) everything is folded.
+    While a round is open, a process folds the reports that it stored itself or that an ended process left, once there
+    are ``least`` of them: two successive tallies then differ by at least so many reports, and no single report can be
+    read from the difference. Without ``least`` (the round is closed) everything is folded.
     """
     database = writer.database
-    most = at_once(asked)
+    most = at_once(document)
     with database.read() as connection:
         groups = _waiting(database, connection, round_id, most, least)
         if not groups:
             return 0
         found = connection.execute(select(report.c.id, report.c.payload).where(report.c.batch_id.in_(groups))).all()
-    counted = count(asked, [(bytes(number), bytes(payload)) for number, payload in found])
+    counted = count(document, [(bytes(number), bytes(payload)) for number, payload in found])
 
     def step(connection: Connection) -> int:
         marked = update(batch).where(batch.c.id.in_(groups), batch.c.state == UNFOLDED).values(state=FOLDED)
@@ -49,21 +49,21 @@ def fold(writer: Writer, round_id: int, asked: RoundDocument, least: int | None 
     return writer.run(step)
 
 
-def at_once(asked: RoundDocument) -> int:
+def at_once(document: RoundDocument) -> int:
     """How many reports of a round one fold takes at most."""
-    return max(1, min(AT_ONCE, _BYTES_AT_ONCE // max(1, asked.report_bytes)))
+    return max(1, min(AT_ONCE, _BYTES_AT_ONCE // max(1, document.report_bytes)))
 
 
-def count(asked: RoundDocument, reports: list[tuple[bytes, bytes]]) -> Tally:
+def count(document: RoundDocument, reports: list[tuple[bytes, bytes]]) -> Tally:
     """The tally of padded reports; each was checked when it arrived."""
-    size, varies = asked.report_bytes, asked.mechanism.codec.varies
+    size, varies = document.report_bytes, document.mechanism.codec.varies
     payloads = [unpad(padded, size, varies) for _, padded in reports]
-    return asked.mechanism.tally_encoded([number for number, _ in reports], payloads)
+    return document.mechanism.tally_encoded([number for number, _ in reports], payloads)
 
 
-def read_tally(connection: Connection, round_id: int, asked: RoundDocument) -> Tally:
+def read_tally(connection: Connection, round_id: int, document: RoundDocument) -> Tally:
     """All that has been folded of a round, over all shards."""
-    shape = asked.mechanism.tally_shape
+    shape = document.mechanism.tally_shape
     counts, reports = np.zeros(int(np.prod(shape)), dtype=np.int64), 0
     rows = connection.execute(
         select(tally.c.chunk, tally.c.reports, tally.c.counts).where(tally.c.round_id == round_id)
@@ -72,7 +72,7 @@ def read_tally(connection: Connection, round_id: int, asked: RoundDocument) -> T
         part = np.frombuffer(data, "<i8")
         counts[chunk * CHUNK : chunk * CHUNK + len(part)] += part
         reports += folded
-    return Tally(asked.mechanism.fingerprint, reports, counts.reshape(shape))
+    return Tally(document.mechanism.fingerprint, reports, counts.reshape(shape))
 
 
 def unfolded(connection: Connection, round_id: int) -> int:

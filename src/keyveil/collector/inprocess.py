@@ -62,13 +62,13 @@ class AppTransport:
             "root_path": "",
             "headers": [(b"host", b"localhost"), (b"content-length", str(len(body)).encode()), *named],
         }
-        asked: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         told: list[Message] = []
         finished = asyncio.Event()
 
         async def receive() -> Message:
-            if asked:
-                return asked.pop()
+            if messages:
+                return messages.pop()
             await finished.wait()
             return {"type": "http.disconnect"}
 

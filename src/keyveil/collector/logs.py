@@ -1,9 +1,8 @@
-"""What the collector says about itself: events with constant texts, JSON off a terminal, and nothing about senders.
+"""The collector's logs: events with constant texts, as JSON unless a terminal reads them, and nothing about senders.
 
-Three rules make sure of the last: fields with forbidden names are dropped, whoever passes them; an exception shows its
-type and where it was raised, never its message, which may quote what somebody sent; of a record that another library
-writes, only the text is kept, not what it would insert. Times are cut to the minute, so that a line which a request
-caused is not the moment of its arrival.
+Three rules keep senders out. Fields with forbidden names are dropped. An exception shows its type and where it was
+raised, but not its message, which may quote a request. Of what another library logs only the constant text is kept,
+without its arguments. Times are rounded down to the minute, so that a line does not tell when a request arrived.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ log = logs.logger()
 
 
 class Metrics:
-    """The counters of one app; ``gauges`` are asked for at every scrape."""
+    """The counters of one app; ``gauges`` is called at every scrape."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         # They would show, to the microsecond, when the first report of a campaign came.
@@ -94,8 +94,9 @@ class _Gauges(Collector):
 
 
 class Watch:
-    """Around the whole app: counts and times requests, adds the headers that all answers have, and lets no exception
-    out: what we did not expect becomes an answer without internals and a line in the log without request data.
+    """Middleware around the whole app: counts and times requests and adds the headers that all answers have.
+
+    An unexpected exception becomes an answer that tells nothing about it, and a line in the log without request data.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -135,6 +136,6 @@ def _complete(headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def _template(scope: Scope) -> str:
-    """The route as it is written in the code; never the path that was asked for."""
+    """The route as it is written in the code; never the path of the request."""
     route: Any = scope.get("route")
     return str(getattr(route, "path", "other"))

@@ -237,15 +237,15 @@ UPLOAD: dict[str, Any] = {
 
 
 def content(*media_types: str) -> dict[int | str, dict[str, Any]]:
-    """AnswerRows of several forms, for the description of a route."""
+    """The media types in which a route answers, for its description."""
     forms = {one: {"schema": {"type": "object"} if one == JSON else _BYTES} for one in media_types}
-    return {200: {"description": "As asked", "content": forms}}
+    return {200: {"description": "As requested", "content": forms}}
 
 
 ESTIMATES: dict[int | str, dict[str, Any]] = {
     200: {
         "model": EstimatesView,
-        "description": "As asked",
+        "description": "As requested",
         "content": {CSV: {"schema": _TEXT}, ARROW: {"schema": _BYTES}},
     }
 }

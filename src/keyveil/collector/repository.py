@@ -29,7 +29,7 @@ class StoredRound:
     secret: bytes | None
 
     @property
-    def asked(self) -> Round:
+    def planned(self) -> Round:
         """The round as its protocol planned it."""
         return Round(self.document.number, self.document.mechanism, self.document.part, self.cost)
 
@@ -99,7 +99,7 @@ class Repository:
 
     def history(self, connection: Connection, stored: StoredCampaign, rounds: int) -> list[Finished]:
         """The first rounds of a campaign with what has been folded of them."""
-        return [Finished(one.asked, read_tally(connection, one.id, one.document)) for one in stored.rounds[:rounds]]
+        return [Finished(one.planned, read_tally(connection, one.id, one.document)) for one in stored.rounds[:rounds]]
 
     def _stored(self, connection: Connection, row: Row[Any]) -> StoredCampaign:
         campaign = self._campaigns.get(row.hash)

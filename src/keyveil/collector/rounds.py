@@ -1,4 +1,4 @@
-"""What moves campaigns and rounds, always forward: dates, enough reports, the admin's word, and the protocol itself.
+"""Steps of campaigns and rounds, always forward: by dates, enough reports, an administrator, or the protocol.
 
     campaign   draft → open → closed → estimated          round   waiting → open → closed → folded
 
@@ -89,41 +89,43 @@ def _close_when_done(writer: Writer, stored: StoredCampaign, last: StoredRound, 
 
 
 def _folded_some(writer: Writer, last: StoredRound, least: int | None = None) -> bool:
-    """Fold; whether more is likely to wait. In an open round that is only so after a full fold: what trickles in
-    meanwhile can wait for the next tick, or folding would never pause."""
+    """Fold some reports; returns whether to fold again at once.
+
+    In an open round that is so only after a full fold: the few reports that arrive meanwhile wait for the next tick.
+    """
     try:
         folded = fold(writer, last.id, last.document, least)
         return folded > (0 if least is None else at_once(last.document) // 2)
     except StorageError as reason:
-        if reason.code != "storage/conflict":  # another process was faster: look again
+        if reason.code != "storage/conflict":  # another process has counted them: look again
             raise
         return True
 
 
 def _finish(connection: Connection, last: StoredRound) -> bool:
-    """Folded, once nothing of a closed round waits any more."""
+    """Move a closed round to folded once all of its reports are counted; returns whether that was so."""
     return unfolded(connection, last.id) == 0 and move(connection, tables.round, last.id, "closed", "folded")
 
 
 def _go_on(writer: Writer, repository: Repository, stored: StoredCampaign, today: date) -> bool:
-    """Ask the protocol what comes next: another round, or the end."""
+    """Ask the protocol for the next round, and make it; without one the campaign closes."""
     with writer.database.read() as connection:
         history = repository.history(connection, stored, len(stored.rounds))
     try:
         following = stored.campaign.protocol.next_round(history)
     except KeyveilError:
-        following = None  # too little came back to go on with; what there is can still be read
+        following = None  # too few reports to plan another round; those that came can still be read
     if following is None:
         return writer.run(lambda connection: move(connection, tables.campaign, stored.id, "open", "closed"))
     return writer.run(lambda connection: _put_round(connection, stored, following, today))
 
 
 def _estimate(writer: Writer, repository: Repository, stored: StoredCampaign) -> bool:
-    """The last step: there are estimates, and enough people behind them."""
+    """Move a closed campaign to estimated if any of its rounds may be shown."""
     least = stored.campaign.min_reports
     with writer.database.read() as connection:
         if max(arrived(connection, one.id) for one in stored.rounds) < least:
-            return False  # without reading any tally: this is asked again and again
+            return False  # without reading any tally: every tick comes here
         history = repository.history(connection, stored, len(stored.rounds))
     if not shown(history, least):
         return False
@@ -133,8 +135,8 @@ def _estimate(writer: Writer, repository: Repository, stored: StoredCampaign) ->
 def shown(history: Sequence[Finished], least: int) -> list[Finished]:
     """The rounds that may be looked at together: nothing that rests on fewer than the least number of reports.
 
-    A round that is still short of it does not count yet. If one in the middle stays short, nothing after it can be
-    read without it, unless it says nothing about keys, as a question about set sizes does.
+    The last rounds are left out while they have fewer. If a round in the middle has fewer, nothing is shown, since
+    later rounds rest on it; unless it tells nothing about keys, like a round about set sizes.
     """
     ready = list(history)
     while ready and ready[-1].tally.reports < least:
@@ -149,23 +151,23 @@ def _silent(finished: Finished) -> bool:
     return bool(estimates.frequency.absent and estimates.mean.absent)
 
 
-def _put_round(connection: Connection, stored: StoredCampaign, asked: Round, today: date) -> bool:
+def _put_round(connection: Connection, stored: StoredCampaign, following: Round, today: date) -> bool:
     table, owner = tables.round, tables.campaign
     state = connection.execute(select(owner.c.state).where(owner.c.id == stored.id).with_for_update()).scalar()
     known = connection.execute(
-        select(func.count()).where(table.c.campaign_id == stored.id, table.c.number == asked.number)
+        select(func.count()).where(table.c.campaign_id == stored.id, table.c.number == following.number)
     ).scalar()
-    if known or state != "open":  # somebody else was faster, or has stopped the campaign
+    if known or state != "open":  # another process has made it, or the campaign was stopped
         return False
-    document = RoundDocument.of(stored.campaign, asked)
-    opens = stored.campaign.window(asked.number).opens
+    document = RoundDocument.of(stored.campaign, following)
+    opens = stored.campaign.window(following.number).opens
     connection.execute(
         insert(table).values(
             campaign_id=stored.id,
-            number=asked.number,
+            number=following.number,
             hash=document.hash,
             document=canonical(document.document()),
-            cost=None if asked.cost is None else decimal_text(asked.cost),
+            cost=None if following.cost is None else decimal_text(following.cost),
             state="waiting" if opens is not None and today < opens else "open",
             secret=secrets.token_bytes(_SECRET_BYTES),
         )
@@ -174,7 +176,7 @@ def _put_round(connection: Connection, stored: StoredCampaign, asked: Round, tod
 
 
 def move(connection: Connection, table: Table, number: int, before: str, after: str) -> bool:
-    """One step of a state, unless somebody else has taken it."""
+    """Change a state from ``before`` to ``after``; returns whether it was still ``before``."""
     step = update(table).where(table.c.id == number, table.c.state == before).values(state=after)
     return connection.execute(step).rowcount == 1
 

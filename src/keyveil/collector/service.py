@@ -1,7 +1,7 @@
-"""The collector without HTTP: everything that it can be asked to do, for any number of threads.
+"""The collector without HTTP: everything that it does, for any number of threads.
 
-Uploads are checked against the round that they say they answer, and then queue for the writer. Everything else is a
-question to the database or a step of a campaign.
+Uploads are checked against the round that they name, and then queue for the writer. Everything else reads the database
+or is a step of a campaign.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class Service:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Store what waits, and let go of the database."""
+        """Store what is queued, and close the database."""
         try:
             self._count_refusals()
         except KeyveilError:
-            pass  # counters of refusals are worth less than a clean end
+            pass  # better to lose counters of refusals than to end without closing
         self.writer.close()
         self.database.close()
 
@@ -85,7 +85,7 @@ class Service:
         """A new campaign, as a draft; its name may be that of one that is over."""
         with self.database.read() as connection:
             campaign = Campaign.from_document(document, lambda name: dictionary(connection, name))
-        refuse_unanswerable(campaign.asked, campaign.protocol)
+        refuse_unanswerable(campaign.protocol_name, campaign.protocol)
 
         def step(connection: Any) -> None:
             table = tables.campaign
@@ -286,7 +286,7 @@ class Service:
         for stored in running:
             try:
                 moved = advance(self.writer, self._repository, stored, today(self.clock))
-            except Exception as reason:  # the trouble of one campaign is not that of the others
+            except Exception as reason:  # one campaign must not hold up the others
                 moved, failed = False, failed or reason
             if moved:
                 self._seen.clear()
@@ -312,7 +312,7 @@ class Service:
             connection.execute(select(1))
 
     def gauges(self) -> dict[str, float]:
-        """Numbers for whoever watches."""
+        """Numbers for the metrics: queue, unfolded reports, commits and their seconds."""
         with self.database.read() as connection:
             waiting = all_unfolded(connection)
         return {

@@ -33,16 +33,18 @@ def serve(settings: Settings, say: Say, pages: Pages = lambda _: NO_PAGES) -> No
     refuse_plain(settings)
     settings.kept_tokens()  # a wrong token file is told before anything is opened
     logs.configure(settings.log_level, settings.json_logs)
-    os.umask(0o077)  # the database is nobody else's
+    os.umask(0o077)  # files of the database are readable by their owner alone
     sys.setswitchinterval(_TURN)
-    prepare()  # the first fold would stop all requests for as long
-    with _listening(settings) as door, _open(settings) as service, _signals() as asked_to_stop:
+    prepare()  # otherwise the first fold would hold up all requests while kernels compile
+    with _listening(settings) as listener, _open(settings) as service, _signals() as stop_requested:
         for role, token in first_tokens(service, settings).items():
             say(f"The {role} token, shown only this once: {token}")
         server = _Server(
-            _uvicorn(settings, service, pages(service)), asked_to_stop, lambda: say(f"Listening on {_address(door)}")
+            _uvicorn(settings, service, pages(service)),
+            stop_requested,
+            lambda: say(f"Listening on {_address(listener)}"),
         )
-        server.run(sockets=[door])
+        server.run(sockets=[listener])
     log.info("Stopped.")
 
 
@@ -60,13 +62,13 @@ def first_tokens(service: Service, settings: Settings) -> dict[str, str]:
 class _Server(uvicorn.Server):
     """Says when it takes requests."""
 
-    def __init__(self, config: uvicorn.Config, asked_to_stop: threading.Event, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, stop_requested: threading.Event, started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._asked_to_stop, self._say_started = asked_to_stop, started
+        self._stop_requested, self._say_started = stop_requested, started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self.should_exit = self.should_exit or self._asked_to_stop.is_set()
+        self.should_exit = self.should_exit or self._stop_requested.is_set()
         self._say_started()
 
 
@@ -74,10 +76,10 @@ def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Con
     return uvicorn.Config(
         make_app(service, settings, pages),
         log_config=None,
-        log_level="warning",  # below it there are lines with addresses
+        log_level="warning",  # lower levels log addresses of clients
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # whoever the proxy says it was, we do not want to know
+        proxy_headers=False,  # the client's address is not wanted
         ws="none",
         backlog=settings.backlog,
         limit_concurrency=settings.connections,
@@ -96,35 +98,35 @@ def _open(settings: Settings) -> Iterator[Service]:
 
 @contextmanager
 def _listening(settings: Settings) -> Iterator[socket.socket]:
-    """The socket, taken before anything else: a second collector on the port must not touch the database."""
+    """The socket, opened first: a second collector on the same port must fail before it touches the database."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
-        door = socket.create_server((settings.host, settings.port), family=family, backlog=settings.backlog)
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=settings.backlog)
     except (OSError, UnicodeError) as reason:
         why = getattr(reason, "strerror", None) or "there is no such address"
         raise KeyveilError(
             "serve/address", f"Cannot listen on {settings.host} port {settings.port}: {why.lower()}."
         ) from None
-    with door:
-        yield door
+    with listener:
+        yield listener
 
 
-def _address(door: socket.socket) -> str:
-    host, port = door.getsockname()[:2]
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Whether somebody asked us to stop before the server listened to signals; afterwards they do no harm.
+    """An event that is set by a signal to stop, until the server handles signals itself.
 
-    The server repeats a signal that ended it, and its usual effect would be to kill us before the service is closed.
+    When the server has stopped it raises the signal again, which must not end the process before the service is closed.
     """
-    asked_to_stop = threading.Event()
+    stop_requested = threading.Event()
     kinds = (signal.SIGTERM, signal.SIGINT)
-    before = {kind: signal.signal(kind, lambda *_: asked_to_stop.set()) for kind in kinds}
+    before = {kind: signal.signal(kind, lambda *_: stop_requested.set()) for kind in kinds}
     try:
-        yield asked_to_stop
+        yield stop_requested
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)

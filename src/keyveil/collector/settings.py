@@ -1,4 +1,4 @@
-"""How a collector is set up: flags before environment (``KEYVEIL_…``) before a TOML file before what is sensible."""
+"""How a collector is set up: flags before environment (``KEYVEIL_…``) before a TOML file before the defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens: what lets an analyst, an administrator or an enrolled device in. Only their hashes are kept."""
+"""Tokens of analysts, administrators and enrolled devices. Only their hashes are kept."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where reports come in: the one route that is worth making fast, so it goes past the framework to the decoder.
+"""The route for uploads: the one that must be fast, so its bodies are decoded without the framework.
 
 Bodies are cut off at their limit while they stream in; then the whole request waits for one commit. Whatever is
-refused is counted under its code, so that an operator sees why devices fail without seeing devices.
+refused is counted under its code, so that an operator sees why devices fail, but not which ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def upload(request: Request) -> Response:
     begin, token = time.perf_counter(), _token(request)
 
     async def in_lane(step: Callable[[], T]) -> T:
-        """In a thread: long decoding, or a look into the database, would keep everybody else waiting."""
+        """Run a step in a thread: long decoding or a query would block all other requests."""
         return await to_thread.run_sync(step, limiter=request.app.state.lane)
 
     try:
@@ -88,7 +88,7 @@ async def upload(request: Request) -> Response:
 
 
 def _refuse_when_busy(request: Request, service: Service) -> None:
-    """Nobody waits long: neither for the disk, nor for a thread that looks at their reports first."""
+    """Refuse an upload that would wait too long for the disk, or for a thread that decodes it."""
     service.writer.refuse_when_full()
     if request.app.state.lane.statistics().tasks_waiting >= _MOST_WAITING:
         raise StorageError("queue/full", "The collector is busy; send the same reports again a little later.")
@@ -107,8 +107,9 @@ def no_such_campaign(name: str) -> CampaignError:
 
 
 class Bounded:
-    """Around the app: bodies that are too long, take too long, or are too many at once end in a refusal where they are
-    read. So what strangers can make us hold is bounded, however many they are.
+    """Middleware that refuses bodies that are too long, arrive too slowly, or exceed a total over all requests.
+
+    So the memory that unknown clients can take is bounded, however many there are.
     """
 
     def __init__(self, app: ASGIApp, most: int, most_of_dictionaries: int, together: int, seconds: float) -> None:
@@ -127,7 +128,7 @@ class Bounded:
         async def receiving() -> Message:
             nonlocal size, whole
             if whole:
-                return await receive()  # now it waits for the client to go, as long as it takes
+                return await receive()  # from here on it only waits for the client to disconnect
             try:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     message = await receive()
@@ -149,7 +150,7 @@ class Bounded:
             self._held -= size
 
     def _refusal(self, size: int, most: int) -> tuple[str, str] | None:
-        """Code and sentence, if a body of which we know so much cannot be taken."""
+        """Code and sentence of the refusal of a body that has at least ``size`` bytes; nothing if it may go on."""
         if size > most:
             return "request/too-large", f"A body has at most {most} bytes here."
         if self._held > self._together:
@@ -162,7 +163,7 @@ _DRAINED = 4  # times the limit: what is read of a body that is refused, and thr
 
 
 async def _drained(receive: Receive, most: int) -> bool:
-    """Let the sender of a refused body finish, within reason: many look for an answer only when all is sent."""
+    """Read on to the end of a refused body, up to a limit: many clients read an answer only after they sent all."""
     drained = 0
     while drained < most:
         message = await receive()
@@ -191,7 +192,7 @@ def _token(request: Request) -> str | None:
 
 
 async def _count(service: Service, metrics: Metrics, name: str, code: str) -> None:
-    """Note a refusal that only HTTP has seen; that it cannot be noted is no reason to fail."""
+    """Count a refusal that never reached the service; does nothing where that is not possible."""
 
     def note() -> str | None:
         service.refused(name, code)

@@ -14,15 +14,15 @@ from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.tokens import hashed
 from keyveil.collector.writer import CONFLICT, Upload
 from keyveil.core.errors import AccessError, ReportError
-from keyveil.protocols.base import EVERYONE, parting_word
+from keyveil.mechanisms.parting import EVERYONE, parting_word
 
 _MOST_DECODED = 1 << 20  # bytes of payloads of varying length in one request
 
 
-def checked(stored: StoredCampaign, asked: StoredRound, batch: Batch, token: str | None, bucket: int) -> Upload:
+def checked(stored: StoredCampaign, stored_round: StoredRound, batch: Batch, token: str | None, bucket: int) -> Upload:
     """The reports of a batch that may be stored, and why the others may not."""
     token_hash = _enrolled(stored.campaign, batch, token)
-    _refuse_laborious(asked, batch)
+    _refuse_laborious(stored_round, batch)
     reports: dict[bytes, bytes] = {}
     refused, repeated = [], 0
     for number, payload in batch:
@@ -30,15 +30,15 @@ def checked(stored: StoredCampaign, asked: StoredRound, batch: Batch, token: str
             repeated += reports[number] == payload
             code = None if reports[number] == payload else CONFLICT
         else:
-            code = _refusal(stored.campaign, asked, number, payload)
+            code = _refusal(stored.campaign, stored_round, number, payload)
             if code is None:
                 reports[number] = payload
         if code is not None:
             refused.append((number, code))
-    secret = asked.secret or b""
+    secret = stored_round.secret or b""
     return Upload(
         campaign_id=stored.id,
-        round_id=asked.id,
+        round_id=stored_round.id,
         bucket=bucket,
         reports=tuple(reports.items()),
         reserved=len(batch),
@@ -49,12 +49,12 @@ def checked(stored: StoredCampaign, asked: StoredRound, batch: Batch, token: str
     )
 
 
-def _refusal(campaign: Campaign, asked: StoredRound, number: bytes, padded: bytes) -> str | None:
+def _refusal(campaign: Campaign, stored_round: StoredRound, number: bytes, padded: bytes) -> str | None:
     """Why no honest device can have sent a report, or nothing."""
-    document = asked.document
-    codec = document.mechanism.codec
+    document = stored_round.document
+    mechanism = document.mechanism
     try:
-        codec.decode(unpad(padded, document.report_bytes, codec.varies))
+        mechanism.decode(unpad(padded, document.report_bytes, mechanism.codec.varies), number)
     except ReportError as malformed:
         return malformed.code
     if document.part != EVERYONE and not document.part.holds(parting_word(number, bytes.fromhex(campaign.hash))):
@@ -73,8 +73,8 @@ def _enrolled(campaign: Campaign, batch: Batch, token: str | None) -> bytes | No
     return hashed(token)
 
 
-def _refuse_laborious(asked: StoredRound, batch: Batch) -> None:
+def _refuse_laborious(stored_round: StoredRound, batch: Batch) -> None:
     """Payloads of varying length are read bit by bit: one request must not keep everybody else waiting."""
-    most = max(1, _MOST_DECODED // max(1, asked.document.report_bytes))
-    if asked.document.mechanism.codec.varies and len(batch) > most:
+    most = max(1, _MOST_DECODED // max(1, stored_round.document.report_bytes))
+    if stored_round.document.mechanism.codec.varies and len(batch) > most:
         raise ReportError("report/batch", f"Send at most {most} reports of this round at once.")

@@ -1,8 +1,8 @@
 """The one thread that writes: uploads that wait together are committed together.
 
-While a commit is on its way to the disk the next uploads gather, so the price of durability is shared by all that came
-in meanwhile. An upload is acknowledged after the commit that holds it and never before; what a full queue cannot take
-is refused at once, and nothing of it is kept.
+While a commit is written to the disk the next uploads queue up, and the next commit stores all of them. An upload is
+acknowledged after the commit that holds it and never before; what a full queue cannot take is refused at once, and
+nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Writer:
         except StorageError as reason:
             if reason.code != "storage/conflict" or not again:
                 raise
-            return self._store(group, again=False)  # two collectors got in each other's way; one of them goes second
+            return self._store(group, again=False)  # a conflict with another collector's transaction; it is tried again
 
     def _alone(self, task: _Task) -> Any:
         with self.database.write() as connection:
@@ -173,7 +173,7 @@ class Writer:
         begin = time.perf_counter()
         try:
             outcomes = self._store(group)
-        except Exception as reason:  # whatever it was, nobody may be told that their report is safe
+        except Exception as reason:  # whatever the error was, no upload may be acknowledged
             failed = reason if isinstance(reason, KeyveilError) else _broken()
             outcomes = [failed] * len(group)
         self.commits += 1
@@ -190,11 +190,11 @@ def store(database: Database, connection: Connection, group: Sequence[Upload]) -
     """Put the new reports of all uploads into the database; one outcome for each upload."""
     refusals = _closed(database, connection, group) | _not_enrolled(connection, group)
     taken = [upload for upload in group if upload not in refusals]
-    fates = _insert(database, connection, taken)
+    reasons = _insert(database, connection, taken)
     counts: Counts = Counter()
     outcomes: list[Outcome | KeyveilError] = []
     for upload in group:
-        outcome = refusals.get(upload) or _answer(upload, fates)
+        outcome = refusals.get(upload) or _answer(upload, reasons)
         outcomes.append(outcome)
         codes = [outcome.code] if isinstance(outcome, KeyveilError) else [code for _, code in outcome.refused]
         if isinstance(outcome, Outcome) and outcome.duplicates:
@@ -236,23 +236,23 @@ def _not_enrolled(connection: Connection, group: Sequence[Upload]) -> dict[Uploa
     return {upload: refused for upload in asking if (upload.campaign_id, upload.token_hash) not in pairs}
 
 
-Fates = dict[tuple[Upload, bytes], str]
+Reasons = dict[tuple[Upload, bytes], str]
 """For every report that was not accepted: why."""
 
 
-def _insert(database: Database, connection: Connection, uploads: Sequence[Upload]) -> Fates:
+def _insert(database: Database, connection: Connection, uploads: Sequence[Upload]) -> Reasons:
     """Insert what is new; the rest gets its reason."""
-    fates: Fates = {}
+    reasons: Reasons = {}
     by_round: dict[int, list[Upload]] = {}
     for upload in uploads:
         by_round.setdefault(upload.round_id, []).append(upload)
     for round_id in sorted(by_round):
-        fates.update(_insert_round(database, connection, round_id, by_round[round_id]))
-    return fates
+        reasons.update(_insert_round(database, connection, round_id, by_round[round_id]))
+    return reasons
 
 
-def _insert_round(database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload]) -> Fates:
-    fates: Fates = {}
+def _insert_round(database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload]) -> Reasons:
+    reasons: Reasons = {}
     fresh: dict[bytes, tuple[Upload, bytes]] = {}
     repeats: list[tuple[Upload, bytes, bytes]] = []  # of an id that this group holds already
     there: dict[bytes, bytes | None] = {}  # what the database had before us
@@ -279,17 +279,17 @@ def _insert_round(database: Database, connection: Connection, round_id: int, upl
     repeats += [(upload, number, payload) for number, (upload, payload) in fresh.items() if number in there]
     for upload, number, payload in repeats:
         kept = there[number] if number in there else fresh[number][1]
-        fates[upload, number] = DUPLICATE if kept in (None, payload) else CONFLICT
+        reasons[upload, number] = DUPLICATE if kept in (None, payload) else CONFLICT
     for upload in second:
-        fates.update(_again(connection, round_id, upload))
-    _unclaim(connection, round_id, [upload for upload, _ in fates if upload not in second])
-    return fates
+        reasons.update(_again(connection, round_id, upload))
+    _unclaim(connection, round_id, [upload for upload, _ in reasons if upload not in second])
+    return reasons
 
 
 def _second(database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload]) -> list[Upload]:
     """Uploads of people who have reported in this round already; the others have from now on.
 
-    Claims are made in the order of pseudonyms, so that processes never wait for each other in a circle.
+    Claims are made in the order of pseudonyms, so that processes cannot deadlock.
     """
     second = []
     for upload in sorted(uploads, key=lambda upload: upload.pseudonym or b""):
@@ -308,16 +308,16 @@ def _unclaim(connection: Connection, round_id: int, uploads: Sequence[Upload]) -
         connection.execute(delete(participation).where(here, participation.c.pseudonym.in_(marks)))
 
 
-def _again(connection: Connection, round_id: int, upload: Upload) -> Fates:
+def _again(connection: Connection, round_id: int, upload: Upload) -> Reasons:
     """A person who has reported may send the same report again, and no other."""
     stored = {number: payload for number, payload, _ in _stored(connection, round_id, [n for n, _ in upload.reports])}
 
-    def fate(number: bytes, payload: bytes) -> str:
+    def reason(number: bytes, payload: bytes) -> str:
         if number not in stored:
             return "enrolment/used"
         return DUPLICATE if stored[number] in (None, payload) else CONFLICT
 
-    return {(upload, number): fate(number, payload) for number, payload in upload.reports}
+    return {(upload, number): reason(number, payload) for number, payload in upload.reports}
 
 
 def _stored(connection: Connection, round_id: int, ids: list[bytes]) -> list[tuple[bytes, bytes | None, int]]:
@@ -335,11 +335,11 @@ def _stored(connection: Connection, round_id: int, ids: list[bytes]) -> list[tup
     return found
 
 
-def _answer(upload: Upload, fates: Fates) -> Outcome:
-    reasons = [(number, fates[upload, number]) for number, _ in upload.reports if (upload, number) in fates]
-    refused = tuple((number, code) for number, code in reasons if code != DUPLICATE)
-    duplicates = len(reasons) - len(refused) + upload.repeated
-    return Outcome(len(upload.reports) - len(reasons), duplicates, upload.refused + refused)
+def _answer(upload: Upload, reasons: Reasons) -> Outcome:
+    left_out = [(number, reasons[upload, number]) for number, _ in upload.reports if (upload, number) in reasons]
+    refused = tuple((number, code) for number, code in left_out if code != DUPLICATE)
+    duplicates = len(left_out) - len(refused) + upload.repeated
+    return Outcome(len(upload.reports) - len(left_out), duplicates, upload.refused + refused)
 
 
 def _settle(done: Future[Any], result: Callable[[], Any]) -> None:

@@ -37,6 +37,12 @@ class Records:
         first, last = int(offsets[0]), int(offsets[-1])
         return Records(offsets - first, self.keys[first:last], self.values[first:last], self.d)
 
+    def those(self, chosen: NDArray[np.bool_]) -> Records:
+        """The people who are chosen, in order."""
+        kept = np.repeat(chosen, self.sizes)
+        offsets = np.concatenate(([0], np.cumsum(self.sizes[chosen]))).astype(np.int64)
+        return Records(offsets, self.keys[kept], self.values[kept], self.d)
+
     def pairs(self, i: int) -> list[tuple[int, int]]:
         """The record of person i, in the form of ``Schema.read``."""
         if not 0 <= i < self.n:

@@ -1,4 +1,4 @@
-"""What a person runs: it answers campaigns, never says more than its owner allows, and keeps the books."""
+"""What a person runs: it answers campaigns, spends no more ε than its owner allows, and keeps a ledger of it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the owner agreed to, and that a collector holds to it.
+"""What the owner agreed to; a collector that departs from it is refused.
 
 Consent is given to the *terms* of a campaign: all of its document but the dates. A later campaign of the series with
-the same terms goes on under it, one at a time: all rounds of both have dates, and it opens after the other has closed.
-Whatever else changes must be shown and agreed to again. Within a campaign nothing may change at all, and rounds only
+the same terms is covered by it if all rounds of both have dates, and it opens after the earlier one has closed.
+Any other change must be shown and agreed to again. Within a campaign nothing may change at all, and rounds only
 move forward.
 """
 
@@ -22,7 +22,7 @@ GIVEN, WITHDRAWN = "given", "withdrawn"
 
 @dataclass(frozen=True)
 class Terms:
-    """What one consents to, and the campaign in which it was last met."""
+    """What the owner consents to, and the latest campaign that had these terms."""
 
     terms: str  # hash of the document without its dates
     campaign: str  # hash of the document
@@ -40,7 +40,7 @@ class Terms:
 
 
 class Consents:
-    """The owner's word on every series, and the documents that were met under it."""
+    """The owner's decision on every series, and the round documents that its collector has served."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
@@ -67,7 +67,7 @@ class Consents:
             raise DeviceError("consent/needed", f"Nobody has agreed to {series} yet: explain it, then consent.")
 
     def covers(self, series: str, met: Terms) -> bool:
-        """Whether a standing consent is also one to this campaign."""
+        """Whether a consent that was given before covers this campaign."""
         try:
             self.need(series)
             self.check(series, met)
@@ -76,7 +76,7 @@ class Consents:
         return True
 
     def hold(self, series: str, met: Terms) -> None:
-        """``check``, and from now on a later campaign is the one to hold to."""
+        """``check``, and store this campaign as the latest of its series."""
         self.check(series, met)
         self.give(series, met)
 
@@ -92,21 +92,23 @@ class Consents:
         if not known.ends or met.starts <= known.ends:
             raise CampaignError("campaign/changed", f"{series} was changed, and is no later campaign of its series.")
 
-    def follow(self, series: str, asked: RoundDocument) -> None:
+    def follow(self, series: str, document: RoundDocument) -> None:
         """Refuse a round that was changed, or that comes after a later one; remember it otherwise."""
         now = self._vault.connection
         rows = now.execute(
-            "SELECT round, document FROM met_round WHERE series = ? AND campaign = ?", (series, asked.campaign)
+            "SELECT round, document FROM met_round WHERE series = ? AND campaign = ?", (series, document.campaign)
         )
         seen = dict(rows.fetchall())
-        known = seen.get(asked.number)
-        if known == asked.hash:
+        known = seen.get(document.number)
+        if known == document.hash:
             return
         if known is not None:
-            raise CampaignError("round/changed", f"Round {asked.number} is not the one that was asked before.")
-        if asked.number < max(seen, default=0):
-            raise CampaignError("round/order", f"Round {asked.number} comes after round {max(seen)}.")
-        now.execute("INSERT INTO met_round VALUES (?, ?, ?, ?)", (series, asked.campaign, asked.number, asked.hash))
+            raise CampaignError("round/changed", f"Round {document.number} is not the one that was served before.")
+        if document.number < max(seen, default=0):
+            raise CampaignError("round/order", f"Round {document.number} comes after round {max(seen)}.")
+        now.execute(
+            "INSERT INTO met_round VALUES (?, ?, ?, ?)", (series, document.campaign, document.number, document.hash)
+        )
 
     def _known(self, series: str) -> Terms | None:
         row = self._vault.connection.execute(

@@ -1,7 +1,8 @@
-"""The device: reads a campaign, holds it against its owner's caps, answers once, and sees that the answer arrives.
+"""The device: reads a campaign, refuses what exceeds its owner's caps, answers once, and sends until it arrives.
 
-The order is the guarantee. Documents are read and checked; then one local transaction refuses or draws, debits the
-ledger and stores the report; only then is it sent. Whatever fails leaves either nothing or a report that is paid for.
+The guarantee rests on the order of steps. Documents are read and checked; then one local transaction refuses or draws,
+debits the ledger and stores the report; only then is it sent. A failure leaves either nothing, or a report whose ε is
+in the ledger.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from keyveil.device.explain import Explanation
 from keyveil.device.ledger import Caps, Ledger, LedgerEntry, Line, refuse_beyond
 from keyveil.device.memory import Memory
 from keyveil.device.outbox import REFUSED, WAITING, WITHDRAWN, Outbox, Parcel
-from keyveil.device.upload import Courier, Patience, Sleep
+from keyveil.device.upload import Patience, Sleep, Uploader
 from keyveil.device.vault import Vault
 from keyveil.device.verification import DeviceLimits, Notice, read_notice
 from keyveil.mechanisms.base import Pairs
-from keyveil.protocols.base import EVERYONE, parting_word
+from keyveil.mechanisms.parting import EVERYONE, parting_word
 
 CLOSED, NOT_ASKED = "closed", "not-asked"
 _FREE = Fraction(0)
@@ -88,7 +89,7 @@ class Device:
         self._transport, self._clock, self._coins = transport, clock, coins or Coins()
         self._limits = limits or DeviceLimits()
         self._prefix = f"{collector.rstrip('/')}/" if collector else ""
-        self._courier = Courier(transport, self._coins, clock, patience or Patience(), packed, sleep)
+        self._uploader = Uploader(transport, self._coins, clock, patience or Patience(), packed, sleep)
         self.vault = Vault(path, clock, self._coins)
         self._ledger = Ledger(self.vault, caps)
         self._outbox, self._memory, self._consents = Outbox(self.vault), Memory(self.vault), Consents(self.vault)
@@ -115,7 +116,7 @@ class Device:
             consent=self._consents.states().get(series),
             agreed=self._consents.covers(series, Terms.of(notice.campaign)),
             refusal=self._refusal(notice, day),
-            packed=self._courier.packed,
+            packed=self._uploader.packed,
         )
 
     def consent(self, name: str, shown: Explanation | None = None) -> None:
@@ -126,13 +127,13 @@ class Device:
             self._consents.give(shown.series, shown.terms)
 
     def withdraw(self, name: str) -> int:
-        """Agree no longer: unsent reports are deleted (how many is returned), none are made; the ledger stays."""
+        """Withdraw consent: no more reports are made, unsent ones are deleted (returns how many); the ledger stays."""
         with self.vault.transaction():
             self._consents.withdraw(self._prefix + name)
             return self._outbox.withdraw(self._prefix + name)
 
     def consents(self) -> dict[str, str]:
-        """The owner's last word on every series: given or withdrawn."""
+        """The owner's decision on every series: given or withdrawn."""
         return self._consents.states()
 
     @property
@@ -141,7 +142,7 @@ class Device:
         return self._ledger.caps
 
     def limit(self, changes: Mapping[str, Any], loosen: bool = False) -> None:
-        """Change some caps for good; to give more room than before takes the owner's explicit word."""
+        """Change some caps for good; looser ones than before only with ``loosen``."""
         if changes:
             self._ledger.keep(Caps.read(changes, self.caps), loosen)
 
@@ -185,12 +186,12 @@ class Device:
         if token is not None and not (token.isascii() and token.isprintable() and 0 < len(token) <= 1000):
             raise DeviceError("enrolment/token", "An enrolment token is a short line of printable characters.")
         notice = self._read(name) if shown is None else shown.notice
-        if notice.asked is None:
+        if notice.open_round is None:
             return Outcome(self._prefix + name, CLOSED)
         with self.vault.transaction():
-            parcel, spent = self._answer(notice, notice.asked, record, token)
+            parcel, spent = self._answer(notice, notice.open_round, record, token)
         if parcel is None:
-            return Outcome(self._prefix + name, NOT_ASKED, notice.asked.number)
+            return Outcome(self._prefix + name, NOT_ASKED, notice.open_round.number)
         return self._send(parcel, spent) if parcel.state == WAITING else _outcome(parcel)
 
     def flush(self) -> list[Outcome]:
@@ -203,52 +204,54 @@ class Device:
         return outcomes
 
     def _answer(
-        self, notice: Notice, asked: RoundDocument, record: Any, token: str | None
+        self, notice: Notice, document: RoundDocument, record: Any, token: str | None
     ) -> tuple[Parcel | None, Fraction]:
-        """The report of a round and what it cost; within a transaction. None if others are asked."""
+        """Within a transaction: the report of a round and what it cost; None if the round is for other people."""
         series, day = self._prefix + notice.campaign.name, self.vault.today()
         self.vault.turn_to(day)
-        self._hold(notice, asked, series)
-        earlier = self._outbox.find(series, asked.campaign, asked.number)
+        self._hold(notice, document, series)
+        earlier = self._outbox.find(series, document.campaign, document.number)
         if earlier is not None:
             return self._renewed(earlier, token), _FREE
-        pairs = asked.mechanism.read(record)
-        seat = None if asked.part == EVERYONE else self._memory.seat(series, asked.campaign, self._coins)
-        if seat is not None and not asked.part.holds(parting_word(seat, bytes.fromhex(asked.campaign))):
+        pairs = document.mechanism.read(record)
+        seat = None if document.part == EVERYONE else self._memory.seat(series, document.campaign, self._coins)
+        if seat is not None and not document.part.holds(parting_word(seat, bytes.fromhex(document.campaign))):
             return None, _FREE
-        fingerprint, digest = asked.mechanism.fingerprint.hex(), self._memory.digest(pairs)
+        fingerprint, digest = document.mechanism.fingerprint.hex(), self._memory.digest(pairs)
         known = self._memory.recall(series, fingerprint, digest, seat)
-        if notice.campaign.enrolment == "token" and token is None:  # it would be paid for and refused
+        if (
+            notice.campaign.enrolment == "token" and token is None
+        ):  # the collector would refuse a report that has cost ε
             raise DeviceError("enrolment/needed", f"{notice.campaign.name} takes reports of enrolled devices only.")
         if known is None:
-            refuse_beyond(asked.cost, self._lines(notice, day))
-            public, payload = self._draw(asked, pairs, seat)
+            refuse_beyond(document.cost, self._lines(notice, day))
+            public, payload = self._draw(document, pairs, seat)
             self._memory.keep(series, fingerprint, digest, public, payload)
         else:
             public, payload = known
-        cost = asked.cost if known is None else _FREE
-        self._ledger.debit(_entry(notice, asked, series, day, public, cost, free=known is not None))
-        parcel = Parcel(series, asked.campaign, asked.number, asked.hash, public, payload, token)
+        cost = document.cost if known is None else _FREE
+        self._ledger.debit(_entry(notice, document, series, day, public, cost, free=known is not None))
+        parcel = Parcel(series, document.campaign, document.number, document.hash, public, payload, token)
         self._outbox.put(parcel)
         return parcel, cost
 
-    def _draw(self, asked: RoundDocument, pairs: Pairs, public: bytes | None) -> tuple[bytes, bytes]:
-        """Id and padded payload of a fresh report: the only place where a record meets coins."""
-        report = asked.mechanism.perturb_pairs(pairs, self._coins, public)
-        payload = asked.mechanism.encode(report)
-        return report.public, pad(payload, asked.report_bytes, asked.mechanism.codec.varies)
+    def _draw(self, document: RoundDocument, pairs: Pairs, public: bytes | None) -> tuple[bytes, bytes]:
+        """Id and padded payload of a new report: the only place where randomness is drawn for a record."""
+        report = document.mechanism.perturb_pairs(pairs, self._coins, public)
+        payload = document.mechanism.encode(report)
+        return report.public, pad(payload, document.report_bytes, document.mechanism.codec.varies)
 
-    def _hold(self, notice: Notice, asked: RoundDocument, series: str) -> None:
-        """Hold the collector to what was agreed, said and asked before."""
+    def _hold(self, notice: Notice, document: RoundDocument, series: str) -> None:
+        """Refuse a campaign or round that departs from the consent, from its dates, or from what was served before."""
         self._consents.need(series)
         self._consents.hold(series, Terms.of(notice.campaign))
         notice.refuse_closed(today(self._clock))
-        self._consents.follow(series, asked)
+        self._consents.follow(series, document)
         if notice.dictionary is not None and notice.campaign.dictionary is not None:
             self._memory.keep_dictionary(notice.campaign.dictionary, notice.dictionary)
 
     def _renewed(self, earlier: Parcel, token: str | None) -> Parcel:
-        """The report that was made before; one that lacks a token, or the right one, may be tried with another."""
+        """The report that was made before; with a new token if it waits, or was refused because of its token."""
         if earlier.state == WITHDRAWN:
             raise DeviceError("report/withdrawn", f"The report of round {earlier.round} was withdrawn for good.")
         lacks = earlier.state == REFUSED and (earlier.code or "").startswith("enrolment/")
@@ -258,7 +261,7 @@ class Device:
         return earlier
 
     def _send(self, parcel: Parcel, spent: Fraction) -> Outcome:
-        receipt = self._courier.deliver(parcel)
+        receipt = self._uploader.deliver(parcel)
         with self.vault.transaction():
             self._outbox.mark(parcel, receipt.state, receipt.code, receipt.attempts)
         return Outcome(parcel.series, receipt.state, parcel.round, spent, parcel.report, receipt.code)
@@ -271,7 +274,7 @@ class Device:
         return read_notice(self._transport, name, self._limits, self._memory.dictionary)
 
     def _lines(self, notice: Notice, day: date) -> list[Line]:
-        """Everything that a fresh report must fit into."""
+        """Every budget that a new report must fit into."""
         return [self._campaign_line(notice), *self._ledger.lines(notice.campaign.schema.hash, day)]
 
     def _campaign_line(self, notice: Notice) -> Line:
@@ -279,29 +282,29 @@ class Device:
         return self._ledger.campaign(self._prefix + campaign.name, campaign.hash, campaign.protocol.epsilon)
 
     def _refusal(self, notice: Notice, day: date) -> str | None:
-        """Why a fresh report would not be made, as far as that does not depend on the record."""
-        asked, series = notice.asked, self._prefix + notice.campaign.name
-        if asked is None or self._outbox.find(series, asked.campaign, asked.number) is not None:
+        """Why no new report would be made, whatever the record; nothing if one would."""
+        document, series = notice.open_round, self._prefix + notice.campaign.name
+        if document is None or self._outbox.find(series, document.campaign, document.number) is not None:
             return None
         try:
             notice.refuse_closed(today(self._clock))
-            refuse_beyond(asked.cost, self._lines(notice, day))
+            refuse_beyond(document.cost, self._lines(notice, day))
         except KeyveilError as refused:
             return refused.sentence
         return None
 
 
 def _entry(
-    notice: Notice, asked: RoundDocument, series: str, day: date, public: bytes, cost: Fraction, free: bool
+    notice: Notice, document: RoundDocument, series: str, day: date, public: bytes, cost: Fraction, free: bool
 ) -> LedgerEntry:
     return LedgerEntry(
         day=day,
         series=series,
         schema=notice.campaign.schema.hash,
-        campaign=asked.campaign,
-        round=asked.number,
-        mechanism=asked.mechanism.name,
-        fingerprint=asked.mechanism.fingerprint.hex(),
+        campaign=document.campaign,
+        round=document.number,
+        mechanism=document.mechanism.name,
+        fingerprint=document.mechanism.fingerprint.hex(),
         epsilon=cost,
         report=public,
         free=free,

@@ -1,6 +1,6 @@
-"""A campaign in words for the person who is asked: what, why, at what price, how often, until when, and to whom.
+"""A campaign in words for the person who decides: what, why, at what price, how often, until when, and to whom.
 
-The price is the device's own, from the channel that it would run; the collector's word on it is shown beside.
+The price is computed on the device, from the channel that it would run; what the collector states is shown beside it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from keyveil.device.verification import Notice, plain
 from keyveil.mechanisms.questions import ASKABLE
 from keyveil.protocols.one_round import OneRound
 
-_KEYS = 12  # named in full; of more, so many
+_KEYS = 12  # so many are named; of the others only their number
 _GAP = ",\n             "
 
 
@@ -33,7 +33,7 @@ class Explanation:
     notice: Notice
     spent: tuple[Line, ...]
     consent: str | None  # given, withdrawn, or nothing said yet
-    agreed: bool  # to these very terms
+    agreed: bool  # whether that consent covers these terms
     refusal: str | None  # why this device would not answer
     packed: bool = True  # the form of its uploads
 
@@ -42,8 +42,8 @@ class Explanation:
         return self.notice.campaign
 
     @property
-    def asked(self) -> RoundDocument | None:
-        return self.notice.asked
+    def open_round(self) -> RoundDocument | None:
+        return self.notice.open_round
 
     @property
     def terms(self) -> Terms:
@@ -53,15 +53,15 @@ class Explanation:
     @property
     def epsilon(self) -> Fraction | None:
         """What the open round costs, by this device's own computation."""
-        return None if self.asked is None else self.asked.cost
+        return None if self.open_round is None else self.open_round.cost
 
     @property
     def wire_bytes(self) -> int | None:
         """Bytes of the upload's body, the same for every record."""
-        if self.asked is None:
+        if self.open_round is None:
             return None
-        payload = bytes(self.asked.report_bytes)
-        batch = Batch(self.asked.number, self.asked.hash, (bytes(PUBLIC_BYTES),), (payload,))
+        payload = bytes(self.open_round.report_bytes)
+        batch = Batch(self.open_round.number, self.open_round.hash, (bytes(PUBLIC_BYTES),), (payload,))
         return len(batch.to_packed() if self.packed else batch.to_json())
 
     @property
@@ -72,16 +72,16 @@ class Explanation:
 
     def document(self) -> dict[str, Any]:
         """The same for programs; no floats."""
-        asked, campaign = self.asked, self.campaign
+        current, campaign = self.open_round, self.campaign
         return {
             "campaign": campaign.document(),
             "hash": campaign.hash,
             "state": self.notice.state,
-            "round": None if asked is None else asked.number,
-            "mechanism": None if asked is None else asked.mechanism.name,
-            "stated_epsilon": None if asked is None else decimal_text(asked.mechanism.epsilon),
+            "round": None if current is None else current.number,
+            "mechanism": None if current is None else current.mechanism.name,
+            "stated_epsilon": None if current is None else decimal_text(current.mechanism.epsilon),
             "computed_epsilon": None if self.epsilon is None else decimal_text(self.epsilon),
-            "report_bytes": None if asked is None else asked.report_bytes,
+            "report_bytes": None if current is None else current.report_bytes,
             "upload_bytes": self.wire_bytes,
             "until": self.until,
             "spent": {
@@ -105,7 +105,7 @@ class Explanation:
 
     def page(self, every_key: bool = False) -> str:
         """``text``, if wanted with the name of every key."""
-        campaign = self.campaign
+        campaign, epsilon = self.campaign, decimal_text(self.campaign.protocol.epsilon)
         lines = [
             f"{campaign.name} ({campaign.hash[:8]}…)",
             "",
@@ -114,7 +114,7 @@ class Explanation:
             f"How often    {self._rounds()}",
             f"Until        {self.until or 'no last day is named'}",
             *self._later(),
-            f"Privacy      epsilon {decimal_text(campaign.protocol.epsilon)} for the whole campaign ({campaign.asked})",
+            f"Privacy      epsilon {epsilon} for the whole campaign ({campaign.protocol_name})",
             *self._price(),
             f"Kept         single reports for at most {campaign.retention_days} days",
             f"Shown        nothing before {campaign.min_reports} people have reported",
@@ -165,12 +165,12 @@ class Explanation:
         return ["Later        campaigns with the same terms go on under your consent, each at this epsilon"]
 
     def _price(self) -> list[str]:
-        if self.asked is None:
+        if self.open_round is None:
             return ["Now          nothing is asked at the moment"]
-        asked, stated = self.asked, decimal_text(self.asked.mechanism.epsilon)
+        current, stated = self.open_round, decimal_text(self.open_round.mechanism.epsilon)
         return [
-            f"Now          round {asked.number} costs epsilon {shown(asked.cost)}, computed on this device",
-            f"             from {asked.mechanism.name} (the collector says {stated})",
+            f"Now          round {current.number} costs epsilon {shown(current.cost)}, computed on this device",
+            f"             from {current.mechanism.name} (the collector says {stated})",
             f"Leaves       a random id of {PUBLIC_BYTES} bytes and a randomised answer, filled up to",
-            f"             {asked.report_bytes} bytes whatever you have ({self.wire_bytes} bytes with the envelope)",
+            f"             {current.report_bytes} bytes whatever you have ({self.wire_bytes} bytes with the envelope)",
         ]

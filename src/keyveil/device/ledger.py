@@ -1,4 +1,4 @@
-"""What was released, at what price, and how much more may be: the device's side of the promise.
+"""The device's ledger: what was released, what it cost, and how much more may be spent.
 
 An entry is written in the same transaction as the report that it pays for, and before that report is sent. Nothing is
 ever given back: not when a report was never sent, nor when the collector refuses it.
@@ -25,8 +25,8 @@ from keyveil.privacy.budget import Budget, in_sequence
 class Caps:
     """The most epsilon that may leave the device: in any ``days`` days and ever, about one schema and about all.
 
-    Without a word from the owner they are tight: who answers the same question with changed data every week at
-    epsilon 1 is stopped in the third week of a month.
+    The defaults are tight: a device that answers the same question with changed data every week at epsilon 1 refuses
+    in the third week of a month.
     """
 
     days: int = 30
@@ -76,7 +76,7 @@ _LIMITS = tuple(field.name for field in fields(Caps) if field.name != "days")
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One report in the ledger. ``free`` ones repeat an earlier report, bit by bit, and so cost nothing."""
+    """One report in the ledger. ``free`` ones repeat an earlier report bit by bit and cost nothing."""
 
     day: date
     series: str
@@ -123,7 +123,7 @@ class Ledger:
         return self._caps() or Caps()
 
     def keep(self, caps: Caps, loosen: bool = False) -> None:
-        """Hold everything against these caps from now on; more room than before needs the owner's word."""
+        """Store these caps; looser ones than before are refused without ``loosen``."""
         with self._vault.transaction() as now:
             known = self._caps()
             wider = [] if known is None or loosen else caps.looser(known)
@@ -189,7 +189,7 @@ class Ledger:
         return overall if schema is None else about + overall
 
     def campaign(self, series: str, campaign: str, epsilon: Fraction) -> Line:
-        """What a campaign was told, beside what it said it would ask."""
+        """What was spent on a campaign, beside the epsilon that its document states."""
         spent = _total(one for one in self.entries() if (one.series, one.campaign) == (series, campaign))
         return Line("for this campaign", Budget(epsilon, spent))
 

@@ -1,8 +1,8 @@
-"""What was answered before: the same data asked the same question gives the same report, not a second draw.
+"""What was answered before: the same record and the same mechanism give the same report, not a second draw.
 
-A record is not kept, only a digest under a secret of this device; and a seat, the public bytes by which a campaign
-parts its people, is drawn once for each campaign. A question to a part of the people is therefore drawn again in the
-next campaign: a seat that lasted would link reports of a record that has changed.
+The record is not kept, only a digest under a secret of this device. A *seat* is the public bytes that decide to which
+part of the people the device belongs; it is drawn once for each campaign. It is not kept for the next campaign, since
+it would link reports of a record that has changed; so what only a part answers is drawn again there.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from keyveil.mechanisms.base import Pairs
 
 
 class Memory:
-    """Answered questions and seats."""
+    """Earlier answers, seats, and lists of keys that were fetched."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
     def digest(self, pairs: Pairs) -> bytes:
-        """What a cleaned record is known by; nobody without the device's file can test a guess against it."""
+        """A keyed hash of a cleaned record; without the device's file nobody can test a guess against it."""
         data = b"".join(key.to_bytes(4, "big") + value.to_bytes(4, "big", signed=True) for key, value in pairs)
         return hmac.new(self._vault.secret, data, hashlib.sha256).digest()
 
     def recall(self, series: str, fingerprint: str, digest: bytes, public: bytes | None) -> tuple[bytes, bytes] | None:
-        """Id and payload of the earlier report; where the id is prescribed, only one that bears it."""
+        """Id and payload of the earlier report; if ``public`` is given, only of one with that id."""
         row = self._vault.connection.execute(
             "SELECT report, payload FROM memo WHERE series = ?1 AND fingerprint = ?2 AND digest = ?3 "
             "AND (?4 IS NULL OR report = ?4) ORDER BY rowid LIMIT 1",
@@ -42,7 +42,7 @@ class Memory:
         )
 
     def seat(self, series: str, campaign: str, coins: Coins) -> bytes:
-        """The seat in a campaign, drawn when it is first needed; it depends on no record."""
+        """The seat in a campaign, drawn when it is first needed, independently of any record."""
         row = self._vault.connection.execute(
             "SELECT public FROM seat WHERE series = ? AND campaign = ?", (series, campaign)
         ).fetchone()

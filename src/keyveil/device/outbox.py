@@ -1,4 +1,4 @@
-"""Reports on their way: each is stored before it is sent, and sent again bit by bit until the collector has it."""
+"""Reports to be sent: each is stored before it is sent, and sent again unchanged until the collector has it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _COLUMNS = "series, campaign, round, document, report, payload, token, state, at
 
 @dataclass(frozen=True)
 class Parcel:
-    """One report as it travels, and how far it has come; at most one for a round of a collector's campaign."""
+    """One stored report with its state; at most one for each round of a collector's campaign."""
 
     series: str
     campaign: str
     round: int
     document: str  # hash of the round's document
     report: bytes  # its id
-    payload: bytes | None  # padded; gone once withdrawn
+    payload: bytes | None  # padded; None once withdrawn
     token: str | None = None
     state: str = WAITING
     attempts: int = 0
@@ -63,19 +63,19 @@ class Outbox:
         )
 
     def find(self, series: str, campaign: str, round: int) -> Parcel | None:
-        """The report of a round to the collector of a series; what another collector got is no concern of it."""
+        """The report that was made for a round of this collector, if there is one."""
         found = self._parcels("WHERE series = ? AND campaign = ? AND round = ?", series, campaign, round)
         return found[0] if found else None
 
     def waiting(self, prefix: str = "") -> list[Parcel]:
-        """What is still to be sent to the collector whose series begin so; oldest first."""
+        """Reports that wait for the collector whose series begin with ``prefix``; oldest first."""
         return [one for one in self._parcels("WHERE state = ?", WAITING) if one.series == prefix + one.name]
 
     def everything(self) -> list[Parcel]:
         return self._parcels("")
 
     def mark(self, parcel: Parcel, state: str, code: str | None, attempts: int) -> None:
-        """How far a parcel came. One that was withdrawn meanwhile stays withdrawn."""
+        """Store what became of an upload, unless the report was withdrawn meanwhile."""
         self._vault.connection.execute(
             "UPDATE outbox SET state = ?, code = ?, attempts = attempts + ?, token = CASE ? WHEN ? THEN token END "
             "WHERE series = ? AND campaign = ? AND round = ? AND state = ?",

@@ -1,7 +1,7 @@
 """How requests reach a collector over the network: HTTP/1.1 on the standard library.
 
-Devices, the command line and tests all speak through it, so a test can stand in for the network. Nothing is sent that
-tells who asks: no user agent, no cookies, and redirects are not followed. Answers are read up to a limit and up to a
+Devices and the command line use it; tests may pass another ``Transport`` instead. Nothing is sent that tells who the
+client is: no user agent, no cookies, and redirects are not followed. Answers are read up to a limit and up to a
 time, because a collector may be hostile.
 """
 
@@ -29,8 +29,8 @@ _PIECE = 1 << 16
 class HttpTransport(threading.local):
     """Requests to one base address over a connection that is kept alive; every thread has its own.
 
-    TLS trusts what the system trusts. Plain HTTP is for the same machine; elsewhere it must be asked for (``plain``),
-    since anybody on the way could read reports beside the sender's address.
+    TLS trusts what the system trusts. Plain HTTP is for the same machine; elsewhere it must be allowed (``plain``),
+    since anybody between could read reports beside the sender's address.
     """
 
     def __init__(self, base_url: str, timeout: float = 30.0, plain: bool = False) -> None:
@@ -52,8 +52,8 @@ class HttpTransport(threading.local):
     def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> HttpAnswer:
         if self._connection is not None and _let_go(self._connection):
             self.close()
-        # Between the look and the request the other side may still let an idle connection go. What only reads is then
-        # asked again; whether a change was made is for the caller to find out.
+        # Between this check and the request the other side may still close an idle connection. A request that only
+        # reads is then repeated; whether another one had an effect is for the caller to find out.
         again = self._connection is not None and method in ("GET", "HEAD")
         try:
             return self._exchange(method, path, body, headers)
@@ -62,7 +62,7 @@ class HttpTransport(threading.local):
             if not again or not isinstance(reason, ConnectionError):
                 raise _unreachable(reason) from reason
         except BaseException:
-            self.close()  # half an answer may lie on it
+            self.close()  # an unread rest of an answer may be left on it
             raise
         return self.request(method, path, body, headers)
 
@@ -102,7 +102,7 @@ class HttpTransport(threading.local):
 
 
 class _Stream(io.RawIOBase):
-    """What a socket receives until a deadline: a timeout of its own would begin anew with every byte."""
+    """What a socket receives until a deadline; the socket's own timeout would start again with every byte."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase, deadline: float, timeout: float) -> None:
         self._sock, self._raw, self._deadline, self._timeout = sock, raw, deadline, timeout
@@ -141,7 +141,7 @@ def _slow() -> TransportError:
 
 
 def _let_go(connection: http.client.HTTPConnection) -> bool:
-    """Whether an idle connection was closed by the other side, or has something on it that nobody asked for."""
+    """Whether an idle connection was closed by the other side, or holds data that belongs to no request."""
     if connection.sock is None:
         return False
     with selectors.DefaultSelector() as look:

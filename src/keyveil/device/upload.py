@@ -23,7 +23,7 @@ from keyveil.device.outbox import REFUSED, SENT, WAITING, Parcel
 from keyveil.device.verification import plain, problem
 
 Sleep = Callable[[float], None]
-_SOON = (408, 425, 429)  # of the 4xx, those that ask for patience
+_SOON = (408, 425, 429)  # of the 4xx, those after which a client may try again
 _RESOLUTION = 1 << 20
 
 
@@ -38,7 +38,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Receipt:
-    """How far a parcel came: sent, refused for good, or still waiting; and after how many attempts."""
+    """What became of an upload: sent, refused for good, or still waiting; and after how many attempts."""
 
     state: str
     attempts: int
@@ -47,7 +47,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class _Again:
-    """Not known to have arrived; the collector may have said when to come back."""
+    """Not known to have arrived: to be sent again, ``after`` so many seconds if the collector said so."""
 
     code: str
     after: float | None = None
@@ -65,8 +65,8 @@ class _Answer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Courier:
-    """Takes parcels to one collector."""
+class Uploader:
+    """Sends stored reports to one collector."""
 
     transport: Transport
     coins: Coins
@@ -106,7 +106,7 @@ class Courier:
         return _Again(said.code if said else "transport/status", self._retry_after(answer))
 
     def _jittered(self, pause: float) -> float:
-        """Between half of the pause and all of it, so that devices do not come back all at once."""
+        """Between half of the pause and all of it, so that devices do not all try again at the same moment."""
         return pause * (1 + self.coins.below(_RESOLUTION) / _RESOLUTION) / 2
 
     def _retry_after(self, answer: HttpAnswer) -> float | None:

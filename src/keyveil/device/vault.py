@@ -1,4 +1,4 @@
-"""The one file in which a device keeps what it must not forget: an SQLite database of the standard library.
+"""The device's one file: an SQLite database, by the standard library.
 
 What was spent, what is to be sent and what was answered change together or not at all. A transaction is on the disk
 before anything else happens (``synchronous=FULL``), and deleted rows are overwritten (``secure_delete``).
@@ -49,7 +49,7 @@ class Vault:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, alone with the file; whatever goes wrong inside leaves no trace."""
+        """A transaction that locks the file; any exception inside rolls it back."""
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             yield self.connection
@@ -63,7 +63,7 @@ class Vault:
 
     @property
     def secret(self) -> bytes:
-        """Keys the digests of records, so that two devices with the same record keep different ones."""
+        """The key of the digests of records: two devices with the same record have different digests."""
         return bytes(self.connection.execute("SELECT secret FROM device").fetchone()[0])
 
     @property
@@ -72,12 +72,12 @@ class Vault:
         return date.fromisoformat(self.connection.execute("SELECT since FROM device").fetchone()[0])
 
     def today(self) -> date:
-        """The latest day ever seen: a clock that is set back gives no budget back."""
+        """The latest day ever seen, so that setting the clock back gives no budget back."""
         known = date.fromisoformat(self.connection.execute("SELECT day FROM device").fetchone()[0])
         return max(known, today(self._clock))
 
     def turn_to(self, day: date) -> None:
-        """Remember a day."""
+        """Store a day as the latest one, unless a later one was seen."""
         self.connection.execute("UPDATE device SET day = max(day, ?)", (day.isoformat(),))
 
     def _open(self, coins: Coins) -> None:

@@ -1,7 +1,8 @@
-"""Reading what a collector serves, as if it were hostile: small, known, consistent, and with a price of its own making.
+"""Reading what a collector serves, as if it were hostile: sizes, names, consistency and price are checked.
 
-Nothing here depends on the record. A question that some records could not answer is refused outright, because then
-silence would tell; and so is a round whose price, computed from its channel, exceeds what it says.
+Nothing here depends on the record. A mechanism that could not take every record is refused, because then a missing
+report would tell something about the record. A round is refused if its price, computed from its channel, exceeds what
+its document states.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError, PrivacyError, TransportError
-from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.protocols.declarations import refuse_undeclared
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PAIRS = frozenset(("max_pairs", "padding", "set_sizes", "sizes", "most"))  # options that count pairs of a record
-_FAR = re.compile(r"[eE][+-]?[\d_]{3,}")  # exponents that would take hours to write out
+_FAR = re.compile(r"[eE][+-]?[\d_]{3,}")  # exponents of numbers too long to write out
 _NONSENSE = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, AssertionError, RecursionError)
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What a device is willing to read and compute; a protection of its time and memory, not of privacy."""
+    """The most that a device reads and computes; this protects its time and memory, not privacy."""
 
     document_bytes: int = 4 * LARGEST
     keys: int = 1 << 16
@@ -44,24 +45,26 @@ class DeviceLimits:
 
 @dataclass(frozen=True)
 class Notice:
-    """A campaign and its open round, understood and found consistent."""
+    """A campaign and its open round, read and found consistent."""
 
     campaign: Campaign
-    asked: RoundDocument | None
+    open_round: RoundDocument | None
     state: str
     dictionary: bytes | None = None  # the list of keys beside the document
 
     def refuse_closed(self, day: date) -> None:
-        """Hold the collector to its dates: until when was part of what the owner was shown.
+        """Refuse a round outside its dates, which the owner was shown.
 
         A round that is not listed opens no earlier than the listed ones, and ends with the campaign.
         """
-        if self.asked is None:
+        if self.open_round is None:
             return
-        begun = [window.opens for window in self.campaign.rounds[: self.asked.number] if window.opens]
-        closes = self.campaign.window(self.asked.number).closes or self.campaign.until
+        begun = [window.opens for window in self.campaign.rounds[: self.open_round.number] if window.opens]
+        closes = self.campaign.window(self.open_round.number).closes or self.campaign.until
         if day < max(begun, default=day) or day > (closes or day):
-            raise CampaignError("round/closed", f"Round {self.asked.number} of {self.campaign.name} is not open today.")
+            raise CampaignError(
+                "round/closed", f"Round {self.open_round.number} of {self.campaign.name} is not open today."
+            )
 
 
 def read_notice(transport: Transport, name: str, limits: DeviceLimits, known: Callable[[str], bytes | None]) -> Notice:
@@ -96,7 +99,7 @@ class _DictionaryNeeded(Exception):
 
 @lru_cache(maxsize=4)
 def _without_dictionary(body: bytes, name: str, limits: DeviceLimits) -> Notice | None:
-    """What bytes say that need nothing else; the same bytes are usually read several times in a row."""
+    """The notice in these bytes if it needs no list of keys; cached, as the same bytes are often read again."""
 
     def fetch(wanted: str) -> bytes:
         raise _DictionaryNeeded
@@ -117,52 +120,58 @@ def _understood(view: dict[str, Any], name: str, limits: DeviceLimits, fetch: Fe
     if campaign.hash != view["hash"]:
         raise CampaignError("campaign/changed", f"The campaign {name} does not have the hash that its collector says.")
     if canonical(campaign.document()) != canonical(document):
-        raise CampaignError("campaign/document", f"The document of {name} is not spelled as its content demands.")
-    asked = None if round_view is None else _round(campaign, round_view, limits)
-    return Notice(campaign, asked, str(view["state"]))
+        raise CampaignError("campaign/document", f"The document of {name} is not in canonical form.")
+    open_round = None if round_view is None else _round(campaign, round_view, limits)
+    return Notice(campaign, open_round, str(view["state"]))
 
 
 def _round(campaign: Campaign, view: Any, limits: DeviceLimits) -> RoundDocument | None:
     if view["state"] != "open":
         return None
     _refuse_numbers([view["document"]["options"], view["document"]["part"]], campaign.schema.d, limits)
-    asked = RoundDocument.from_document(view["document"], campaign)
-    if asked.hash != view["hash"] or asked.number != view["number"]:
-        raise CampaignError("campaign/changed", f"Round {asked.number} is not the one that its collector says.")
-    if not isinstance(asked.mechanism, KeyValue):
+    document = RoundDocument.from_document(view["document"], campaign)
+    if document.hash != view["hash"] or document.number != view["number"]:
+        raise CampaignError("campaign/changed", f"Round {document.number} is not the one that its collector says.")
+    mechanism = document.mechanism
+    if mechanism.takes != "every set":
         raise DeviceError(
-            "device/mechanism", f"{asked.mechanism.name} cannot take every record, so answering at all would tell."
+            "device/mechanism", f"{mechanism.name} cannot take every record, so answering at all would tell."
         )
-    if asked.report_bytes > limits.report_bytes:
-        raise DeviceError("device/limits", f"A report of {asked.report_bytes} bytes is larger than this device sends.")
-    if asked.cost > asked.mechanism.epsilon:
-        raise PrivacyError("privacy/exceeded", f"Round {asked.number} tells more than the epsilon that it states.")
-    if asked.cost > campaign.protocol.epsilon:
+    if document.report_bytes > limits.report_bytes:
+        raise DeviceError(
+            "device/limits", f"A report of {document.report_bytes} bytes is larger than this device sends."
+        )
+    _refuse_unplanned(campaign, document)
+    if document.cost > mechanism.epsilon:
+        raise PrivacyError("privacy/exceeded", f"Round {document.number} tells more than the epsilon that it states.")
+    if document.cost > campaign.protocol.epsilon:
         raise PrivacyError(
             "budget/exceeded",
-            f"Round {asked.number} costs more than the whole campaign ({decimal_text(campaign.protocol.epsilon)}).",
+            f"Round {document.number} costs more than the whole campaign ({decimal_text(campaign.protocol.epsilon)}).",
         )
-    _refuse_unplanned(campaign, asked)
-    return asked
+    return document
 
 
-def _refuse_unplanned(campaign: Campaign, asked: RoundDocument) -> None:
-    """Hold the collector to its protocol: answers may shape later rounds, but not their kind nor their number."""
-    protocol, number = campaign.protocol, asked.number
+def _refuse_unplanned(campaign: Campaign, document: RoundDocument) -> None:
+    """Hold the collector to its protocol: answers may set announced options of later rounds, and nothing else."""
+    protocol, number = campaign.protocol, document.number
     first = protocol.next_round([])
-    course = protocol.longest() if number > 1 else [first] if first is not None else []
+    course = protocol.course if number > 1 else (first,) if first is not None else ()
     if number > len(course):
-        raise CampaignError("campaign/round", f"{campaign.asked} has no round {number}.")
+        raise CampaignError("campaign/round", f"{campaign.protocol_name} has no round {number}.")
+    declared = course[number - 1]
     if number == 1 or not protocol.announces:
-        fits = RoundDocument.of(campaign, course[number - 1]).hash == asked.hash
+        fits = RoundDocument.of(campaign, declared).hash == document.hash
     else:
-        fits = asked.mechanism.name in {one.mechanism.name for one in course}
+        fits = document.mechanism.name in {kind.name for kind in protocol.kinds(number)}
     if not fits:
-        raise CampaignError("campaign/round", f"Round {number} is not what {campaign.asked} asks.")
+        raise CampaignError("campaign/round", f"Round {number} is not what {campaign.protocol_name} asks.")
+    if number > 1:
+        refuse_undeclared(protocol, replace(declared, mechanism=document.mechanism, part=document.part))
 
 
 def _refuse_large(document: Any, limits: DeviceLimits) -> None:
-    """Look at the sizes that a document names before anything of that size is made."""
+    """Refuse sizes that are too large before anything of that size is made."""
     keys = document["schema"]["keys"]
     count = keys["count"] if isinstance(keys, dict) else len(keys) if isinstance(keys, list) else keys
     if count > limits.keys:
@@ -230,7 +239,7 @@ def _view(body: bytes) -> dict[str, Any]:
 
 
 def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object in which every name stands once: readers do not agree which one counts otherwise."""
+    """A JSON object; one with a repeated name is refused, since readers do not agree which value counts."""
     made = dict(fields)
     if len(made) < len(fields):
         raise ValueError("a name stands twice")
@@ -259,5 +268,5 @@ def problem(answer: HttpAnswer) -> KeyveilError | None:
 
 
 def plain(text: str) -> str:
-    """Text of a stranger for a terminal: no control characters, and so no escape sequences."""
+    """Text from elsewhere, safe for a terminal: without control characters, and so without escape sequences."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -18,7 +18,7 @@ from keyveil.campaign.wire import unpad
 from keyveil.core.errors import KeyveilError, ReportError
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.core.tally import Tally
-from keyveil.protocols.base import EVERYONE, parting_words
+from keyveil.mechanisms.parting import EVERYONE, parting_words
 
 if TYPE_CHECKING:
     import pyarrow
@@ -70,8 +70,8 @@ def _fold(block: pyarrow.RecordBatch, document: RoundDocument, before: int) -> T
     try:
         return document.mechanism.tally_encoded([row.tobytes() for row in ids], plain)
     except ReportError:
-        for at, payload in enumerate(plain):
-            _checked(codec.decode, before + at, payload)  # which of them it was
+        for at, (payload, row) in enumerate(zip(plain, ids, strict=True)):
+            _checked(document.mechanism.decode, before + at, payload, row.tobytes())  # which of them it was
         raise
 
 

@@ -12,33 +12,18 @@ from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import TallyLaw, can
-
-_SAMPLED = frozenset({"respond_many", "fold"})  # what the law of a tally describes
+from keyveil.mechanisms.tally_laws import declared_law
 
 
 def has_aggregate(mechanism: Mechanism) -> bool:
     """Whether the tally of this mechanism can be drawn as a whole."""
-    return _law(mechanism) is not None
+    return declared_law(mechanism) is not None
 
 
 def aggregate(mechanism: Mechanism, records: Records, coins: Coins) -> Tally:
     """The tally of a block of people, in the law of counting everybody's report."""
-    law = _law(mechanism)
+    law = declared_law(mechanism)
     if law is None:
         return mechanism.tally(mechanism.perturb_many(records, coins))
     draws = np.random.default_rng(int.from_bytes(coins.bytes(16), "little"))
     return Tally(mechanism.fingerprint, records.n, law.draw_tally(records, coins, draws))
-
-
-def _law(mechanism: Mechanism) -> TallyLaw | None:
-    """The declared law, unless a subclass of the class that declares it reports or counts in a way of its own."""
-    law = can(mechanism, TallyLaw)
-    if law is None:
-        return None
-    for kind in type(mechanism).__mro__:
-        if "draw_tally" in vars(kind):
-            return law
-        if not _SAMPLED.isdisjoint(vars(kind)):
-            return None
-    return law  # an instance's own method

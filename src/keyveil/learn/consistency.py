@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyveil.core.errors import MechanismError
+from keyveil.kernels.simplex import nearest_with_sum
 
 Floats = NDArray[np.float64]
 
 FALSE_POSITIVES = 2.0  # absent keys that Base-Cut lets pass, on average
-HALVINGS = 200  # of the bracket of the shift: more than doubles can tell apart
 
 
 def base_pos(estimates: ArrayLike) -> Floats:
@@ -54,12 +54,7 @@ def norm_sub(estimates: ArrayLike, total: float = 1.0, upper: float | None = Non
     """The nearest vector (in the Euclidean sense) within [0, upper] that has the given sum."""
     raw = finite(estimates)
     _feasible(total, len(raw), upper)
-    falling = np.sort(raw)[::-1]
-    offsets = (total - np.cumsum(falling)) / np.arange(1, len(falling) + 1)
-    last = np.flatnonzero(falling + offsets > 0)
-    shift = offsets[last[-1]] if len(last) else offsets[0]
-    nearest = np.maximum(raw + shift, 0.0)
-    return nearest if upper is None or nearest.max() <= upper else _boxed(raw, total, upper)
+    return nearest_with_sum(raw, total, upper)
 
 
 def norm_sub_at_most(estimates: ArrayLike, most: float, upper: float | None = None) -> Floats:
@@ -99,25 +94,6 @@ def mle_apx(estimates: ArrayLike, p: float, q: float, total: float = 1.0) -> Flo
             found[active] = likely
             return found
         active = active[likely >= 0]
-
-
-def _boxed(raw: Floats, total: float, upper: float) -> Floats:
-    """The projection when some values meet the upper bound: bisection on the shift, then its exact value."""
-    low, high = -float(raw.max()), upper - float(raw.min())
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if np.clip(raw + middle, 0.0, upper).sum() < total:
-            low = middle
-        else:
-            high = middle
-    moved = raw + high
-    between, full = (moved > 0) & (moved < upper), moved >= upper
-    if between.any():
-        shift = (total - upper * np.count_nonzero(full) - raw[between].sum()) / np.count_nonzero(between)
-        moved[between] = raw[between] + shift
-    return np.clip(moved, 0.0, upper)
 
 
 def finite(estimates: ArrayLike) -> Floats:

@@ -1,15 +1,15 @@
 """What every one-round mechanism is: an encoder, a channel and a response, and the verbs that follow from them.
 
-A mechanism draws only through ``Coins`` and looks at public randomness only through one 64-bit ``word``. Its
-``respond`` is therefore a program over whole numbers that ``privacy.certify`` can run over all outcomes: the
-certificate is about the code that devices run, not about a description of it.
+A mechanism draws only through ``Coins`` and looks at public randomness only through one ``word``. Its ``respond`` is
+therefore a program over whole numbers that ``privacy.certify`` can run over all outcomes: the certificate is about the
+code that devices run, not about a description of it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -69,6 +69,11 @@ class Mechanism(ABC):
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         self.validate()
 
+    @classmethod
+    def class_for(cls, options: Mapping[str, Any]) -> type[Mechanism]:
+        """The class that ``registry.create`` makes from these options: this one, unless an option chooses another."""
+        return cls
+
     @property
     def title(self) -> str:
         """What a sentence calls it: its name, with the options that make it tell something else."""
@@ -93,6 +98,10 @@ class Mechanism(ABC):
     @abstractmethod
     def ratio(self) -> Ratio:
         """Closed form: the largest ratio of the probabilities of one report under two records."""
+
+    def codec_at(self, word: int) -> Codec:
+        """The form of a payload at a public word; the same at every word, unless the word decides who is asked what."""
+        return self.codec
 
     @abstractmethod
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
@@ -138,6 +147,27 @@ class Mechanism(ABC):
         """Public words that cover what the mechanism derives from them; one if it derives nothing."""
         return (0,)
 
+    # -- public words -------------------------------------------------------------------------------------------
+
+    @property
+    def word_size(self) -> int:
+        """How many 64-bit numbers a public word consists of."""
+        return 1
+
+    def word(self, public: bytes) -> int:
+        """The public word of a report, from its public bytes: all that ``respond`` sees of them."""
+        return public_word(public, self.fingerprint[:16])
+
+    def words(self, publics: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        """``word`` for many reports, ``publics[n, 16]``: [n], or [n, word_size] with the highest number first."""
+        return siphash_many(self.fingerprint[:16], publics)
+
+    def same_word(self, word: int, count: int) -> NDArray[np.uint64]:
+        """One public word for ``count`` reports, in the form of ``words``."""
+        numbers = [word >> 64 * place & (1 << 64) - 1 for place in reversed(range(self.word_size))]
+        columns = np.tile(np.array(numbers, dtype=np.uint64), (count, 1))
+        return columns if self.word_size > 1 else columns[:, 0]
+
     # -- device -------------------------------------------------------------------------------------------------
 
     def read(self, record: Any) -> Pairs:
@@ -154,19 +184,17 @@ class Mechanism(ABC):
             public = coins.bytes(PUBLIC_BYTES)
         elif len(public) != PUBLIC_BYTES:
             raise ReportError("report/public", f"A report has {PUBLIC_BYTES} public bytes, not {len(public)}.")
-        return Report(public, self.respond(pairs, public_word(public, self.fingerprint[:16]), coins))
+        return Report(public, self.respond(pairs, self.word(public), coins))
 
     def encode(self, report: Report) -> bytes:
         """The payload as bytes; the public bytes travel beside it as the report's id."""
         return self.codec.encode(report.payload)
 
     def decode(self, data: bytes, public: bytes) -> Report:
+        """The report of these bytes; refused if no device with these public bytes could have sent them."""
         return Report(public, self.codec.decode(data))
 
     # -- bulk and server ----------------------------------------------------------------------------------------
-
-    def words(self, publics: NDArray[np.uint8]) -> NDArray[np.uint64]:
-        return siphash_many(self.fingerprint[:16], publics)
 
     def perturb_many(self, records: Records, coins: Coins) -> Reports:
         """Reports of a block of people, in the law of ``perturb``."""

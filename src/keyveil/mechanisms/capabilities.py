@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from keyveil.mechanisms.joint.cells import KeyTables
     from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
     from keyveil.mechanisms.responses import Spread
+    from keyveil.mechanisms.size_law import SizeLaw
     from keyveil.mechanisms.totals import Constraint
 
 Floats = NDArray[np.float64]
@@ -145,7 +146,7 @@ class TallyLaw(Protocol):
 
 @runtime_checkable
 class Announced(Protocol):
-    """Which options a collector may set after it has heard answers, and the worst that it can do with them."""
+    """Which options a collector may set after it has seen answers, and the worst that it can do with them."""
 
     def announced(self) -> frozenset[str]:
         """The names of these options; all others are fixed before the first answer."""
@@ -155,6 +156,18 @@ class Announced(Protocol):
 
     def announced_ratio(self) -> Ratio:
         """Closed form: the largest ratio of the probabilities of one report, whatever is announced."""
+
+    def worst_announced(self) -> Mechanism:
+        """This mechanism, at its own sizes, under the announcement whose reports tell most; for audits."""
+
+
+@runtime_checkable
+class LearnsSizes(Protocol):
+    """Options follow from how many pairs people hold. A class says which, before there is a mechanism."""
+
+    @classmethod
+    def options_for_sizes(cls, law: SizeLaw, cap: int, keys: int) -> dict[str, Any]:
+        """The options for people whose set sizes have this law, over so many ``keys``; few hold more than ``cap``."""
 
 
 @runtime_checkable
@@ -179,6 +192,7 @@ _MEANING: dict[type, str] = {
     PredictedVariance: "its errors before anybody reports",
     TallyLaw: "the law of its tally",
     Announced: "what may be announced to it",
+    LearnsSizes: "which options suit people's set sizes",
     Capped: "how many pairs count",
 }
 

@@ -19,6 +19,10 @@ def fitted(name: str, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a class in the types that it declares; refused if one is unknown, missing or of no use."""
     own: dict[str, Field[Any]] = {field.name: field for field in fields(cls) if field.name not in _OWN}
     given = spelled(options)
+    if "group_options" in own and "options" in given:  # a mechanism's own ``options`` are all of them
+        if "group_options" in given:
+            raise MechanismError("mechanism/option", "The option group_options is given twice.")
+        given["group_options"] = given.pop("options")
     for option in given:
         if option not in own:
             raise unknown_option(name, option, own)
@@ -52,6 +56,19 @@ def option_names(cls: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(cls) if field.name not in _OWN)
 
 
+def assignments(given: Mapping[str, Any] | str) -> dict[str, Any]:
+    """Options of a part, also as the command line writes them ("max_pairs=3; bins=4"); a mapping stays what it is."""
+    if not isinstance(given, str):
+        return dict(given)
+    read: dict[str, Any] = {}
+    for entry in filter(None, (part.strip() for part in given.split(";"))):
+        name, equals, value = (part.strip() for part in entry.partition("="))
+        if not (name and equals):
+            raise MechanismError("mechanism/option", f"Options are written like max_pairs=3; bins=4, not {entry!r}.")
+        read[name] = value
+    return read
+
+
 def _converted(name: str, option: str, value: Any, kind: str) -> Any:
     """An option's value in the type that the class declares for it."""
     if value is None and "None" in kind:
@@ -60,7 +77,7 @@ def _converted(name: str, option: str, value: Any, kind: str) -> Any:
         if kind.startswith("int"):
             return _whole(value)
         if kind.startswith("Fraction"):
-            return _fraction(value)
+            return read_fraction(value)
         if kind.startswith("bool") and not isinstance(value, bool):
             return {"true": True, "false": False}[str(value).lower()]
         if kind.startswith("tuple[int") and not isinstance(value, str):
@@ -77,6 +94,6 @@ def _whole(value: Any) -> int:
     return int(value)
 
 
-def _fraction(value: Any) -> Fraction:
+def read_fraction(value: Any) -> Fraction:
     """A decimal that can be written out, or a quotient such as 1/3."""
     return Fraction(value) if isinstance(value, Fraction) or "/" in str(value) else exact(value)

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from importlib import import_module
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,7 @@ MECHANISMS = {
     "wheel": "keyveil.mechanisms.keyvalue.wheel:Wheel",
     "topsel": "keyveil.mechanisms.keyvalue.topsel:TopSel",
     "collision": "keyveil.mechanisms.keyvalue.collision:Collision",
+    "split": "keyveil.mechanisms.keyvalue.split:Split",
 }
 PROTOCOLS = {
     "privkvm": "keyveil.protocols.privkvm:PrivKVM",
@@ -77,7 +78,6 @@ PROTOCOLS = {
     "privkvm-harmony": "keyveil.protocols.privkvm_baselines:PrivKVMHarmony",
     "privkvm-meanest": "keyveil.protocols.privkvm_baselines:PrivKVMMeanEst",
     "pilot": "keyveil.protocols.pilot:Pilot",
-    "split": "keyveil.protocols.split:Split",
     "adaptive": "keyveil.protocols.adaptive:Adaptive",
     "topsel-project": "keyveil.protocols.topsel_project:TopSelProject",
 }
@@ -135,11 +135,17 @@ def find_mechanism(name: str) -> type[Mechanism]:
 
 def forms() -> Iterator[tuple[str, Mechanism]]:
     """Every mechanism for three keys in the forms that tell different things, with a title such as "kvue with bins"."""
-    schema = Schema(keys=3)
-    for name in mechanism_names():
-        for options in find_mechanism(name).examples:
-            mechanism = create(name, schema, 1, **options)
-            yield mechanism.title, mechanism
+    return iter(_forms(tuple((name, find_mechanism(name)) for name in mechanism_names())))
+
+
+@lru_cache(maxsize=2)
+def _forms(kinds: tuple[tuple[str, type[Mechanism]], ...]) -> tuple[tuple[str, Mechanism], ...]:
+    schema, epsilon, made = Schema(keys=3), 1, []
+    for name, kind in kinds:
+        for options in kind.examples:
+            with suppress(KeyveilError):  # somebody else's may not take three keys: no reason to fail
+                made.append(_made(name, kind, schema, epsilon, options))
+    return tuple((mechanism.title, mechanism) for mechanism in made)
 
 
 def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism | Any:
@@ -165,27 +171,31 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanis
         >>> report = mechanism.perturb({"fries": 4, "pepsi": 5}, kv.Coins())
         >>> mechanism.estimate(mechanism.tally([report])).frequency["fries"]
     """
-    kind = find(name)
-    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    return build(name, schema, epsilon, options)
 
 
 def build(name: str, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Mechanism | Protocol:
     """``make`` with options from outside, which may have any name, also one that ``make`` has itself."""
-    kind = find(name)
-    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    made: Mechanism | Protocol = _made(name, find(name), schema, epsilon, options)
+    return made
 
 
 def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """``make`` where only a mechanism will do."""
-    kind = find_mechanism(name)
-    return kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    made: Mechanism = _made(name, find_mechanism(name), schema, epsilon, options)
+    return made
 
 
 def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """The mechanism of a round by the name in its document; also those that only protocols use."""
-    kind = _load(name, MECHANISMS, ROUNDS)
-    made: Mechanism = kind(schema, parse_epsilon(epsilon), **fitted(name, kind, options))
+    made: Mechanism = _made(name, _load(name, MECHANISMS, ROUNDS), schema, epsilon, options)
     return made
+
+
+def _made(name: str, kind: Any, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Any:
+    """The one place that calls a class of the registry, after options have chosen among its forms."""
+    form = kind.class_for(options) if issubclass(kind, Mechanism) else kind
+    return form(schema, parse_epsilon(epsilon), **fitted(name, form, options))
 
 
 def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mechanism:

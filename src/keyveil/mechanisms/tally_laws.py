@@ -13,10 +13,26 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Table
 from keyveil.core.coins import Coins
 from keyveil.core.records import Records
-from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import CountDraws, TallyLaw, can
 from keyveil.mechanisms.encoders import Labels, values_of
 
 Counts = NDArray[np.int64]
+
+_SAMPLED = frozenset({"respond_many", "fold"})  # what the law of a tally describes
+
+
+def declared_law(mechanism: Mechanism) -> TallyLaw | None:
+    """The law of its tally, unless a subclass of the class that declares it reports or counts in a way of its own."""
+    law = can(mechanism, TallyLaw)
+    if law is None:
+        return None
+    for kind in type(mechanism).__mro__:
+        if "draw_tally" in vars(kind):
+            return law
+        if not _SAMPLED.isdisjoint(vars(kind)):
+            return None
+    return law  # an instance's own method
 
 
 def people_by(rows: Counts, columns: Counts, height: int, width: int) -> Counts:

@@ -38,7 +38,7 @@ class View(Protocol):
     def ordered(self) -> bool: ...
     def codes(self, sights: Sights) -> Codes: ...
     def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        """Outcomes in a row, in words; only views with an order are asked about more than one."""
+        """Outcomes in a row, in words; only views with an order have more than one."""
 
 
 Counted = tuple[View, Codes, Codes]

@@ -37,9 +37,9 @@ class Silence:
 
 
 class Lexicon:
-    """Numbers for things that are not numbers. Once closed, it learns no new ones, and strangers all look alike."""
+    """Numbers for things that are not numbers. Once closed, all things that it does not know have one number."""
 
-    STRANGER = -1
+    UNKNOWN = -1
 
     def __init__(self) -> None:
         self._codes: dict[Any, int] = {}
@@ -51,7 +51,7 @@ class Lexicon:
         if known is not None:
             return known
         if self.closed:
-            return self.STRANGER
+            return self.UNKNOWN
         self._codes[thing] = len(self._things)
         self._things.append(thing)
         return len(self._things) - 1

@@ -212,14 +212,14 @@ def _length(encode: Callable[[Any], Any], report: Any) -> int:
 
 
 def _bulk(mechanism: Any, public: bytes, coins: Coins) -> Callable[[Any, int, Lexicon], Sights]:
-    word = mechanism.words(np.frombuffer(public, np.uint8).reshape(1, -1))[0]
+    word = mechanism.words(np.frombuffer(public, np.uint8).reshape(1, -1))
 
     def draw(record: Any, count: int, lexicon: Lexicon) -> Sights:
         pairs = np.array(mechanism.read(record), dtype=np.int32).reshape(-1, 2)
         offsets = np.arange(count + 1, dtype=np.int64) * len(pairs)
         people = Records(offsets, np.tile(pairs[:, 0], count), np.tile(pairs[:, 1], count), mechanism.schema.d)
-        rows = mechanism.respond_many(people, np.full(count, word, dtype=np.uint64), coins)
-        if rows.ndim <= 2 and rows.dtype.kind in "iuf":
+        rows = mechanism.respond_many(people, np.repeat(word, count, axis=0), coins)
+        if isinstance(rows, np.ndarray) and rows.ndim <= 2 and rows.dtype.kind in "iuf":
             return see_rows("payload", rows, lexicon)
         return see(mechanism.codec.unstack(rows), lexicon)
 

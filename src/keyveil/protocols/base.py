@@ -1,106 +1,58 @@
-"""Collections of several rounds or several groups, as one pure function: what came back decides what is asked next.
+"""Collections of several rounds or several groups, as one pure function of the rounds that are finished.
 
-A ``Protocol`` looks at the finished rounds and returns the next ``Round`` (a mechanism with its broadcast, who takes
-part, and what it costs each of them) or ``None`` when it is done. It keeps no state: a collection that was stopped
-goes on from its history, and simulator, collector and tests all drive the same object.
+A ``Protocol`` looks at the finished rounds and returns the next ``Round`` (a mechanism with what is announced to it,
+who takes part, and what it costs each of them) or ``None`` when it is done. It keeps no state: a collection that was
+stopped goes on from its history, and simulator, collector and tests all drive the same object.
 """
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from itertools import pairwise
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio
 from keyveil.core.epsilon import decimal_text, log_ceiling, parse_epsilon
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates, Header
-from keyveil.core.public import public_word
 from keyveil.core.report import Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.kernels.siphash import siphash_many
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.parting import EVERYONE as EVERYONE  # a round says whom it asks
+from keyveil.mechanisms.parting import Part as Part
+from keyveil.mechanisms.parting import in_parts as in_parts
 from keyveil.privacy.budget import across_groups, in_sequence
+from keyveil.protocols.declarations import refuse_undeclared
+
+MOST_ROUNDS = 1000  # a protocol with more of them is broken
 
 if TYPE_CHECKING:
     from keyveil.privacy.certify import Certificate
 
-_HALF = 1 << 32
 _PLACES = 10**12  # a share of epsilon is a decimal: what does not end is cut here, never rounded up
 
 
 @dataclass(frozen=True)
-class Part:
-    """A share of the people: those whose parting word lies between two fractions of its range."""
-
-    start: Fraction = Fraction(0)
-    stop: Fraction = Fraction(1)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.start < self.stop <= 1:
-            raise ProtocolError("protocol/part", f"People are parted within 0 to 1, not {self.start} to {self.stop}.")
-
-    def holds(self, word: int) -> bool:
-        return self._bound(self.start) <= word >> 32 < self._bound(self.stop)
-
-    def members(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """``holds`` for many people."""
-        upper = (words >> np.uint64(32)).astype(np.int64)
-        inside: NDArray[np.bool_] = (self._bound(self.start) <= upper) & (upper < self._bound(self.stop))
-        return inside
-
-    @staticmethod
-    def _bound(share: Fraction) -> int:
-        return -(-share.numerator * _HALF // share.denominator)
-
-
-EVERYONE = Part()
-
-
-def parting_word(public: bytes, key: bytes) -> int:
-    """The word that parts people, from public bytes and the hash of the document that they take part in.
-
-    Never a mechanism's own word of the same bytes: both read the leading bits, so the people of one part would all be
-    asked about the same few keys.
-    """
-    return public_word(public, _parting_key(key))
-
-
-def parting_words(publics: NDArray[np.uint8], key: bytes) -> NDArray[np.uint64]:
-    """``parting_word`` for many people, ``publics[n, 16]``."""
-    return siphash_many(_parting_key(key), publics)
-
-
-def _parting_key(key: bytes) -> bytes:
-    return hashlib.sha256(key + b"part").digest()[:16]
-
-
-def in_parts(*shares: Fraction) -> tuple[Part, ...]:
-    """Disjoint parts that together are everyone, of the given relative shares."""
-    total = sum(shares, Fraction(0))
-    edges = [sum(shares[:count], Fraction(0)) / total for count in range(len(shares) + 1)]
-    return tuple(Part(start, stop) for start, stop in pairwise(edges))
-
-
-@dataclass(frozen=True)
 class Round:
-    """One question: how it is asked, of whom, and what each of them pays for answering."""
+    """One round of a protocol: its number from 1, the mechanism, who answers, and the ε that each of them pays.
+
+    ``cost`` is the ε at the worst announcement, where that is less than what the mechanism was made for.
+    """
 
     number: int
     mechanism: Mechanism
     part: Part = EVERYONE
-    cost: Fraction | None = None  # epsilon at the worst broadcast; the mechanism's own request unless it says less
+    cost: Fraction | None = None
 
     @property
     def epsilon(self) -> Fraction:
+        """What a person pays who answers."""
         return self.mechanism.epsilon if self.cost is None else self.cost
 
 
@@ -112,10 +64,11 @@ class Finished:
     tally: Tally
 
     def estimates(self, confidence: float = 0.95, population: bool = False) -> Estimates:
+        """What this round alone says, with intervals."""
         return self.round.mechanism.estimate(self.tally, confidence, population)
 
-    def heard(self) -> Finished:
-        """This round, if the next one can rest on it."""
+    def answered(self) -> Finished:
+        """The round itself; refused if nobody has answered it, so that nothing can be planned from it."""
         if not self.tally.reports:
             raise ProtocolError(
                 "protocol/few",
@@ -137,7 +90,7 @@ class Protocol(ABC):
 
     name: ClassVar[str]
     announces: ClassVar[bool] = True
-    """Whether what came back changes what is asked next; if not, nobody can announce anything hostile."""
+    """Whether answers decide options of later rounds; if not, all rounds are fixed before the first answer."""
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Options at which the protocol tells different things; the first are the usual ones."""
     finds_out: ClassVar[frozenset[str]] = frozenset()
@@ -152,7 +105,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def plan(self, finished: History) -> Round | None:
-        """The round after these, or ``None`` when nothing more is to be asked."""
+        """The round after these, or ``None`` when there is none."""
 
     @abstractmethod
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
@@ -178,17 +131,20 @@ class Protocol(ABC):
         return Header(self.schema, self.name, self.epsilon, n, confidence, population, self.parameters)
 
     def next_round(self, finished: History) -> Round | None:
-        """``plan``, after the history was found to be one of this protocol and the budget to suffice."""
+        """``plan``, refused unless the history is one of this protocol, the round is declared, and the budget holds."""
         self.check(finished)
         following = self.plan(finished)
-        if following is not None:
-            asked = [*(one.round for one in finished), following]
-            if most_spent(asked) > self.epsilon:
-                raise ProtocolError(
-                    "protocol/budget",
-                    f"With round {following.number} of {self.name} somebody would spend "
-                    f"{decimal_text(most_spent(asked))}, more than {decimal_text(self.epsilon)}.",
-                )
+        if following is None:
+            return None
+        if finished:  # before the first round nothing can be announced
+            refuse_undeclared(self, following)
+        spent = most_spent([*(one.round for one in finished), following])
+        if spent > self.epsilon:
+            raise ProtocolError(
+                "protocol/budget",
+                f"With round {following.number} of {self.name} somebody would spend "
+                f"{decimal_text(spent)}, more than {decimal_text(self.epsilon)}.",
+            )
         return following
 
     def certificate(self) -> Certificate:
@@ -198,12 +154,26 @@ class Protocol(ABC):
         return certificate(self)
 
     def longest(self) -> list[Round]:
-        """The rounds of the course in which most is asked, as they look while nobody has answered."""
+        """The rounds of the longest course, as they look while nobody has answered: what the protocol declares."""
         finished: list[Finished] = []
-        while (asked := self.plan(finished)) is not None:
-            nothing = Tally.empty(asked.mechanism.fingerprint, asked.mechanism.tally_shape)
-            finished.append(Finished(asked, nothing))
+        while (current := self.plan(finished)) is not None:
+            if current.number > MOST_ROUNDS:
+                raise ProtocolError("protocol/endless", f"{self.name} has more than {MOST_ROUNDS} rounds.")
+            nothing = Tally.empty(current.mechanism.fingerprint, current.mechanism.tally_shape)
+            finished.append(Finished(current, nothing))
         return [one.round for one in finished]
+
+    @cached_property
+    def course(self) -> tuple[Round, ...]:
+        """``longest``, computed once."""
+        return tuple(self.longest())
+
+    def kinds(self, number: int) -> Sequence[Mechanism]:
+        """The mechanisms that a declared round may have; several where answers decide on its kind.
+
+        Their announced options stand at the values of ``longest``: a real round has them as the answers want it.
+        """
+        return [self.course[number - 1].mechanism]
 
     def check(self, finished: History) -> None:
         """Refuse a history that this protocol could not have: rounds out of order, or of another making."""
@@ -211,9 +181,9 @@ class Protocol(ABC):
             if one.round.number != number + 1:
                 raise ProtocolError("protocol/order", f"Round {one.round.number} is not round {number + 1}.")
             if one.round != self.plan(finished[:number]):
-                raise ProtocolError("protocol/foreign", f"{self.name} would not have asked this round {number + 1}.")
+                raise _foreign_round(self, number + 1)
             if one.tally.fingerprint != one.round.mechanism.fingerprint:
-                raise _stranger(number + 1)
+                raise _foreign_tally(number + 1)
 
 
 def part_of(epsilon: Fraction, share: Fraction | int) -> Fraction:
@@ -229,17 +199,21 @@ def cost_of(ratio: Ratio) -> Fraction:
     return Fraction(exact)
 
 
-def collected(asked: Round, reports: Iterable[Report] | Reports) -> Finished:
+def collected(current: Round, reports: Iterable[Report] | Reports) -> Finished:
     """A round with all of its reports counted; nobody may answer it twice."""
     if not isinstance(reports, Reports):
-        reports = asked.mechanism.gather(reports)
+        reports = current.mechanism.gather(reports)
     twice = len(reports) - len(np.unique(reports.publics, axis=0))
     if twice:
-        raise ProtocolError("protocol/twice", f"{twice} reports of round {asked.number} bear the id of another one.")
-    return Finished(asked, asked.mechanism.tally(reports))
+        raise ProtocolError("protocol/twice", f"{twice} reports of round {current.number} bear the id of another one.")
+    return Finished(current, current.mechanism.tally(reports))
 
 
-def _stranger(number: int) -> ProtocolError:
+def _foreign_round(protocol: Protocol, number: int) -> ProtocolError:
+    return ProtocolError("protocol/foreign", f"{protocol.name} would not have planned this round {number}.")
+
+
+def _foreign_tally(number: int) -> ProtocolError:
     return ProtocolError("protocol/foreign", f"The tally of round {number} belongs to another mechanism.")
 
 
@@ -265,21 +239,21 @@ def history_document(finished: History) -> list[dict[str, Any]]:
 
 
 def resume(protocol: Protocol, document: Any) -> list[Finished]:
-    """The finished rounds of a document; the protocol itself says again what it asked."""
+    """The finished rounds of a document; the protocol plans each of them again."""
     finished: list[Finished] = []
     if not isinstance(document, Sequence) or isinstance(document, str | bytes):
         raise _no_history()
     for entry in document:
         number, name, fingerprint, data = _entry(entry)
-        asked = protocol.next_round(finished)
-        if asked is None or asked.number != number:
+        following = protocol.next_round(finished)
+        if following is None or following.number != number:
             raise ProtocolError("protocol/order", f"Round {number} of the history does not follow.")
-        if (name, fingerprint) != (asked.mechanism.name, asked.mechanism.fingerprint):
-            raise ProtocolError("protocol/foreign", f"{protocol.name} would not have asked this round {number}.")
+        if (name, fingerprint) != (following.mechanism.name, following.mechanism.fingerprint):
+            raise _foreign_round(protocol, number)
         tally = Tally.from_bytes(data)
-        if tally.fingerprint != asked.mechanism.fingerprint:
-            raise _stranger(asked.number)
-        finished.append(Finished(asked, tally))
+        if tally.fingerprint != following.mechanism.fingerprint:
+            raise _foreign_tally(following.number)
+        finished.append(Finished(following, tally))
     return finished
 
 

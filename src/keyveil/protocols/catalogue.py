@@ -90,10 +90,10 @@ def answered(protocol: Protocol) -> tuple[str, ...]:
 
     Frequencies and means come from all rounds together; every other question is put to the reports of the last round.
     """
-    mechanisms = [one.mechanism for one in protocol.longest()]
-    together = frozenset().union(*(one.estimated for one in mechanisms))
-    last = answerable(mechanisms[-1])
-    return tuple(kind for kind in ASKABLE if kind in last or kind in together)
+    rounds = protocol.longest()
+    together = frozenset().union(*(one.mechanism.estimated for one in rounds))
+    last = [answerable(kind) for kind in protocol.kinds(rounds[-1].number)]  # answered whichever of them is used
+    return tuple(kind for kind in ASKABLE if kind in together or all(kind in one for one in last))
 
 
 def _usual(name: str) -> tuple[Protocol, int]:

@@ -1,4 +1,4 @@
-"""A single question as a protocol, so that whoever drives protocols drives mechanisms too."""
+"""A single mechanism as a protocol of one round, so that code that drives protocols drives mechanisms too."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Pilot: a small disjoint group answers first, and what it says sets the parameters for everybody else.
+"""Pilot: a small disjoint group answers first, and its answers set options of the round for everybody else.
 
 Nobody answers twice, so both the pilot and the rest spend the whole ε: people are split, not the budget. The pilot
-tells how many pairs people hold (the cap of the main round, or TopSel's law of set sizes) and, for fair errors, which
-keys are rare (the weights of ``wsr``).
+tells how many pairs people hold (for the cap of the main round, or a law of set sizes) and, for fair errors, which keys
+are rare (for the weights of ``wsr``).
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
-from keyveil.learn.sizes import SizeLaw
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.keyvalue.topsel import SPARSE
+from keyveil.mechanisms.capabilities import LearnsSizes
+from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.rounds.set_size import SizeQuestion
-from keyveil.protocols.assignments import assignments
+from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
 from keyveil.protocols.merged import merged
 from keyveil.protocols.weights import rare_first
 
-MOST_SIZES = 32  # pairs that the survey counts, unless told otherwise
+MOST_SIZES = 32  # pairs that the pilot counts, unless told otherwise
 
 
 @dataclass(frozen=True)
@@ -58,19 +56,28 @@ class Pilot(Protocol):
             object.__setattr__(self, "most", min(self.schema.d, MOST_SIZES))
         if not 1 <= (self.most or 0) <= self.schema.d:
             raise _refused(f"pilot counts sets of up to 1 to {self.schema.d} pairs, not {self.most}.")
-        if self.theta < 0 or (self.theta and self.then != "wsr"):
-            raise _refused("Only wsr has weights for rare keys, with theta of at least 0.")
+        if self.theta < 0 or (self.theta and "weights" not in self.main_options):
+            raise _refused("theta is at least 0, and needs a mechanism with weights for rare keys, such as wsr.")
         if not self.questions:
-            raise _refused(f"There is nothing to ask a pilot group for {self.then}.")
-        self.main_round(self.max_pairs or 1, SizeLaw((0.0, 1.0)), (1,) * self.schema.d)
+            raise _refused(f"There is nothing that a pilot group could find out for {self.then}.")
+        self.main_round(self.max_pairs or 1, SizeLaw.read(1), (1,) * self.schema.d)
+
+    @property
+    def main_kind(self) -> type[Mechanism]:
+        """The class of the main round's mechanism."""
+        return find_mechanism(self.then).class_for(assignments(self.options))
+
+    @property
+    def main_options(self) -> frozenset[str]:
+        """The names of the options of the main round's mechanism."""
+        return frozenset(option.name for option in fields(self.main_kind))
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """What the pilot is asked, each by a group of its own."""
-        known = {option.name for option in fields(find_mechanism(self.then))}
-        unknown_sizes = ("max_pairs" in known and self.max_pairs is None) or self.then == "topsel"
-        asked = {"sizes": unknown_sizes, "frequencies": self.theta > 0}
-        return tuple(question for question, needed in asked.items() if needed)
+        """What the pilot finds out, in this order, each from a group of its own: sizes, frequencies."""
+        unknown_cap = "max_pairs" in self.main_options and self.max_pairs is None
+        needed = {"sizes": unknown_cap or issubclass(self.main_kind, LearnsSizes), "frequencies": self.theta > 0}
+        return tuple(question for question in needed if needed[question])
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -93,25 +100,24 @@ class Pilot(Protocol):
     def longest(self) -> list[Round]:
         """As if everybody held as many pairs as may count, and all keys were equally rare."""
         cap, d = self.max_pairs or self.most or 1, self.schema.d
-        asked: list[Mechanism] = [
+        mechanisms: list[Mechanism] = [
             SizeQuestion(self.schema, self.epsilon, self.most or 1)
             if question == "sizes"
             else create("ssr", self.schema, self.epsilon, max_pairs=cap)
             for question in self.questions
         ]
-        asked.append(self.main_round(cap, SizeLaw((0.0,) * cap + (1.0,)), (1,) * d))
-        return [
-            Round(at + 1, mechanism, part) for at, (mechanism, part) in enumerate(zip(asked, self.parts, strict=True))
-        ]
+        mechanisms.append(self.main_round(cap, SizeLaw.read(cap), (1,) * d))
+        both = zip(mechanisms, self.parts, strict=True)
+        return [Round(number, mechanism, part) for number, (mechanism, part) in enumerate(both, start=1)]
 
     def main_round(self, cap: int, law: SizeLaw | None, weights: tuple[int, ...] | None) -> Mechanism:
-        """What the rest of the people are asked, given what the pilot said."""
+        """The mechanism for the rest of the people, given what the pilot said."""
         learnt: dict[str, Any] = {}
-        if self.then == "topsel":
+        kind = self.main_kind
+        if issubclass(kind, LearnsSizes):
             assert law is not None
-            dense = law.mean > SPARSE * self.schema.d
-            learnt = {"set_sizes": _spelled(law), "padding": cap if dense else 0}
-        elif "max_pairs" in {option.name for option in fields(find_mechanism(self.then))}:
+            learnt = kind.options_for_sizes(law, cap, self.schema.d)
+        elif "max_pairs" in self.main_options:
             learnt["max_pairs"] = cap
         if self.theta:
             learnt["weights"] = weights
@@ -120,37 +126,30 @@ class Pilot(Protocol):
     # -- what the pilot said ------------------------------------------------------------------------------------
 
     def law(self, finished: History) -> SizeLaw | None:
-        """The law of set sizes, if it was asked for."""
-        asked = self._answer(finished, "sizes")
-        if asked is None:
+        """The law of set sizes, if the pilot finds it out."""
+        group = self._group(finished, "sizes")
+        if group is None:
             return None
-        assert isinstance(asked.round.mechanism, SizeQuestion)
-        return asked.round.mechanism.law(asked.tally)
+        assert isinstance(group.round.mechanism, SizeQuestion)
+        return group.round.mechanism.law(group.tally)
 
     def cap(self, finished: History) -> int:
         """The most pairs that count in the main round."""
         law = self.law(finished)
-        return self.max_pairs or (law.quantile(float(self.quantile)) if law else 1)
+        return self.max_pairs or (law.quantile(self.quantile) if law else 1)
 
     def weights(self, finished: History) -> tuple[int, ...] | None:
         """Weights that favour rare keys, if there are to be any."""
-        asked = self._answer(finished, "frequencies")
-        return None if asked is None else rare_first(asked.estimates(), 2 * float(self.theta))
+        group = self._group(finished, "frequencies")
+        return None if group is None else rare_first(group.estimates(), 2 * float(self.theta))
 
-    def _answer(self, finished: History, question: str) -> Finished | None:
+    def _group(self, finished: History, question: str) -> Finished | None:
+        """The finished round of the group that tells this; none if no group does, or not yet."""
         at = self.questions.index(question) if question in self.questions else len(finished)
-        return finished[at].heard() if at < len(finished) else None
+        return finished[at].answered() if at < len(finished) else None
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         return merged(finished, self, confidence, population)
-
-
-def _spelled(law: SizeLaw) -> str:
-    """A law of sizes as an option of TopSel, to four decimals; somebody must hold something."""
-    shares = np.round(law.shares, 4)
-    if not shares[1:].any():
-        return "1"
-    return ",".join(f"{size}:{shares[size]:g}" for size in np.flatnonzero(shares))
 
 
 def _refused(sentence: str) -> ProtocolError:

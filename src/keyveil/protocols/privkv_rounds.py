@@ -1,9 +1,10 @@
-"""What PrivKVM and its relatives share: rounds of PrivKV in which liars repeat the mean of the round before.
+"""What PrivKVM and its relatives share: rounds of PrivKV with an announced mean for every key.
 
-The mean of a round mixes holders with liars, so it lies between the truth and what the liars were told; every round
-removes the share θ of what was wrong before (docs/protocols.md). The collector keeps the last believable mean of every
-key and announces it. Announcing is all that the published means are needed for: the "unbiased" estimator undoes the
-liars in closed form and adds all rounds up by inverse variance.
+People without a key whose report supports it make up a value of the announced mean, which is the mean that the round
+before found. The mean of a round mixes them with the holders, so it lies between the truth and the announced one; every
+round removes the share θ of the bias (docs/protocols.md). The collector keeps the last possible mean of every key and
+announces it. The published means are needed for nothing else: the "unbiased" estimator subtracts the made-up values in
+closed form and adds all rounds up by inverse variance.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ESTIMATORS = ("unbiased", "published")
 
 @dataclass(frozen=True)
 class Iterated(Protocol):
-    """Rounds of PrivKV; ``estimator`` decides how they are read, not what is asked."""
+    """Rounds of PrivKV; ``estimator`` decides how their tallies are read; the rounds are the same."""
 
     estimator: str = "unbiased"
 
@@ -37,14 +38,11 @@ class Iterated(Protocol):
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         rounds = rounds_of(finished)
         if not rounds:
-            raise nothing_asked(self)
+            raise nothing_finished(self)
         n = max(tally.reports for _, tally in rounds)
         read = rounds if self.estimator == "unbiased" else rounds[:1]
-        solution, asked = combined([asked.observed(tally) for asked, tally in read], n, population)
-        estimates = solution.estimates(
-            self.header(n, confidence, population),
-            respondents=asked,
-        )
+        solution, respondents = combined([one.observed(tally) for one, tally in read], n, population)
+        estimates = solution.estimates(self.header(n, confidence, population), respondents=respondents)
         if self.estimator == "unbiased":
             return estimates
         fresh = rounds[-1][0].mixed_means(rounds[-1][1])
@@ -58,8 +56,8 @@ class Iterated(Protocol):
         A count beyond what is possible is cut in the first round and later replaced by the mean on record.
         """
         recorded = np.zeros(self.schema.d)
-        for number, (asked, tally) in enumerate(rounds_of(finished)):
-            fresh = asked.mixed_means(tally)
+        for number, (current, tally) in enumerate(rounds_of(finished)):
+            fresh = current.mixed_means(tally)
             if number == 0:
                 recorded = np.clip(np.nan_to_num(fresh), -1, 1)
             else:
@@ -72,7 +70,7 @@ def rounds_of(finished: History) -> list[tuple[PrivKVRound, Tally]]:
     return [(_privkv(one), one.tally) for one in finished]
 
 
-def nothing_asked(protocol: Protocol) -> ProtocolError:
+def nothing_finished(protocol: Protocol) -> ProtocolError:
     return ProtocolError("protocol/empty", f"No round of {protocol.name} is finished, so there is nothing to estimate.")
 
 

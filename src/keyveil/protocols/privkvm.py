@@ -1,4 +1,4 @@
-"""PrivKVM: PrivKV again and again, so that what liars make up comes closer to the truth (Ye et al. 2019).
+"""PrivKVM: PrivKV again and again, so that made-up values come closer to the true mean (Ye et al. 2019).
 
 Half of ε goes to the keys in the first round, the other half to the values, in equal parts over all rounds. For rare
 keys the bias hardly moves, 1 - f a round, while the noise of every round grows: one round with all of ε and a closed
@@ -44,4 +44,4 @@ class PrivKVM(Iterated):
             first = PrivKVRound(self.schema, key + value, key)
             return Round(number, first, cost=cost_of(first.ratio))  # signs are fair: nothing was announced yet
         later = PrivKVRound(self.schema, value, fake=broadcast(self.means(finished)))
-        return Round(number, later, cost=cost_of(later.worst_ratio))
+        return Round(number, later, cost=cost_of(later.announced_ratio()))

@@ -18,16 +18,16 @@ from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import broadcast
 from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
 from keyveil.protocols.base import History, Protocol, Round, cost_of, part_of
-from keyveil.protocols.privkv_rounds import nothing_asked, rounds_of
+from keyveil.protocols.privkv_rounds import nothing_finished, rounds_of
 from keyveil.protocols.privkvm import PrivKVM
 
 
 @dataclass(frozen=True)
 class PrivKVMHarmony(PrivKVM):
-    """Sums of signs over how many people ought to have spoken, n/d of them asked, and impossible means kept.
+    """A mean is the sum of signs over the expected number of reports that support the key; impossible means stay.
 
-    The speakers of a key are unknown as in Harmony, so their expected share p₁f + (1 - p₁)(1 - f) stands in for the
-    count of them. Only what is announced is cut, since devices refuse anything else.
+    As in Harmony that number is not counted: of the n/d reports about a key, the share p₁f + (1 - p₁)(1 - f) is
+    expected to support it. Only announced means are cut to what is possible, since devices refuse anything else.
     """
 
     estimator: str = "published"
@@ -45,8 +45,8 @@ class PrivKVMHarmony(PrivKVM):
             return np.zeros(self.schema.d)
         opening, opened = rounds[0]
         frequency = np.clip(np.nan_to_num(opening.estimate(opened).frequency.values), 0, 1)
-        asked, tally = rounds[-1]
-        presence, sign = (float(truth) for truth in asked.truths)
+        last, tally = rounds[-1]
+        presence, sign = (float(truth) for truth in last.truths)
         speaking = presence * frequency + (1 - presence) * (1 - frequency)
         _, minus, plus = tally.counts
         expected = np.maximum(tally.reports, 1) / self.schema.d * speaking
@@ -91,7 +91,7 @@ class PrivKVMMeanEst(Protocol):
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         if not finished:
-            raise nothing_asked(self)
+            raise nothing_finished(self)
         estimates = finished[0].estimates(confidence, population)
         mean = biased_means(self.schema, self.means(finished), _shrunk(self))
         return replace(estimates.under(self.header(estimates.n, confidence, population)), mean=mean)

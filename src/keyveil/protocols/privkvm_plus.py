@@ -29,8 +29,8 @@ class PrivKVMPlus(Iterated):
     """A round spends 1/``decay`` of what is left, half on the key and half on the value.
 
     It is the last one when the means moved by at most ``price`` on average, when ``rounds`` are done, or when the next
-    would have less than ``floor`` to spend. Liars start from the mean 0, not from the published 1, which would give
-    away the slack of a fair sign.
+    would have less than ``floor`` to spend. The announced mean starts at 0, not at the published 1: a fair
+    sign costs less than ε.
     """
 
     decay: Fraction = Fraction(2)
@@ -55,23 +55,23 @@ class PrivKVMPlus(Iterated):
 
     def plan(self, finished: History) -> Round | None:
         number = len(finished) + 1
-        budget = self.budget([asked.epsilon for asked, _ in rounds_of(finished)])
+        budget = self.budget([one.epsilon for one, _ in rounds_of(finished)])
         if number > self.rounds or (finished and (budget < self.floor or self.moved(finished) <= self.price)):
             return None
         fake = broadcast(self.means(finished)) if finished else ()
-        asked = PrivKVRound(self.schema, budget, part_of(budget, Fraction(1, 2)), fake)
-        return Round(number, asked, cost=cost_of(asked.worst_ratio if finished else asked.ratio))
+        following = PrivKVRound(self.schema, budget, part_of(budget, Fraction(1, 2)), fake)
+        return Round(number, following, cost=cost_of(following.announced_ratio() if finished else following.ratio))
 
     def longest(self) -> list[Round]:
         """As if the means never came to rest."""
-        asked: list[PrivKVRound] = []
-        while len(asked) < self.rounds:
-            budget = self.budget([one.epsilon for one in asked])
-            if asked and budget < self.floor:
+        course: list[PrivKVRound] = []
+        while len(course) < self.rounds:
+            budget = self.budget([one.epsilon for one in course])
+            if course and budget < self.floor:
                 break
-            asked.append(PrivKVRound(self.schema, budget, part_of(budget, Fraction(1, 2))))
-        costs = [cost_of(one.worst_ratio if number else one.ratio) for number, one in enumerate(asked)]
-        return [Round(at + 1, one, cost=cost) for at, (one, cost) in enumerate(zip(asked, costs, strict=True))]
+            course.append(PrivKVRound(self.schema, budget, part_of(budget, Fraction(1, 2))))
+        costs = [cost_of(one.announced_ratio() if number else one.ratio) for number, one in enumerate(course)]
+        return [Round(at + 1, one, cost=cost) for at, (one, cost) in enumerate(zip(course, costs, strict=True))]
 
     def budget(self, spent: Sequence[Fraction]) -> Fraction:
         """What the round after these may spend: a share of all that is left."""

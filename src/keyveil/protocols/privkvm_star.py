@@ -1,8 +1,8 @@
 """PrivKVM*: some people find out which keys are frequent, the others tell about those alone, with histograms.
 
-Two disjoint groups, so everybody spends all of ε once. The second group is asked about the keys that noise cannot
-explain (Base-Cut); what both groups say is added up by inverse variance. All other keys are too rare to be told apart
-and share their average, flagged ``shrunk``. Reconstructed; derivation: docs/protocols.md.
+Two disjoint groups, so everybody spends all of ε once. The reports of the second group are about the keys that
+noise cannot explain (Base-Cut); what both groups say is added up by inverse variance. All other keys are too rare to be
+told apart and share their average, flagged ``shrunk``. Reconstructed; derivation: docs/protocols.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from keyveil.learn.distributions import Distributions, distribution
 from keyveil.mechanisms.evidence import combined
 from keyveil.mechanisms.rounds.privkvm_star import MOST_BINS, LabelRound
 from keyveil.protocols.base import Finished, History, Protocol, Round, in_parts
-from keyveil.protocols.privkv_rounds import nothing_asked
+from keyveil.protocols.privkv_rounds import nothing_finished
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,11 @@ class PrivKVMStar(Protocol):
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         if not finished:
-            raise nothing_asked(self)
+            raise nothing_finished(self)
         n = sum(one.tally.reports for one in finished)
         rounds = [_labels(one).observed(one.tally) for one in finished]
-        solution, asked = combined(rounds, n, population)
-        estimates = solution.estimates(
-            self.header(n, confidence, population),
-            respondents=asked,
-        )
+        solution, respondents = combined(rounds, n, population)
+        estimates = solution.estimates(self.header(n, confidence, population), respondents=respondents)
         light = ~self.frequent(finished)
         return _pooled(estimates, light) if light.any() else estimates
 

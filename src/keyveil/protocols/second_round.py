@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from keyveil.core.estimates import Estimates
 from keyveil.core.schema import GRID, Schema
 from keyveil.learn.shrinkage import bayes
-from keyveil.mechanisms.keyvalue.topsel import TopSel
-from keyveil.mechanisms.rounds.topsel_project import MOST_BLOCK, MOST_RADIUS, MOST_SCALE, Project, gain
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import PredictedVariance, need
+from keyveil.mechanisms.responses import Spread
+from keyveil.mechanisms.rounds.topsel_project import MOST_BLOCK, MOST_RADIUS, MOST_SCALE, Project
 
 CUT = NormalDist().inv_cdf(0.8)  # four vectors of five are not cut
-PRIOR = 0.2  # variance of means over keys, for which nothing needs to be asked
+PRIOR = 0.2  # variance of means over keys, which is known without any report
 RARE = 0.02  # keeps the scale of a value finite
 SPREAD = 1 / 9  # of values around their mean, as a share of what is possible
 KEY_POWERS, VALUE_POWERS, ENERGIES = (0.0, 0.5), (0.0, 0.5, 1.0), (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -54,6 +56,11 @@ class PilotBeliefs:
     def product(self) -> Floats:
         return self.frequency * self.mean
 
+    @property
+    def sizes(self) -> Floats:
+        """Shares of the people by number of pairs: all hold as many as they do on average."""
+        return np.bincount([round(float(self.frequency.sum()))]).astype(np.float64)
+
 
 @dataclass(frozen=True)
 class Risks:
@@ -64,8 +71,8 @@ class Risks:
     means: float
 
     @classmethod
-    def of(cls, beliefs: PilotBeliefs, var_f: Floats, var_u: Floats, cov: Floats) -> Risks:
-        f, m = np.maximum(beliefs.frequency, 1e-6), beliefs.mean
+    def of(cls, beliefs: PilotBeliefs, errors: Spread) -> Risks:
+        (var_f, var_u, cov), f, m = errors, np.maximum(beliefs.frequency, 1e-6), beliefs.mean
         var_m = np.maximum(var_u + m**2 * var_f - 2 * m * cov, 0) / f**2
         means = var_m * PRIOR / (var_m + PRIOR)
         popular = np.argsort(-f, kind="stable")[: max(len(f) // 5, 1)]
@@ -83,18 +90,10 @@ class Risks:
         return sum(logs) + sum(cost * over for cost, over in zip(PENALTIES, excess, strict=True))
 
 
-def topsel_risks(mechanism: TopSel, beliefs: PilotBeliefs, n: float) -> Risks:
-    """What a cover or direct round would leave."""
-    asked = np.full(len(beliefs.frequency), n / mechanism.schema.d if mechanism.direct else n)
-    return Risks.of(beliefs, *mechanism.response.spread(beliefs.frequency, beliefs.mean, asked, 0.0))
-
-
-def project_risks(mechanism: Project, beliefs: PilotBeliefs, n: float) -> Risks:
-    """What a projected round would leave."""
-    d, scales = mechanism.schema.d, np.array(mechanism.scales, dtype=np.float64)
-    length = mechanism.radius / (gain(mechanism.channel) * float(mechanism.shrink))
-    variances = (length / scales) ** 2 / (n * mechanism.block / d)
-    return Risks.of(beliefs, variances[:d], variances[d:], np.zeros(d))
+def risks(mechanism: Mechanism, beliefs: PilotBeliefs, n: int) -> Risks:
+    """The errors that a second round of ``n`` people would leave, if what is believed were true."""
+    law = need(mechanism, PredictedVariance)
+    return Risks.of(beliefs, law.predicted_spread(beliefs.frequency, beliefs.mean, beliefs.sizes, n, population=True))
 
 
 def projections(schema: Schema, epsilon: Fraction, beliefs: PilotBeliefs, rows: int) -> list[Project]:

@@ -1,8 +1,8 @@
 """TopSel in two rounds, for dense sets: a pilot finds the middle, and the rest answer about where they differ from it.
 
 The pilot is a share of the people, never of the budget, so everybody spends the whole ε once. After it the planner
-compares a projected round with a second round of the pilot's kind, and asks whatever promises least error for
-frequencies and means together. Derivation and figures: docs/protocols-groups.md.
+compares a projected round with plain ones, and takes the one of least predicted error for frequencies and means
+together. Derivation and figures: docs/protocols-groups.md.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import numpy as np
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.families.cover import SizeLaw
-from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.capabilities import PredictedVariance, need
+from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import History, Protocol, Round, in_parts
 from keyveil.protocols.merged import merged
-from keyveil.protocols.second_round import PilotBeliefs, project_risks, projections, topsel_risks
+from keyveil.protocols.second_round import PilotBeliefs, projections, risks
 
 MODES = ("auto", "project", "cover", "direct")
 
@@ -30,8 +31,8 @@ MODES = ("auto", "project", "cover", "direct")
 class TopSelProject(Protocol):
     """``share`` of the people are the pilot: 1/20 is enough where there are more than half a million.
 
-    ``set_sizes`` and ``padding`` are TopSel's; without them the pilot asks about one key each. ``mode`` forces the
-    second round to be of one kind; by default the planner chooses.
+    ``set_sizes`` and ``padding`` are TopSel's; without them each report of the pilot is about one key. ``mode`` forces
+    the second round to be of one kind; by default the planner chooses.
     """
 
     share: Fraction = Fraction(1, 10)
@@ -53,26 +54,29 @@ class TopSelProject(Protocol):
         self.pilot()
 
     @cached_property
-    def direct(self) -> TopSel:
-        return TopSel(self.schema, self.epsilon, mode="direct")
+    def direct(self) -> Mechanism:
+        """A round about one key each."""
+        return create("topsel", self.schema, self.epsilon, mode="direct")
 
     @cached_property
-    def cover(self) -> TopSel | None:
+    def cover(self) -> Mechanism | None:
+        """A round about whole sets, if their sizes are known."""
         if self.set_sizes is None and not self.padding:
             return None
-        return TopSel(self.schema, self.epsilon, set_sizes=self.set_sizes, padding=self.padding)
+        return create("topsel", self.schema, self.epsilon, set_sizes=self.set_sizes, padding=self.padding)
 
-    def pilot(self) -> TopSel:
-        """Cover or direct, whichever tells frequencies better."""
+    def pilot(self) -> Mechanism:
+        """The round of cover and direct that tells frequencies better, at the mean frequency of the law of sizes."""
         if self.cover is None:
             return self.direct
-        frequency = float(SizeLaw.read(self.cover.set_sizes).mean) / self.schema.d
-        likely = np.array([min(max(frequency, 1e-6), 1.0)])
-        cover, direct = (
-            float(one.response.spread(likely, np.zeros(1), np.ones(1), 0.0).frequency[0])
-            for one in (self.cover, self.direct)
-        )
-        return self.direct if direct * self.schema.d < cover else self.cover  # every d-th person is asked about a key
+        d, law = self.schema.d, SizeLaw.read(self.cover.options["set_sizes"])
+        likely = np.full(d, min(max(law.mean / d, 1e-6), 1.0))
+
+        def variance(mechanism: Mechanism) -> float:
+            errors = need(mechanism, PredictedVariance)
+            return float(errors.predicted_spread(likely, np.zeros(d), law.by_size, n=d, population=True).frequency[0])
+
+        return self.direct if variance(self.direct) < variance(self.cover) else self.cover
 
     def plan(self, finished: History) -> Round | None:
         first, rest = in_parts(self.share, 1 - self.share)
@@ -80,34 +84,36 @@ class TopSelProject(Protocol):
             case 0:
                 return Round(1, self.pilot(), first)
             case 1:
-                return Round(2, self.second(finished[0].heard().estimates(population=True)), rest)
+                return Round(2, self.second(finished[0].answered().estimates(population=True)), rest)
         return None
 
     def longest(self) -> list[Round]:
         """As if half of the people held every key, and the second round were a projected one unless told otherwise."""
         first, rest = in_parts(self.share, 1 - self.share)
+        return [Round(1, self.pilot(), first), Round(2, self.kinds(2)[0], rest)]
+
+    def kinds(self, number: int) -> list[Mechanism]:
+        """The second round is projected, or of a plain kind; ``mode`` may leave one of them only."""
+        if number == 1:
+            return [self.pilot()]
+        plain = {name: one for name, one in (("direct", self.direct), ("cover", self.cover)) if one is not None}
+        if self.mode in plain:
+            return [plain[self.mode]]
         d = self.schema.d
-        plain = {"cover": self.cover, "direct": self.direct}.get(self.mode)
         even = PilotBeliefs(np.full(d, 0.5), np.zeros(d), np.zeros(d), np.zeros(d))
         projected = projections(self.schema, self.epsilon, even, self.rows)[0]
-        return [Round(1, self.pilot(), first), Round(2, plain or projected, rest)]
+        return [projected, *(plain.values() if self.mode == "auto" else ())]
 
     def second(self, pilot: Estimates) -> Mechanism:
-        """The round that promises least error, given what the pilot found."""
-        if self.mode == "cover" and self.cover is not None:
-            return self.cover
-        if self.mode == "direct":
-            return self.direct
-        beliefs, n = PilotBeliefs.of(pilot), max(pilot.n, 1) * float((1 - self.share) / self.share)
+        """The round of least predicted error, given what the pilot found."""
+        if self.mode in ("cover", "direct"):
+            return self.kinds(2)[0]
+        beliefs, n = PilotBeliefs.of(pilot), round(max(pilot.n, 1) * (1 - self.share) / self.share)
         plain = [one for one in (self.direct, self.cover) if one is not None]
-        rivals = [topsel_risks(one, beliefs, n) for one in plain]
-        ranked: list[tuple[float, Mechanism]] = [
-            (project_risks(one, beliefs, n).score(rivals), one)
-            for one in projections(self.schema, self.epsilon, beliefs, self.rows)
-        ]
-        if self.mode == "auto":
-            ranked += [(risks.score(rivals), one) for risks, one in zip(rivals, plain, strict=True)]
-        return min(ranked, key=lambda entry: entry[0])[1]
+        rivals = [risks(one, beliefs, n) for one in plain]
+        planned: list[Mechanism] = [*projections(self.schema, self.epsilon, beliefs, self.rows)]
+        planned += plain if self.mode == "auto" else []
+        return min(planned, key=lambda one: risks(one, beliefs, n).score(rivals))
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         return merged(finished, self, confidence, population)

@@ -13,8 +13,6 @@ from itertools import islice
 from statistics import NormalDist
 from typing import Any
 
-import numpy as np
-
 from keyveil.core.epsilon import decimal_text, keeps, log_ceiling
 from keyveil.core.errors import ContractError
 from keyveil.core.extras import extra
@@ -73,7 +71,7 @@ def single_draws_have_the_law(mechanism: Mechanism, draws: int = 4000) -> None:
 def bulk_draws_have_the_law(mechanism: Mechanism, draws: int = 40_000) -> None:
     """Arrays give what single devices give."""
     for number, (word, pairs, expected) in enumerate(laws(mechanism)):
-        words = np.full(draws, word, dtype=np.uint64)
+        words = mechanism.same_word(word, draws)
         rows = mechanism.respond_many(copies(pairs, draws, mechanism.schema.d), words, SeededCoins(12, number))
         _fits(mechanism, "respond_many", Counter(mechanism.codec.unstack(rows)), expected, draws)
 
@@ -83,7 +81,7 @@ def devices_do_at_full_size_what_bulk_does(mechanism: Mechanism, singles: int = 
     pairs, word = full_record(mechanism), list(islice(mechanism.every_word(), 7))[-1]
     coins = SeededCoins(16)
     drawn = [mechanism.respond(pairs, word, coins) for _ in range(singles)]
-    words = np.full(many, word, dtype=np.uint64)
+    words = mechanism.same_word(word, many)
     rows = mechanism.respond_many(copies(pairs, many, mechanism.schema.d), words, SeededCoins(17))
     mine, theirs = (
         Counter(part for payload in payloads for part in _parts(payload))

@@ -22,6 +22,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import CAPABILITIES, Takes
 from keyveil.mechanisms.options import fitted
+from keyveil.mechanisms.part_rows import PartRows
 from keyveil.testing.people import copies
 from keyveil.testing.verdict import about, hold, refuses
 
@@ -125,8 +126,9 @@ def _every_record(mechanism: Foreign) -> None:
 
 def _every_word(mechanism: Foreign) -> None:
     words = list(islice(_listed(mechanism, "every_word", mechanism.every_word), _SOME))
-    fit = bool(words) and all(isinstance(word, int) and 0 <= word < 1 << 64 for word in words)
-    hold(fit, mechanism, "every_word", "does not give whole numbers of 64 bits, at least one")
+    bits = 64 * mechanism.word_size
+    fit = bool(words) and all(isinstance(word, int) and 0 <= word < 1 << bits for word in words)
+    hold(fit, mechanism, "every_word", f"does not give whole numbers of {bits} bits, at least one")
 
 
 def _check(mechanism: Foreign) -> None:
@@ -145,18 +147,18 @@ def _respond(mechanism: Foreign) -> None:
             kind = isinstance(payload, int | bytes | tuple) and not isinstance(payload, bool)
             hold(kind, mechanism, "respond", f"gives {payload!r}, not an int, bytes or a tuple of ints")
             with about(mechanism, "respond"):
-                mechanism.codec.encode(payload)
+                mechanism.codec_at(word).encode(payload)
 
 
 def _respond_many(mechanism: Foreign) -> None:
     pairs, word = next(iter(mechanism.every_record())), next(iter(mechanism.every_word()))
     with about(mechanism, "respond_many"):
         rows = _rows(mechanism, pairs, word, SeededCoins(2))
-    fit = isinstance(rows, np.ndarray) and rows.shape[:1] == (_MANY,)
+    fit = (isinstance(rows, np.ndarray) and rows.shape[:1] == (_MANY,)) or isinstance(rows, PartRows)
     hold(fit, mechanism, "respond_many", f"does not give an array with a row for each of {_MANY} people")
     with about(mechanism, "respond_many"):
         for payload in mechanism.codec.unstack(rows):
-            mechanism.codec.encode(payload)
+            mechanism.codec_at(word).encode(payload)
 
 
 def _fold(mechanism: Foreign) -> None:
@@ -167,7 +169,7 @@ def _fold(mechanism: Foreign) -> None:
     pairs, word = next(iter(mechanism.every_record())), next(iter(mechanism.every_word()))
     rows = _rows(mechanism, pairs, word, SeededCoins(3))
     with about(mechanism, "fold"):
-        counts = mechanism.fold(rows, np.full(_MANY, word, dtype=np.uint64))
+        counts = mechanism.fold(rows, mechanism.same_word(word, _MANY))
     fit = isinstance(counts, np.ndarray) and counts.dtype.kind in "iu" and counts.shape == shape
     found = f"{counts.dtype} {counts.shape}" if isinstance(counts, np.ndarray) else type(counts).__name__
     hold(fit, mechanism, "fold", f"gives {found}, not whole numbers of the shape {shape} that tally_shape says")
@@ -198,5 +200,5 @@ def _listed(mechanism: Foreign, member: str, give: Callable[[], Iterable[Any]]) 
 
 
 def _rows(mechanism: Foreign, pairs: Any, word: int, coins: Coins) -> Any:
-    words = np.full(_MANY, word, dtype=np.uint64)
+    words = mechanism.same_word(word, _MANY)
     return mechanism.respond_many(copies(pairs, _MANY, mechanism.schema.d), words, coins)

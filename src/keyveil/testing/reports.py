@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from keyveil.core.codecs.symbols import Codec
 from keyveil.core.errors import ReportError, TallyError
-from keyveil.core.public import public_word
-from keyveil.core.report import Reports
+from keyveil.core.report import Report, Reports
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
@@ -28,9 +29,8 @@ def reports_are_what_devices_draw(mechanism: Mechanism) -> None:
         record = _raw(mechanism, pairs)
         public = bytes(range(100, 116))
         report = mechanism.perturb(record, SeededCoins(18), public)
-        word = public_word(public, mechanism.fingerprint[:16])
         hold(report.public == public, mechanism, "perturb", "changes the public bytes that it was given")
-        expected = mechanism.respond(mechanism.read(record), word, SeededCoins(18))
+        expected = mechanism.respond(mechanism.read(record), mechanism.word(public), SeededCoins(18))
         hold(report.payload == expected, mechanism, "perturb", "does something that respond does not")
         drawn = mechanism.perturb(record, SeededCoins(19)).public
         hold(drawn == SeededCoins(19).bytes(16), mechanism, "perturb", "does not draw the public bytes first")
@@ -38,8 +38,8 @@ def reports_are_what_devices_draw(mechanism: Mechanism) -> None:
 
 def reports_travel(mechanism: Mechanism) -> None:
     """Every possible report has one encoding, which is decoded strictly, and bulk rows keep it."""
-    codec = mechanism.codec
     for word, pairs, expected in laws(mechanism):
+        codec = mechanism.codec_at(word)
         for payload in expected:
             data = codec.encode(payload)
             hold(codec.decode(data) == payload, mechanism, "codec", f"does not decode what it encoded of {payload!r}")
@@ -47,10 +47,10 @@ def reports_travel(mechanism: Mechanism) -> None:
             bulk = codec.unstack(codec.stack([payload]))
             hold(bulk == [payload], mechanism, "codec", f"does not unstack what it stacked of {payload!r}")
             for wrong in (data + b"\0", b"\xff" * (len(data) + 9)):
-                strict = refuses(ReportError, lambda wrong=wrong: codec.decode(wrong))  # type: ignore[misc]
+                strict = refuses(ReportError, partial(codec.decode, wrong))
                 hold(strict, mechanism, "codec", f"decodes {wrong.hex()}, which no device sends, without a ReportError")
             if data:
-                cut = _decoded_or_refused(mechanism, data[:-1])
+                cut = _decoded_or_refused(codec, data[:-1])
                 hold(cut != payload, mechanism, "codec", "decodes a report that was cut off as if it were whole")
         hold(sum(expected.values()) == 1, mechanism, "respond", f"has no law for {pairs} at word {word:x}")
 
@@ -66,7 +66,9 @@ def parts_add_up(mechanism: Mechanism) -> None:
     hold(Tally.from_bytes(whole.to_bytes()) == whole, mechanism, "tally", "does not survive its own bytes")
     some = Reports(reports.publics[:200], reports.payloads[:200])
     publics = [public.tobytes() for public in some.publics]
-    encoded = [mechanism.codec.encode(payload) for payload in mechanism.codec.unstack(some.payloads)]
+    payloads = mechanism.codec.unstack(some.payloads)
+    sent = [Report(public, payload) for public, payload in zip(publics, payloads, strict=True)]
+    encoded = [mechanism.encode(report) for report in sent]
     singles = [mechanism.decode(data, public) for data, public in zip(encoded, publics, strict=True)]
     hold(mechanism.tally(singles) == mechanism.tally(some), mechanism, "tally", "counts single reports otherwise")
     bytewise = mechanism.tally_encoded(publics, encoded)
@@ -86,8 +88,8 @@ def _raw(mechanism: Mechanism, pairs: Any) -> dict[str, float]:
     return {keys[key]: float(unit) for (key, _), unit in zip(pairs, units, strict=True)} if len(pairs) else {}
 
 
-def _decoded_or_refused(mechanism: Mechanism, data: bytes) -> Any:
+def _decoded_or_refused(codec: Codec, data: bytes) -> Any:
     try:
-        return mechanism.codec.decode(data)
+        return codec.decode(data)
     except ReportError:
         return None

@@ -15,8 +15,10 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.dependence import dependence
-from keyveil.mechanisms.families.cover import SizeLaw, best_kappa
-from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.capabilities import LearnsSizes, PredictedVariance, need
+from keyveil.mechanisms.families.cover import best_kappa
+from keyveil.mechanisms.keyvalue.topsel_cover import TopSelCover
+from keyveil.mechanisms.keyvalue.topsel_direct import TopSelDirect
 from keyveil.mechanisms.registry import create, from_document
 from keyveil.privacy.enumerate import law
 from tests.mechanisms.keyvalue.sets import make, same_size, scores, variances
@@ -224,13 +226,41 @@ def test_direct_is_kvue(pairs: Any) -> None:
     assert ours.rows() == theirs.rows()
 
 
+def test_a_mode_is_a_class_and_both_have_one_name_and_the_same_options() -> None:
+    cover, direct = make("topsel", 4, sizes=1), make("topsel", 4, mode="direct")
+    assert (type(cover), type(direct)) == (TopSelCover, TopSelDirect)
+    assert cover.name == direct.name == "topsel" and set(cover.options) == set(direct.options)
+    assert issubclass(TopSelCover, LearnsSizes) and not issubclass(TopSelDirect, LearnsSizes)
+    for kind, mode in ((TopSelCover, "direct"), (TopSelDirect, "cover")):
+        with pytest.raises(MechanismError):
+            kind(Schema(keys=4), Fraction(1), mode=mode, set_sizes="1")
+
+
 @pytest.mark.parametrize(
-    ("given", "text"),
-    [(5, "5"), ("5", "5"), ("2:0.8,1:0.2", "1:0.2,2:0.8"), ({1: 1, 3: 3}, "1:0.25,3:0.75"), ("0:1,4:2", "0:1/3,4:2/3")],
+    ("d", "options"),
+    [
+        (12, {"mode": "direct"}),
+        (12, {"sizes": 2, "buckets": 7, "marked": 2}),
+        (12, {"sizes": 2, "buckets": 7, "marked": 2, "cohorts": 3}),
+        (12, {"sizes": 2, "buckets": 7, "marked": 2, "hashing": "hash", "kappa": "0.2", "cohorts": 3}),
+        (12, {"padding": 4, "buckets": 7, "marked": 3, "cohorts": 3}),
+        (60, {"sizes": "1:0.5,3:0.5", "buckets": 20, "refine": True}),
+    ],
+    ids=str,
 )
-def test_laws_of_sizes_have_one_spelling(given: Any, text: str) -> None:
-    assert str(SizeLaw.read(given)) == text
-    assert SizeLaw.read(text) == SizeLaw.read(given)
+@pytest.mark.parametrize("population", [False, True])
+def test_what_is_predicted_is_what_estimates_state(d: int, options: Any, population: bool) -> None:
+    """Of a million people whose counts are what they are on average, so that estimates are the truth (to 1 %)."""
+    mechanism, n = make("topsel", d, "2", **options), 10**6
+    people = same_size(200_000, d, 2, seed=3)
+    tally = mechanism.tally(mechanism.perturb_many(people, SeededCoins(4)))
+    large = Tally(tally.fingerprint, 5 * tally.reports, 5 * tally.counts)
+    solution = mechanism.solve(large, population)
+    spread = need(mechanism, PredictedVariance).predicted_spread(
+        solution.frequency, solution.product / solution.frequency, np.array([0.0, 0.0, 1.0]), n, population
+    )
+    for stated, predicted in zip(solution.spread[:2], spread[:2], strict=True):
+        assert predicted == pytest.approx(stated, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +308,7 @@ def test_devices_and_collectors_have_the_same_seeds(cohorts: int) -> None:
 
 def test_every_collection_has_cohorts_of_its_own() -> None:
     """Otherwise one could look for sets with crowded buckets once and for all."""
-    mine, theirs = (TopSel(Schema(keys=["a", last]), Fraction(1), set_sizes="1", cohorts=9) for last in ("b", "c"))
+    mine, theirs = (TopSelCover(Schema(keys=["a", last]), Fraction(1), set_sizes="1", cohorts=9) for last in ("b", "c"))
     assert not set(mine.cohort_seeds.tolist()) & set(theirs.cohort_seeds.tolist())
 
 

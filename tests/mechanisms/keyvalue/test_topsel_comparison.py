@@ -27,7 +27,7 @@ from keyveil.frames.truth import Truth
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.metrics import most_frequent
-from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.keyvalue.topsel_cover import TopSelCover
 from tests.mechanisms.keyvalue.sets import make
 
 Floats = NDArray[np.float64]
@@ -64,13 +64,13 @@ class Crowd:
         truth = data.population.truth(data.schema)
         return cls(data.population.records(data.schema), truth, most_frequent(truth.frequency, 20))
 
-    def mechanism(self, epsilon: str) -> TopSel:
+    def mechanism(self, epsilon: str) -> TopSelCover:
         sizes = {int(size): int(count) for size, count in enumerate(np.bincount(self.records.sizes)) if count}
         made = make("topsel", self.records.d, epsilon, sizes=sizes)
-        assert isinstance(made, TopSel)
+        assert isinstance(made, TopSelCover)
         return made
 
-    def errors(self, mechanism: TopSel, tally: Tally) -> Floats:
+    def errors(self, mechanism: TopSelCover, tally: Tally) -> Floats:
         """Mean squared errors in the order of the columns."""
         estimates, held = mechanism.estimate(tally), self.truth.frequency > 0
         product = estimates.product
@@ -85,7 +85,7 @@ class Crowd:
         return np.array([part.mean() for part in parts])
 
 
-def real_tally(crowd: Crowd, mechanism: TopSel, run: int) -> Tally:
+def real_tally(crowd: Crowd, mechanism: TopSelCover, run: int) -> Tally:
     """Everybody reports, and everything is counted."""
     tally = Tally.empty(mechanism.fingerprint, mechanism.tally_shape)
     for block in mechanism.reports(crowd.records, SeededCoins(2, run)):
@@ -101,7 +101,7 @@ class KeyLaw:
     independently of each other, which does not touch the mean of any error over keys.
     """
 
-    def __init__(self, crowd: Crowd, mechanism: TopSel, keys: NDArray[np.intp]) -> None:
+    def __init__(self, crowd: Crowd, mechanism: TopSelCover, keys: NDArray[np.intp]) -> None:
         self.mechanism, self.keys = mechanism, keys
         records, d = crowd.records, crowd.records.d
         self.places = np.full(d, -1)
@@ -142,7 +142,7 @@ def _law(*parts: Floats) -> Floats:
     return np.column_stack((told, 1 - told.sum(axis=1)))
 
 
-def expected(crowd: Crowd, mechanism: TopSel, runs: int, of_all: int) -> tuple[Floats, Floats]:
+def expected(crowd: Crowd, mechanism: TopSelCover, runs: int, of_all: int) -> tuple[Floats, Floats]:
     """Errors by the exact law of each key, with their standard errors; ``of_all`` runs for the columns of all keys."""
     fresh = replace(mechanism, cohorts=0) if mechanism.cohorts != 1 else mechanism
     rng = np.random.default_rng(3)

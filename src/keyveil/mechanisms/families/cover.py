@@ -8,20 +8,18 @@ draws from integers alone. Derivation: docs/mechanisms/topsel.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.canonical import exact
-from keyveil.core.epsilon import decimal_text
 from keyveil.kernels.buckets import Partition
 from keyveil.kernels.sign_hash import SignHash
 from keyveil.mechanisms.families.set_response import Odds, Signs, refused
+from keyveil.mechanisms.size_law import SizeLaw
 
 SPREAD, PADDED_SPREAD = 0.10, 0.05  # how much holders of different sizes may differ in their support
 OF_FREQUENCY, OF_PRODUCT = Fraction(2, 5), Fraction(3, 5)  # weights of the logarithms of variances in the score
@@ -30,58 +28,6 @@ SEARCHED = range(3, 33)  # and where the number is to be chosen as well: beyond,
 
 Floats = NDArray[np.float64]
 Scheme = Partition | SignHash  # how symbols come into buckets
-
-
-@dataclass(frozen=True)
-class SizeLaw:
-    """How many pairs people hold: shares of the sizes, public configuration."""
-
-    shares: tuple[tuple[int, Fraction], ...]
-
-    @classmethod
-    def read(cls, given: Any) -> SizeLaw:
-        """From "5", or "1:0.2,2:0.8", or a mapping; shares are brought to the sum 1."""
-        try:
-            if isinstance(given, Mapping):
-                pairs = [(int(size), exact(share)) for size, share in given.items()]
-            else:
-                parts = [part.split(":") for part in str(given).split(",")]
-                pairs = [(int(size), Fraction(*share) if share else Fraction(1)) for size, *share in parts]
-        except (ValueError, TypeError, ZeroDivisionError):
-            raise refused(f"A law of set sizes looks like 5 or 1:0.2,2:0.8, not {given!r}.") from None
-        sizes = [size for size, _ in pairs]
-        total = sum(share for _, share in pairs)
-        if len(set(sizes)) != len(sizes) or min(sizes) < 0 or min(share for _, share in pairs) < 0 or not total:
-            raise refused("A law of set sizes gives each size once, with a share that is not negative.")
-        return cls(tuple(sorted((size, share / total) for size, share in pairs if share)))
-
-    def __str__(self) -> str:
-        if len(self.shares) == 1:
-            return str(self.shares[0][0])
-        return ",".join(f"{size}:{decimal_text(share)}" for size, share in self.shares)
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        return np.array([size for size, _ in self.shares], dtype=np.int64)
-
-    @property
-    def of_people(self) -> Floats:
-        return np.array([float(share) for _, share in self.shares])
-
-    @property
-    def of_holders(self) -> Floats:
-        """The same seen from a pair: large records hold more of them."""
-        weights = self.of_people * self.sizes
-        holders: Floats = weights / weights.sum()
-        return holders
-
-    @property
-    def mean(self) -> float:
-        return float(self.of_people @ self.sizes)
-
-    @property
-    def largest(self) -> int:
-        return self.shares[-1][0]
 
 
 class Supports(NamedTuple):

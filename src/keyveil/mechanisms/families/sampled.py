@@ -21,6 +21,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.announcements import AnnouncedCap
 from keyveil.mechanisms.encoders import Labels, PadAndSample
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.responses import Floats, Response, Spread, three_state
@@ -33,7 +34,7 @@ Estimator = Literal["unbiased", "published"]
 
 
 @dataclass(frozen=True)
-class Sampled(KeyValue):
+class Sampled(AnnouncedCap, KeyValue):
     """One pair out of max(|S|, max_pairs) places is what a report is about."""
 
     max_pairs: int

@@ -26,6 +26,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.announcements import AnnouncedCap
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import Cells, Histograms, KeyDependence, SupportRates, need
 from keyveil.mechanisms.dependence import Dependence, from_supports
@@ -228,7 +229,7 @@ class SetResponse(KeyValue):
 
 
 @dataclass(frozen=True)
-class CappedSetResponse(SetResponse):
+class CappedSetResponse(AnnouncedCap, SetResponse):
     """A set response in which at most ``max_pairs`` pairs of a person count, a uniform choice of larger records."""
 
     max_pairs: int

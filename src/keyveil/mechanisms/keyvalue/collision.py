@@ -6,6 +6,7 @@ Derivation: docs/mechanisms/collision.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from keyveil.core.epsilon import exp_floor
 from keyveil.kernels.hashing import count_support
+from keyveil.mechanisms.announcements import accepted_forms
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.answer_size import arc_variance
 from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, refused
 from keyveil.mechanisms.keyvalue.wheel import MOST_CELLS, REDUCED_CELLS, Circle
@@ -48,6 +51,15 @@ class Collision(Circle):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.by_label(count_support(words, payloads, self.circle, self.symbols))
+
+    def announced(self) -> frozenset[str]:
+        return super().announced() | {"cells"}  # which are chosen by the cap
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        """Every cap with as few cells as it allows, and the largest cap with more of them."""
+        d = self.schema.d
+        pairs = [*((cap, cap + 1) for cap in range(1, d + 1)), (d, REDUCED_CELLS)]
+        return [form for cap, cells in pairs for form in accepted_forms(self, max_pairs=[cap], cells=[cells])]
 
     def reduced(self) -> Self:
         few = min(self.max_pairs, REDUCED_PAIRS)

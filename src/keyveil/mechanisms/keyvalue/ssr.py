@@ -22,6 +22,8 @@ from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
 from keyveil.kernels.rice import count_members
 from keyveil.kernels.subsets import count_symbols, draw_subsets
+from keyveil.mechanisms.announcements import accepted_forms
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.answer_size import GOALS, subset_size
 from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, BinnedSetResponse, Held, Keys, Odds, refused
 
@@ -104,6 +106,14 @@ class SSR(BinnedSetResponse):
     def odds(self) -> Sequence[tuple[Keys, Odds]]:
         channel = self.channel
         return [(slice(None), Odds(channel.own, channel.other, channel.own_and_other, channel.two_others))]
+
+    # -- announcements ------------------------------------------------------------------------------------------
+
+    def announced(self) -> frozenset[str]:
+        return super().announced() | {"size"}  # which is chosen by the cap
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        return accepted_forms(self, max_pairs=range(1, self.schema.d + 1), size=range(1, REDUCED_SIZE + 2))
 
     def reduced(self) -> Self:
         return replace(

@@ -23,6 +23,8 @@ from keyveil.core.epsilon import exp_floor, levels
 from keyveil.core.report import Payload
 from keyveil.kernels.arcs import Arcs, below_each
 from keyveil.kernels.hashing import count_arcs, hash_many, hash_one
+from keyveil.mechanisms.announcements import accepted_forms
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.answer_size import arc_variance
 from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, CappedSetResponse, Held, Keys, Odds, refused
 
@@ -151,6 +153,16 @@ class Wheel(Circle):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.by_label(count_arcs(words, payloads, self.width, self.cells, self.symbols))
+
+    def announced(self) -> frozenset[str]:
+        return super().announced() | {"arc"}  # which is chosen by the cap
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        """Every cap with the longest arcs that leave room for it, and the largest cap with arcs of one cell."""
+        d = self.schema.d
+        longest = {cap: (self.cells - 1) // cap for cap in range(1, d + 1)}
+        pairs = [*longest.items(), (d, 1)]
+        return [form for cap, arc in pairs for form in accepted_forms(self, max_pairs=[cap], arc=[arc])]
 
     def reduced(self) -> Self:
         cells, few = min(self.cells, REDUCED_CELLS), min(self.max_pairs, REDUCED_PAIRS)

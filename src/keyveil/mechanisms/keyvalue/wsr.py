@@ -24,6 +24,8 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.announcements import accepted_forms
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.families.set_response import (
@@ -183,6 +185,14 @@ class WSR(BinnedSetResponse):
         (high, low), silent = levels(self.epsilon), int(self._own(tally)[self.null])
         return float((high * self.reserve - Fraction(silent * self.total, max(tally.reports, 1))) / (high - low))
 
+    # -- announcements ------------------------------------------------------------------------------------------
+
+    def announced(self) -> frozenset[str]:
+        return super().announced() | {"weights"}
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        return accepted_forms(self, max_pairs=range(1, self.schema.d + 1), weights=extreme_weights(self.schema.d))
+
     def reduced(self) -> Self:
         return replace(
             self,
@@ -191,6 +201,12 @@ class WSR(BinnedSetResponse):
             bins=self.few_bins,
             weights=self.weights and self.weights[:REDUCED_KEYS],
         )
+
+
+def extreme_weights(keys: int) -> list[tuple[int, ...]]:
+    """Weights as different, and as large, as a device accepts; which key has which does not matter."""
+    uneven = [(1,) * (keys - heavy) + (MOST_UNFAIR,) * heavy for heavy in range(keys)]
+    return [*uneven, (MOST_WEIGHT,) * keys]
 
 
 def heaviest(weights: Sequence[int], count: int) -> int:

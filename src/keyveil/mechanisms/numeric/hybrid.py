@@ -19,7 +19,6 @@ from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import ReportError
-from keyveil.core.public import public_word
 from keyveil.core.records import Records
 from keyveil.core.report import Payload, Report
 from keyveil.mechanisms.base import Pairs
@@ -96,7 +95,7 @@ class Hybrid(OneValue):
 
     def decode(self, data: bytes, public: bytes) -> Report:
         report = super().decode(data, public)
-        if not self.is_piecewise(public_word(public, self.fingerprint[:16])):
+        if not self.is_piecewise(self.word(public)):
             refuse_other_than_signs(np.array([report.payload]))
         return report
 

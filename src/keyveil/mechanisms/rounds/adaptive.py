@@ -1,4 +1,4 @@
-"""The two questions of Adaptive: which key (``KeyPhase``), and a key that was sampled by public weights with its value.
+"""The two rounds of Adaptive: which key (``KeyPhase``), and a key sampled by public weights with its value.
 
 A key goes through randomised response over all keys and dummies; a value goes through the piecewise window if its key
 survived. Sampling amplifies privacy as long as no symbol, dummies included, can be certain: the null mass is spread
@@ -8,10 +8,11 @@ over as many dummies as the likeliest key would fit in. Derivation: docs/protoco
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Ratio, TwoLevel
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
-from keyveil.core.epsilon import RESOLUTION, exp_floor, levels, tightest
+from keyveil.core.epsilon import RESOLUTION, exp_floor, levels
 from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
@@ -27,19 +28,18 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.arcs import below_each
-from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
+from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.dependence import Dependence, one_symbol
 from keyveil.mechanisms.encoders import Cap, round_many, round_to
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split
-from keyveil.mechanisms.families.window import Window
-from keyveil.mechanisms.keyvalue.wsr import MOST_UNFAIR, MOST_WEIGHT, heaviest
+from keyveil.mechanisms.keyvalue.wsr import MOST_UNFAIR, MOST_WEIGHT, extreme_weights, heaviest
 from keyveil.mechanisms.numeric.piecewise import check_steps, piecewise_window
 from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
+from keyveil.mechanisms.rounds.adaptive_budget import PhaseBudget, amplified, best_budget
 
 REDUCED_STEPS = 2
-SHARES = range(4, 25)  # of a budget, in 24ths: where the best one for values is looked for
-TYPICAL_SQUARE = 0.2  # of a value, when the window is chosen
 
 Variant = Literal["repaired", "published"]
 Floats = NDArray[np.float64]
@@ -112,19 +112,12 @@ class KeyPhase(Sampled):
             respondents=np.full(self.schema.d, tally.reports),
             supports=self._own(tally)[:-1],
             signed=None,
-            no_mean="This group was asked for keys alone; the next one tells values.",
+            no_mean="This group tells keys alone; the next one tells values.",
         )
 
 
-class PhaseBudget(NamedTuple):
-    """The channel of the key and the window of its value."""
-
-    keys: TwoLevel
-    value: Window
-
-
 @dataclass(frozen=True)
-class ValuePhase(KeyValue):
+class ValuePhase(CalibratedOnDevice, KeyValue):
     """A key sampled by public ``weights`` through randomised response, and its value through the piecewise window.
 
     *Repaired*: a key is sampled with probability weight / ``reserve``, the same for everybody; ``reserve`` is the
@@ -236,6 +229,17 @@ class ValuePhase(KeyValue):
             steps=min(self.steps, REDUCED_STEPS),
         )
 
+    # -- announcements ------------------------------------------------------------------------------------------
+
+    def announced(self) -> frozenset[str]:
+        return frozenset({"weights", "reserve"})
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        """Extreme weights with the reserve that they need, and equal ones with a reserve that is larger."""
+        d = self.schema.d
+        tight = accepted_forms(self, weights=extreme_weights(d), reserve=[None])
+        return [*tight, *accepted_forms(self, weights=[(1,) * d], reserve=[3 * d])]
+
     # -- device and bulk ----------------------------------------------------------------------------------------
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
@@ -339,44 +343,6 @@ class ValuePhase(KeyValue):
             printed = np.where(np.isnan(estimates.mean.values), np.nan, estimates.product / estimates.frequency.values)
         mean = replace(estimates.mean, values=printed).flagged("truncated", np.ones(self.schema.d, dtype=bool))
         return replace(estimates, frequency=unknown, mean=mean, product=None, product_se=None, covariance=None)
-
-
-def amplified(sharp: Fraction, value: Window, inclusion: Fraction) -> Fraction:
-    """The largest ratio when a key is the input with at most ``inclusion`` and a lie has a uniform value."""
-    high, low = value.channel.hit * value.outputs, value.channel.miss * value.outputs
-    return (1 + inclusion * (sharp * high - 1)) / (1 + inclusion * (min(sharp * low, Fraction(1)) - 1))
-
-
-@lru_cache(maxsize=256)
-def best_budget(epsilon: Fraction, inclusion: Fraction, d: int, max_pairs: int, steps: int) -> PhaseBudget:
-    """The window and the sharpest key channel beside it that together spend ε, with the least variance of means.
-
-    Floats only choose among windows; the integers of the key channel are certified for each.
-    """
-    most = math.log(1 + float((exp_floor(epsilon) - 1) / inclusion))  # what the pair alone may spend
-    found: list[tuple[float, PhaseBudget]] = []
-    for share in SHARES:
-        value = piecewise_window(steps, Fraction(math.floor(10**6 * most * share / 12), 10**6))
-        budget = PhaseBudget(_sharpest(epsilon, inclusion, d, value), value)
-        if budget.keys.high > budget.keys.low:
-            found.append((_variance(budget, float(inclusion), max_pairs / d), budget))
-    return min(found, key=lambda one: one[0])[1]
-
-
-def _sharpest(epsilon: Fraction, inclusion: Fraction, d: int, value: Window) -> TwoLevel:
-    high = RESOLUTION << 16
-    flat = amplified(Fraction(1), value, inclusion) > exp_floor(epsilon)  # the window alone spends more
-    low = high if flat else tightest(lambda low: amplified(Fraction(high, low), value, inclusion), epsilon, 1, high)
-    return TwoLevel(d + math.ceil(1 / inclusion), 1, high, low)
-
-
-def _variance(budget: PhaseBudget, inclusion: float, frequency: float) -> float:
-    """n · Var of a typical key's mean (docs/protocols-groups.md)."""
-    (keys, value), share = budget, inclusion * frequency
-    gain, radius, hit, miss = (float(x) for x in (value.gain, value.radius, keys.hit, keys.miss))
-    own = float(value.noise) + gain * TYPICAL_SQUARE * radius**2
-    lie = (value.outputs**2 - 1) / 12
-    return (share * hit * own + (1 - share) * miss * lie) / (share * hit * gain * radius) ** 2
 
 
 def told(input: int, channel: TwoLevel, coins: Coins) -> tuple[bool, int]:

@@ -1,8 +1,8 @@
 """A round of PrivKV with budgets of its own for key and value, and a broadcast fake mean for every key.
 
-PrivKVM and its relatives ask the same people again and again; whoever lacks the key but claims it makes up a value of
-the mean that the collector announced before (Ye et al. 2019). The device rounds the announced mean to a sign itself,
-so nobody but the device knows what was made up (errata A10). Derivation: docs/protocols.md.
+In PrivKVM and its relatives the same people answer again and again. A person without the key whose report supports it
+makes up a value of the mean that the collector announced before (Ye et al. 2019). The device rounds the announced mean
+to a sign itself, so nobody but the device knows what was made up (errata A10). Derivation: docs/protocols.md.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import PredictedVariance, SupportRates
 from keyveil.mechanisms.encoders import are_positive, is_positive, value_of, values_of
 from keyveil.mechanisms.evidence import Observed, combined
@@ -83,9 +84,9 @@ class PrivKVRound(OneKey):
         """Rows for a sign that is made up, minus and plus, then for one that is held."""
         presence, sign = self.truths
         signs = [sign_law(sign, Fraction(end)) for end in (-1, 1)]
-        liars = [(presence, *((1 - presence) * share for share in law)) for law in signs]
+        others = [(presence, *((1 - presence) * share for share in law)) for law in signs]
         holders = [(1 - presence, *(presence * share for share in law)) for law in signs]
-        return exact_table((*liars, *holders))
+        return exact_table((*others, *holders))
 
     @property
     def supports(self) -> Sequence[int]:
@@ -106,10 +107,19 @@ class PrivKVRound(OneKey):
         """At the given broadcast: a made-up sign is a mixture, and the most one-sided ones tell most."""
         return max(self._mixed(place).ratio for place in {min(self._fakes), max(self._fakes)})
 
-    @property
-    def worst_ratio(self) -> Ratio:
-        """Over all broadcasts: an announced mean of ±1 makes liars predictable."""
+    def announced(self) -> frozenset[str]:
+        return frozenset({"fake"})
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        """An announced mean of -1, 0 or 1 for every key."""
+        return [replace(self, fake=fakes) for fakes in product((-GRID, 0, GRID), repeat=self.schema.d)]
+
+    def announced_ratio(self) -> Ratio:
+        """With an announced mean of ±1, the sign of somebody without the key is certain before it is perturbed."""
         return self.channel.ratio
+
+    def worst_announced(self) -> Mechanism:
+        return replace(self, fake=(-GRID,) * self.schema.d)
 
     def _mixed(self, place: int) -> Table:
         """The table of a key whose fake mean is at this place of the grid."""
@@ -164,14 +174,14 @@ class PrivKVRound(OneKey):
         )
 
     def mixed_means(self, tally: Tally) -> Floats:
-        """The mean of all who seem to hold a key, liars included, as published; NaN where nobody does."""
+        """The mean of all whose report supports a key, made-up values included, as published; NaN if there are none."""
         _, minus, plus = self._own(tally)
         told, keep = minus + plus, float(2 * self.truths[1] - 1)
         mean: Floats = np.where(told > 0, (plus - minus) / (keep * np.maximum(told, 1)), np.nan)
         return mean
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        """This round alone: unbiased if it asks about keys, else only the mean that liars are part of."""
+        """This round alone: unbiased if it has a budget for keys, else the mean that contains made-up values."""
         solution, respondents = combined([self.observed(tally)], tally.reports, population)
         estimates = solution.estimates(
             self.header(tally.reports, confidence, population),
@@ -185,7 +195,8 @@ class PrivKVRound(OneKey):
             estimates,
             respondents=self._own(tally).sum(axis=0),
             frequency=Column.unknown(
-                self.schema, "A round without a budget for keys says nothing about who holds them."
+                self.schema,
+                "A round without a budget for keys does not tell who has them; the first round does, and so do kvue and ssr.",
             ),
             mean=biased_means(self.schema, np.clip(mean, -1, 1), flag),
             product=None,

@@ -1,4 +1,4 @@
-"""The two questions of PrivKVM-MeanEst: who holds one key, and a whole vector of values in which gaps are filled.
+"""The two rounds of PrivKVM-MeanEst: who holds one key, and a whole vector of values in which gaps are filled.
 
 Baselines of the PrivKV paper, for few keys only (docs/protocols.md).
 """
@@ -19,8 +19,10 @@ from keyveil.core.coins import Coins
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
+from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.announcements import NothingAnnounced
+from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.encoders import Labels
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.families.one_key import OneKey
@@ -31,8 +33,8 @@ from keyveil.mechanisms.rounds.privkvm import checked_broadcast
 
 
 @dataclass(frozen=True)
-class Presence(OneKey):
-    """Randomised response on whether one key is held; values are not asked for."""
+class Presence(NothingAnnounced, OneKey):
+    """Randomised response on whether one key is held; values are not reported."""
 
     name: ClassVar[str] = "presence"
 
@@ -55,7 +57,7 @@ class Presence(OneKey):
 
 @dataclass(frozen=True)
 class FilledVector(KeyValue):
-    """MeanEst on everybody's values; whoever lacks a key takes its broadcast mean ``fake``, or 0."""
+    """MeanEst on everybody's values; a person without a key takes its announced mean ``fake``, or 0."""
 
     fake: tuple[int, ...] = ()
 
@@ -82,6 +84,19 @@ class FilledVector(KeyValue):
         """The same whatever is announced: somebody may hold every key, and then nothing is filled."""
         return self.inner.ratio
 
+    def announced(self) -> frozenset[str]:
+        return frozenset({"fake"})
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        """The same announced mean for all keys: -1, 0 or 1."""
+        return [replace(self, fake=(mean,) * self.schema.d) for mean in (-GRID, 0, GRID)]
+
+    def announced_ratio(self) -> Ratio:
+        return self.ratio
+
+    def worst_announced(self) -> Mechanism:
+        return replace(self, fake=(-GRID,) * self.schema.d)
+
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         values = dict(pairs)
         return self.inner.respond([(key, values.get(key, fake)) for key, fake in enumerate(self._fakes)], word, coins)
@@ -106,7 +121,7 @@ class FilledVector(KeyValue):
         return self.inner.answers(self._own(tally), tally.reports).mean
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        why = "A vector of values with its gaps filled says nothing about who holds a key."
+        why = "A vector of values with its gaps filled does not tell who has a key; the first round does, and so do kvue and ssr."
         mean = self.mixed_means(tally)
         return Estimates(
             header=self.header(tally.reports, confidence, population),

@@ -25,6 +25,8 @@ from keyveil.core.histogram import Histogram
 from keyveil.core.public import public_index, public_indices, public_words_covering
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.announcements import CalibratedOnDevice
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import PredictedVariance, SupportRates
 from keyveil.mechanisms.encoders import Labels, UniformKey
 from keyveil.mechanisms.evidence import Observed, combined
@@ -82,10 +84,10 @@ class AmongKeys(UniformKey):
 
 
 @dataclass(frozen=True)
-class LabelRound(OneKey):
+class LabelRound(CalibratedOnDevice, OneKey):
     """The true state of a key has weight e^ε, each of the 2·``bins`` others weight 1.
 
-    ``keys`` are the places of the keys that are asked about, announced by the collector; nothing means all.
+    ``keys`` are the places of the keys that reports are about, announced by the collector; nothing means all.
     """
 
     bins: int = 1
@@ -135,6 +137,15 @@ class LabelRound(OneKey):
     def reduced(self) -> Self:
         small = replace(self, bins=min(self.bins, REDUCED_BINS))
         return small if self.schema.d <= REDUCED_KEYS else replace(small, schema=Schema(keys=REDUCED_KEYS), keys=())
+
+    # -- announcements ------------------------------------------------------------------------------------------
+
+    def announced(self) -> frozenset[str]:
+        return frozenset({"keys"})
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        """The first keys, from none (which stands for all) to all but one."""
+        return [replace(self, keys=tuple(range(count))) for count in range(self.schema.d)]
 
     # -- estimates ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,8 @@
-"""How many pairs do you hold? The first question to a pilot group, as a mechanism for the records that people have."""
+"""How many pairs do you hold? The first question to a pilot group, as a mechanism for the records that people have.
+
+The group is disjoint from the rest and spends its whole ε on this one question, so nobody pays twice. From the reports
+comes a law of set sizes. Its quantile is a good cap for everybody else (docs/theory.md); TopSel decodes with the law.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,23 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Ratio
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
+from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.learn.sizes import SizeLaw, SizeSurvey
+from keyveil.kernels.simplex import nearest_with_sum
+from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.size_law import SizeLaw
 
 
 @dataclass(frozen=True)
-class SizeQuestion(KeyValue):
+class SizeQuestion(NothingAnnounced, KeyValue):
     """The number of pairs, ``most`` standing for itself and all above, through a frequency oracle with the whole ε."""
 
     most: int
@@ -42,12 +50,10 @@ class SizeQuestion(KeyValue):
             )
 
     @cached_property
-    def survey(self) -> SizeSurvey:
-        return SizeSurvey(self.epsilon, self.most)
-
-    @cached_property
     def oracle(self) -> Mechanism:
-        return self.survey.mechanism
+        """The better frequency oracle for so many sizes (docs/theory.md: GRR below 3·e^ε + 2)."""
+        sizes = self.most + 1
+        return create("grr" if sizes < 3 * exp_floor(self.epsilon) + 2 else "oue", Schema(keys=sizes), self.epsilon)
 
     @property
     def codec(self) -> Codec:
@@ -65,11 +71,17 @@ class SizeQuestion(KeyValue):
         few = self.schema if self.schema.d <= REDUCED_KEYS else Schema(keys=REDUCED_KEYS)
         return replace(self, schema=few, most=min(self.most, REDUCED_KEYS))
 
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         return self.oracle.respond([(min(len(pairs), self.most), 0)], word, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        return self.oracle.respond_many(self.survey.answers(records), words, coins)
+        sizes = np.minimum(records.sizes, self.most).astype(np.int32)
+        own = Records(np.arange(records.n + 1, dtype=np.int64), sizes, np.zeros_like(sizes), self.most + 1)
+        return self.oracle.respond_many(own, words, coins)
+
+    # -- counts -------------------------------------------------------------------------------------------------
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
@@ -79,12 +91,15 @@ class SizeQuestion(KeyValue):
         return self.oracle.fold(payloads, words)
 
     def law(self, tally: Tally) -> SizeLaw:
-        """The law of set sizes behind the reports."""
-        return self.survey.law(Tally(self.oracle.fingerprint, tally.reports, self._own(tally)))
+        """The law of set sizes behind the reports: unbiased shares, made non-negative with the sum one."""
+        if not tally.reports:
+            raise ProtocolError("protocol/few", "Nobody has told how many pairs they hold.")
+        estimates = self.oracle.estimate(Tally(self.oracle.fingerprint, tally.reports, self._own(tally)))
+        return SizeLaw.of(nearest_with_sum(estimates.frequency.values).tolist())
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        self._own(tally)  # refuses a stranger's
-        why = "This group was asked how many pairs people hold, not which."
+        self._own(tally)  # refuses the tally of another mechanism
+        why = "This group tells how many pairs people hold, not which."
         return Estimates(
             header=self.header(tally.reports, confidence, population),
             respondents=np.zeros(self.schema.d, dtype=np.int64),

@@ -3,13 +3,14 @@
 For dense sets, after a pilot that tells where the middle is. The vector has two coordinates a key, presence and
 value, less what is expected of everybody; a longer one is cut to ``radius``, a shorter one filled up by a coordinate
 that nobody reads. Directions are whole numbers, near Gaussian, from the report's public word; marking is arithmetic on
-whole numbers, and needs no protection: exactly ``marked`` of ``rows`` are marked, whoever answers, and a marked one is
-told e^ε times as readily. Derivation: docs/protocols-groups.md.
+whole numbers, and needs no protection: exactly ``marked`` of ``rows`` are marked for every person, and a marked one
+is told e^ε times as readily. Derivation: docs/protocols-groups.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -30,7 +31,8 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.directions import ranked_row, sum_told
-from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
+from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.responses import Solution, Spread
 
@@ -47,7 +49,7 @@ Words = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Project(KeyValue):
+class Project(CalibratedOnDevice, KeyValue):
     """``centres`` are what is expected of everybody's presences and then values, out of 2^16, and ``scales`` how much
     each of these coordinates counts, all whole numbers; ``shrink`` is what cutting leaves of a vector on average.
     """
@@ -115,6 +117,21 @@ class Project(KeyValue):
             marked=min(self.channel.marked, rows // 2),
         )
 
+    # -- announcements ------------------------------------------------------------------------------------------
+
+    def announced(self) -> frozenset[str]:
+        return frozenset({"centres", "scales", "radius", "shrink"})
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        """Centres, scales and radii at the ends of what a device accepts."""
+        both = 2 * self.schema.d
+        return accepted_forms(
+            self,
+            centres=[(centre,) * both for centre in (-GRID, 0, GRID)],
+            scales=[(scale,) * both for scale in (1, MOST_SCALE)],
+            radius=[1, MOST_RADIUS],
+        )
+
     # -- device and bulk ----------------------------------------------------------------------------------------
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
@@ -177,18 +194,37 @@ class Project(KeyValue):
         respondents, *totals = self._own(tally).astype(np.float64)
         d, people = self.schema.d, np.maximum(respondents, 1)
         centres, scales = np.array(self.centres) / GRID, np.array(self.scales, dtype=np.float64)
-        length = self.radius / (gain(self.channel) * float(self.shrink))
         frequency, product = (
-            centres[part] + length * total / (2 * people) / scales[part]
+            centres[part] + self._length * total / (2 * people) / scales[part]
             for part, total in zip((slice(d), slice(d, 2 * d)), totals, strict=True)
         )
-        # Across a person's vector a direction has variance one, whoever tells it; along it f and f·m err together.
-        var_f, var_u = (length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
         share, known = np.clip(frequency, 0, 1), 0.0 if population else respondents / max(tally.reports, 1)
         mean = np.clip(product / np.maximum(share, 1 / people), -1, 1)
-        along = (excess(self.channel) - known) * share * (1 - share) / people
-        spread = Spread(np.maximum(var_f + along, 0), np.maximum(var_u + along * mean**2, 0), along * mean)
-        return Solution(frequency, product, spread)
+        return Solution(frequency, product, self._spread(share, mean, people, known))
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        """At the radius and scales that were announced; ``block`` of d keys are in a report, whatever the sizes."""
+        known = self.block / self.schema.d
+        people = np.full(self.schema.d, n * known)
+        return self._spread(frequency, mean, people, 0.0 if population else known)
+
+    @property
+    def _length(self) -> float:
+        """What one unit along a direction that is told stands for, in units of the scales."""
+        return self.radius / (gain(self.channel) * float(self.shrink))
+
+    def _spread(self, frequency: Floats, mean: Floats, people: Floats, known: Floats | float) -> Spread:
+        """Variances when ``people`` reports are about a key, of the share ``known`` of everybody.
+
+        Each coordinate of a direction has variance 1 (docs/protocols-groups.md). The errors of f and f·m are
+        correlated, since both depend on whether the key is held.
+        """
+        d, scales = self.schema.d, np.array(self.scales, dtype=np.float64)
+        var_f, var_u = (self._length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
+        along = (excess(self.channel) - known) * frequency * (1 - frequency) / people
+        return Spread(np.maximum(var_f + along, 0), np.maximum(var_u + along * mean**2, 0), along * mean)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.solve(tally, population).estimates(

@@ -1,3 +1,5 @@
+"""Values of several coordinates: everybody reports one of them, or the product of two."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from keyveil.core.dimensions import joint_key, product_keys
-from keyveil.core.errors import KeyveilError, ProtocolError, RecordError
+from keyveil.core.errors import KeyveilError, ProtocolError
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
@@ -17,24 +19,22 @@ from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.rounds import those
 from keyveil.protocols.base import Finished, Protocol, collected, most_spent
-from keyveil.protocols.facets import Coordinates, Facets, Levels
+from keyveil.protocols.coordinates import Coordinates
 from tests.mechanisms.keyvalue.exact import expected_counts
 
 SNACKS = Schema(keys=["burger", "fries", "pepsi"])
-AISLES = Schema(keys=["food/apple", "food/bread", "drink/tea"])
 RATED = Coordinates(SNACKS, Fraction(1), names=("rating", "price"), ranges=((1, 5), (0, 20)))
-SHELVED = Levels(AISLES, Fraction(1))
 
 
-def answered(protocol: Protocol, sides: list[Population], n: int) -> list[Finished]:
-    """Everybody answers the round of their part, with the side of their record that it asks about."""
+def answered(protocol: Protocol, views: list[Population], n: int) -> list[Finished]:
+    """Everybody answers the round of their part, with the view of their record that it is about."""
     words = SeededCoins(5).words(n)
     finished: list[Finished] = []
-    while (asked := protocol.next_round(finished)) is not None:
-        mine = asked.part.members(words)
-        people = sides[len(finished)].records(asked.mechanism.schema)
-        reports = asked.mechanism.perturb_many(those(people, mine), SeededCoins(6, len(finished)))
-        finished.append(collected(asked, reports))
+    while (current := protocol.next_round(finished)) is not None:
+        mine = current.part.members(words)
+        people = views[len(finished)].records(current.mechanism.schema)
+        reports = current.mechanism.perturb_many(those(people, mine), SeededCoins(6, len(finished)))
+        finished.append(collected(current, reports))
     return finished
 
 
@@ -50,35 +50,24 @@ def test_everybody_reports_one_coordinate_and_pays_once() -> None:
     n = 60_000
     protocol = Coordinates(SNACKS, Fraction(2), mechanism="kvue", names=("rating", "price"))
     rating, price = [0.5, -0.2, 0.1], [-0.4, 0.3, 0.0]
-    sides = [datasets.independent(n, [0.6, 0.4, 0.3], means, 3, SNACKS.keys) for means in (rating, price)]
-    finished = answered(protocol, sides, n)
+    views = [datasets.independent(n, [0.6, 0.4, 0.3], means, 3, SNACKS.keys) for means in (rating, price)]
+    finished = answered(protocol, views, n)
     assert most_spent([one.round for one in finished]) == 2
     answers = protocol.answers(finished)
     for name, means in (("rating", rating), ("price", price)):
         assert np.abs((answers[name].mean.values - means) / answers[name].mean.se).max() < 5.5
     together = protocol.estimate(finished)
-    assert np.abs((together.frequency.values - sides[0].truth(SNACKS).frequency) / together.frequency.se).max() < 5.5
+    assert np.abs((together.frequency.values - views[0].truth(SNACKS).frequency) / together.frequency.se).max() < 5.5
     assert together.frequency.se.max() < min(one.frequency.se.max() for one in answers.values())
     with pytest.raises(KeyveilError):
         _ = together.mean["fries"]
 
 
-def test_a_device_shows_the_coordinate_that_is_asked_for() -> None:
+def test_a_device_shows_the_coordinate_of_its_round() -> None:
     record = {"fries": (4, 3.5), "pepsi": (2, 1.9)}
-    assert RATED.seen(record, 0) == {"fries": 4, "pepsi": 2}
-    assert RATED.seen(record, 1) == {"fries": 3.5, "pepsi": 1.9}
-    assert float(RATED.sides["price"].high) == 20  # type: ignore[arg-type]
-
-
-def test_a_hierarchy_is_reported_at_one_level() -> None:
-    protocol = Levels(AISLES, Fraction(1), depths=(1, 2))
-    assert {name: side.keys for name, side in protocol.sides.items()} == {
-        "1": ("food", "drink"),
-        "2": ("food/apple", "food/bread", "drink/tea"),
-    }
-    assert protocol.seen({"food/apple": 1.0, "food/bread": 0.0, "drink/tea": 0.5}, 0) == {"food": 0.5, "drink": 0.5}
-    first = protocol.next_round([])
-    assert first is not None and first.part.stop == Fraction(1, 2)
+    assert RATED.view_of(record, 0) == {"fries": 4, "pepsi": 2}
+    assert RATED.view_of(record, 1) == {"fries": 3.5, "pepsi": 1.9}
+    assert float(RATED.views["price"].high) == 20  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -87,17 +76,12 @@ def test_a_hierarchy_is_reported_at_one_level() -> None:
         lambda: Coordinates(SNACKS, Fraction(1), mechanism="kvue", names=()),
         lambda: Coordinates(SNACKS, Fraction(1), mechanism="kvue", names=("a", "a")),
         lambda: Coordinates(SNACKS, Fraction(1), mechanism="kvue", names=("a",), ranges=((0, 1), (0, 1))),
-        lambda: Levels(SNACKS, Fraction(1), mechanism="kvue", depths=(1, 2)),
-        lambda: Levels(SNACKS, Fraction(1), mechanism="nonsense", depths=(1,)),
-        lambda: Levels(AISLES, Fraction(1), depths=(1, 1)),
-        lambda: Levels(AISLES, Fraction(1), depths=()),
-        lambda: Levels(Schema(AISLES.keys, 1, 9, map={"drink/tea": "log"}), Fraction(1)),
         lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b"), products=(("a", "c"),)),
         lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b"), products=(("a", "b"), ("b", "a"))),
         lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b", "a*b"), products=(("a", "b"),)),
     ],
 )
-def test_what_makes_no_sense_is_refused(make: object) -> None:
+def test_coordinates_that_make_no_sense_are_refused(make: object) -> None:
     with pytest.raises(KeyveilError):
         make()  # type: ignore[operator]
 
@@ -105,69 +89,18 @@ def test_what_makes_no_sense_is_refused(make: object) -> None:
 # -- what a device makes of a record --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        ({"food/xyz": 1.0, "cake/apple": 1.0, "food": 1.0}, {}),  # keys that the dictionary does not have
-        ({"food/apple": 9.0, "food/bread": 0.0}, {"food": 0.5}),  # clamped first, then averaged
-        ({"food/apple": math.nan, "drink/tea": math.inf}, {}),
-        ({"food/apple": math.nan, "food/bread": -1}, {"food": -1.0}),
-        ({"food/apple": Decimal("0.5"), "food/bread": np.float32(0.5), "drink/tea": True}, {"food": 0.5, "drink": 1.0}),
-    ],
-    ids=str,
-)
-def test_a_record_is_cleaned_before_it_is_cut_to_a_level(record: dict[str, Any], shown: dict[str, float]) -> None:
-    assert SHELVED.seen(record, 0) == shown
-
-
-def test_levels_keep_the_scale_and_the_place_of_unknown_keys() -> None:
-    schema = Schema(AISLES.keys, low=1, high=100, map="log", other="food/other")
-    protocol = Levels(schema, Fraction(1), depths=(1, 2))
-    assert protocol.seen({"food/apple": 1, "food/xyz": 100}, 0) == {"food": pytest.approx(10)}  # a geometric mean
-    assert protocol.seen({"food/xyz": 100, "cake": 1}, 1) == {"food/other": pytest.approx(1)}  # the last one wins
-    assert protocol.sides["1"].map == "log"
-
-
-@pytest.mark.parametrize(
-    ("protocol", "record"),
-    [
-        *[(SHELVED, {"food/apple": value}) for value in ("1", None, [1], math.nan)],
-        *[(SHELVED, {key: 1.0}) for key in ("food/xyz", None, 3.5)],
-        *[(RATED, {"fries": value}) for value in ("12", b"12", None, 4, (4,), (4, 1, 1), np.ones((2, 2)), {4, 5})],
-        *[(RATED, {"fries": value}) for value in ((4, "cheap"), (None, 4), (4, math.inf), [4, [4]])],
-        *[(RATED, {key: (4, 4)}) for key in ("tea", None, 3.5)],
-    ],
-    ids=lambda one: one.name if isinstance(one, Facets) else str(one),
-)
-def test_a_pair_that_cannot_be_read_is_absent_on_every_side(protocol: Facets, record: dict[Any, Any]) -> None:
-    """A device answers whatever the record is: an error on one side would tell which records are so."""
-    good: dict[str, Any] = {"drink/tea": 0.5} if protocol is SHELVED else {"pepsi": (2, 5)}
-    for side in range(len(protocol.sides)):
-        assert protocol.seen(record, side) == {}
-        assert protocol.seen(record | good, side) == protocol.seen(good, side) != {}
-
-
-@pytest.mark.parametrize("protocol", [SHELVED, RATED], ids=["levels", "coordinates"])
-@pytest.mark.parametrize("record", [["fries"], "fries", None, 4])
-def test_what_is_no_record_is_refused_whichever_side_is_asked_for(protocol: Facets, record: Any) -> None:
-    for side in range(len(protocol.sides)):
-        with pytest.raises(RecordError) as refused:
-            protocol.seen(record, side)
-        assert refused.value.code == "record/type"
-
-
 @pytest.mark.parametrize("vector", [np.array([4, 3.5]), [4, 3.5], (Decimal(4), Fraction(7, 2))], ids=str)
 def test_anything_with_numbers_in_a_row_is_a_vector(vector: Any) -> None:
-    assert [RATED.seen({"fries": vector}, side) for side in (0, 1)] == [{"fries": 4}, {"fries": 3.5}]
+    assert [RATED.view_of({"fries": vector}, view) for view in (0, 1)] == [{"fries": 4}, {"fries": 3.5}]
 
 
-def test_a_pair_counts_on_all_sides_or_on_none() -> None:
+def test_a_pair_counts_in_all_views_or_in_none() -> None:
     record = {"fries": (4, math.nan), "burger": (math.inf, 3), "pepsi": (99, -99), "tea": (1, 1)}
-    assert [RATED.seen(record, side) for side in (0, 1)] == [{"pepsi": 99}, {"pepsi": -99}]
-    asked = RATED.next_round([])
-    assert asked is not None and asked.mechanism.read(RATED.seen(record, 0)) == [(2, GRID)]
+    assert [RATED.view_of(record, view) for view in (0, 1)] == [{"pepsi": 99}, {"pepsi": -99}]
+    current = RATED.next_round([])
+    assert current is not None and current.mechanism.read(RATED.view_of(record, 0)) == [(2, GRID)]
     with_other = Coordinates(Schema(SNACKS.keys, other="rest"), Fraction(1), names=("x", "y"), ranges=((0, 1), (0, 2)))
-    assert with_other.seen({"tea": (1, 2), "cake": (0, 1), "soup": (1, math.nan)}, 1) == {"rest": 1}
+    assert with_other.view_of({"tea": (1, 2), "cake": (0, 1), "soup": (1, math.nan)}, 1) == {"rest": 1}
 
 
 # -- products of coordinates ----------------------------------------------------------------------------------------
@@ -182,10 +115,10 @@ def product_of(mechanism: str = "kvue", **options: Any) -> Coordinates:
 
 def test_a_product_is_taken_on_the_scale_from_minus_one_to_one() -> None:
     protocol = product_of()
-    assert list(protocol.sides) == ["rating", "price", "rating*price", "price*price"]
+    assert list(protocol.views) == ["rating", "price", "rating*price", "price*price"]
     record = {"burger": (5, 0), "fries": (2, 15), "pepsi": (9, 99)}
-    assert protocol.seen(record, 2) == {"burger": -1, "fries": -0.25, "pepsi": 1}
-    assert protocol.seen(record, 3) == {"burger": 1, "fries": 0.25, "pepsi": 1}
+    assert protocol.view_of(record, 2) == {"burger": -1, "fries": -0.25, "pepsi": 1}
+    assert protocol.view_of(record, 3) == {"burger": 1, "fries": 0.25, "pepsi": 1}
 
 
 @pytest.mark.parametrize(
@@ -197,11 +130,11 @@ def test_the_mean_product_is_unbiased(mechanism: str, options: dict[str, Any]) -
     protocol, each = product_of(mechanism, **options), 10**12
     crowd = [{"burger": (5, 20), "fries": (2, 15)}, {"burger": (1, 0)}]
     finished = []
-    for side, asked in enumerate(protocol.longest()):
-        shown = [asked.mechanism.read(protocol.seen(record, side)) for record in crowd]
-        counts = sum(expected_counts(asked.mechanism, pairs) * each for pairs in shown)
+    for view, current in enumerate(protocol.longest()):
+        shown = [current.mechanism.read(protocol.view_of(record, view)) for record in crowd]
+        counts = sum(expected_counts(current.mechanism, pairs) * each for pairs in shown)
         whole = np.vectorize(round, otypes=[np.int64])(counts)
-        finished.append(Finished(asked, Tally(asked.mechanism.fingerprint, 2 * each, whole)))
+        finished.append(Finished(current, Tally(current.mechanism.fingerprint, 2 * each, whole)))
     together, squares = protocol.product(finished, "rating", "price"), protocol.product(finished, "price", "price")
     assert together.values[:2] == pytest.approx([1, -0.25], abs=1e-6)
     assert protocol.product(finished, "price", "rating")["fries"] == together["fries"]
@@ -237,10 +170,10 @@ def test_the_mean_product_has_the_error_that_it_states() -> None:
     assert 0.91 < np.mean(inside) < 0.985
 
 
-def test_a_product_that_nobody_was_asked_about_is_not_known() -> None:
+def test_a_product_that_no_round_was_about_is_not_known() -> None:
     protocol = product_of()
-    asked = protocol.next_round([])
-    assert asked is not None
+    current = protocol.next_round([])
+    assert current is not None
     with pytest.raises(ProtocolError) as refused:
-        protocol.product([collected(asked, [])], "rating", "price")
+        protocol.product([collected(current, [])], "rating", "price")
     assert refused.value.code == "protocol/nothing"

@@ -1,4 +1,4 @@
-"""Records with several sides: what a person loses through them, enumerated from the raw record on (erratum A11)."""
+"""One view of a record each: what a person loses through them, enumerated from the raw record on (erratum A11)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from keyveil.privacy.certify import enumerate_worst
 from keyveil.privacy.enumerate import law
 from keyveil.protocols.base import EVERYONE, History, Round, collected
 from keyveil.protocols.certificate import certificate
-from keyveil.protocols.facets import Coordinates, Facets, Levels
+from keyveil.protocols.coordinates import Coordinates
+from keyveil.protocols.hierarchy import Levels
+from keyveil.protocols.one_view import OneView
 from tests.protocols.hostile import worst_loss
 
 ONE, TWO_KEYS = Fraction(1), Schema(keys=["fries", "pepsi"], low=1, high=5)
@@ -59,18 +61,18 @@ def shelved(mechanism: str = "kvue") -> Levels:
     return Levels(AISLES, ONE, mechanism, INNER[mechanism], depths=(1, 2))
 
 
-def losses(protocol: Facets, people: Sequence[Mapping[str, Any]]) -> list[Fraction]:
+def losses(protocol: OneView, people: Sequence[Mapping[str, Any]]) -> list[Fraction]:
     """Round by round the largest ratio for two raw records, through everything that a device does with them."""
     found = []
-    for side, asked in enumerate(protocol.longest()):
-        small = asked.mechanism.reduced()  # perhaps of fewer keys
-        shown = {tuple(asked.mechanism.read(protocol.seen(record, side))) for record in people}
+    for view, current in enumerate(protocol.longest()):
+        small = current.mechanism.reduced()  # perhaps of fewer keys
+        shown = {tuple(current.mechanism.read(protocol.view_of(record, view))) for record in people}
         inputs: list[Pairs] = [pairs for pairs in shown if all(key < small.schema.d for key, _ in pairs)]
         found.append(worst_loss([[small]], inputs))
     return found
 
 
-def lost(protocol: Facets, people: Sequence[Mapping[str, Any]]) -> Fraction:
+def lost(protocol: OneView, people: Sequence[Mapping[str, Any]]) -> Fraction:
     """The same over all rounds that somebody answers, for the public word that is worst for them."""
     rounds, ratios = protocol.longest(), losses(protocol, people)
     words = [math.ceil(one.part.start * 2**32) << 32 for one in rounds]
@@ -83,8 +85,8 @@ class AsPrinted(Coordinates):
     """Everybody tells every coordinate, each with the whole budget."""
 
     def plan(self, finished: History) -> Round | None:
-        asked = super().plan(finished)
-        return None if asked is None else replace(asked, part=EVERYONE)
+        following = super().plan(finished)
+        return None if following is None else replace(following, part=EVERYONE)
 
 
 def test_erratum_A11_everybody_tells_one_coordinate_and_loses_epsilon_once() -> None:  # noqa: N802
@@ -113,7 +115,7 @@ def test_erratum_A11_coordinates_under_one_key_coin_cost_each_their_own() -> Non
         speaks = coins.chance(presence.numerator, presence.denominator)
         if speaks == (signs is None):
             return "silent"
-        told = signs or (False, False)  # who lies tells what the collector announced
+        told = signs or (False, False)  # a made-up value is the announced one
         return tuple(sign == coins.chance(truth.numerator, truth.denominator) for sign in told)
 
     laws = [law(partial(printed, signs)) for signs in (None, *product((False, True), repeat=2))]
@@ -122,15 +124,15 @@ def test_erratum_A11_coordinates_under_one_key_coin_cost_each_their_own() -> Non
 
 
 @pytest.mark.parametrize("mechanism", INNER)
-def test_every_side_spends_what_its_mechanism_spends_from_the_raw_record_on(mechanism: str) -> None:
+def test_every_view_spends_what_its_mechanism_spends_from_the_raw_record_on(mechanism: str) -> None:
     for protocol, people in ((rated(mechanism), BASKETS), (shelved(mechanism), SHELVES)):
-        for asked, ratio in zip(protocol.longest(), losses(protocol, people), strict=True):
+        for current, ratio in zip(protocol.longest(), losses(protocol, people), strict=True):
             assert keeps(ratio, ONE)
-            assert ratio == enumerate_worst(asked.mechanism.reduced()).ratio
+            assert ratio == enumerate_worst(current.mechanism.reduced()).ratio
 
 
 @pytest.mark.parametrize("mechanism", INNER)
-def test_sides_have_a_certificate_whatever_answers_them(mechanism: str) -> None:
+def test_views_have_a_certificate_whatever_mechanism_they_have(mechanism: str) -> None:
     for protocol in (rated(mechanism), shelved(mechanism)):
         proof = certificate(protocol)
         assert proof.certified and proof.sizes["answered"] == 1

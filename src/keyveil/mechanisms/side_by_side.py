@@ -1,0 +1,402 @@
+"""Several mechanisms side by side in one round: people are parted by their public bytes, and each part answers one.
+
+Everybody spends the whole ε, once, on the mechanism of their part. Which part that is follows from the parting word of
+a report's public bytes, a hash that is independent of every part's own word. Reports have one length whatever the part,
+the tally holds the counts of every part, and what several parts estimate is merged (``merging``).
+Derivation: docs/mechanisms/split.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.canonical import canonical
+from keyveil.core.channels import Ratio
+from keyveil.core.codecs.padding import Padded
+from keyveil.core.codecs.symbols import Codec
+from keyveil.core.coins import Coins
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.errors import MechanismError, ReportError, TallyError
+from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
+from keyveil.core.report import Payload, Report, Reports
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.capabilities import (
+    Capability,
+    Capped,
+    Cells,
+    ContingencyTables,
+    CountDraws,
+    Histograms,
+    JointStatistics,
+    PredictedVariance,
+    TallyLaw,
+    Windows,
+    can,
+    need,
+)
+from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.merging import Floats, merge, merge_spreads
+from keyveil.mechanisms.part_rows import PartedCodec, PartRows
+from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
+from keyveil.mechanisms.tally_laws import declared_law
+
+if TYPE_CHECKING:
+    from keyveil.core.histogram import Histogram
+    from keyveil.mechanisms.families.set_response import Odds
+    from keyveil.mechanisms.families.window import WindowCounts
+    from keyveil.mechanisms.joint.cells import KeyTables
+    from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
+    from keyveil.mechanisms.responses import Spread
+
+_FROM_A_PART: tuple[type, ...] = (Capped, Histograms, Cells, Windows, JointStatistics, ContingencyTables)
+"""Capabilities that the whole has if one of the parts has them."""
+
+
+@dataclass(frozen=True)
+class SideBySide(KeyValue):
+    """Mechanisms for the same keys, each with a share of the people; a report is one of the mechanism of its part.
+
+    A public word is (part, word of the part): as a number, the part stands above the part's own word.
+    """
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Mechanism, ...]:
+        """What the people of each part answer, each with the whole ε."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> tuple[Fraction, ...]:
+        """How many of the people belong to each part, relative to each other."""
+
+    def validate(self) -> None:
+        for part, whom in zip(self.parts, self.people, strict=True):
+            if part.takes != "every set":
+                raise MechanismError(
+                    "mechanism/option",
+                    f"{self.name} takes mechanisms that answer every record, and {part.name} takes {part.takes} only.",
+                )
+            if whom.first == whom.last:
+                raise MechanismError(
+                    "mechanism/option", f"The share of {part.name} is so small that nobody belongs to it."
+                )
+
+    # -- who belongs to which part ------------------------------------------------------------------------------
+
+    @cached_property
+    def people(self) -> tuple[Part, ...]:
+        """The part of the people whom each mechanism asks."""
+        return in_parts(*self.shares)
+
+    def part_of(self, public: bytes) -> int:
+        """The number of the part that a report belongs to, from its public bytes."""
+        word = parting_word(public, self.fingerprint)
+        return next(number for number, whom in enumerate(self.people) if whom.holds(word))
+
+    def parts_of(self, publics: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """``part_of`` for many reports, ``publics[n, 16]``."""
+        return self._numbers(parting_words(publics, self.fingerprint))
+
+    def _numbers(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The part that each parting word stands for."""
+        upper = (words >> np.uint64(32)).astype(np.int64)
+        return np.searchsorted([whom.first for whom in self.people], upper, side="right") - 1
+
+    @cached_property
+    def word_size(self) -> int:
+        return 1 + max(part.word_size for part in self.parts)
+
+    @property
+    def _shift(self) -> int:
+        """The bits of a public word below the number of its part."""
+        return 64 * (self.word_size - 1)
+
+    def word(self, public: bytes) -> int:
+        number = self.part_of(public)
+        return number << self._shift | self.parts[number].word(public)
+
+    def words(self, publics: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        numbers = self.parts_of(publics)
+        words = np.zeros((len(publics), self.word_size), dtype=np.uint64)
+        words[:, 0] = numbers
+        for number, part in enumerate(self.parts):
+            mine = numbers == number
+            words[mine, -part.word_size :] = part.words(publics[mine]).reshape(-1, part.word_size)
+        return words
+
+    def every_word(self) -> Iterator[int]:
+        for number, part in enumerate(self.parts):
+            for word in part.every_word():
+                yield number << self._shift | word
+
+    def _at(self, word: int) -> tuple[int, int]:
+        """The number of the part, and the part's own word."""
+        return word >> self._shift, word & (1 << self._shift) - 1
+
+    def _of(self, number: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        """Which reports belong to a part, and the part's own words of them."""
+        mine, size = words[:, 0] == number, self.parts[number].word_size
+        own = words[mine, -size:]
+        return mine, own if size > 1 else own[:, 0]
+
+    # -- device and bulk ----------------------------------------------------------------------------------------
+
+    @property
+    def ratio(self) -> Ratio:
+        return max(part.ratio for part in self.parts)
+
+    def check(self, pairs: Pairs) -> Pairs:
+        for part in self.parts:
+            pairs = part.check(pairs)
+        return pairs
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        number, own = self._at(word)
+        return self.parts[number].respond(pairs, own, coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> Any:
+        """The rows of every part, as ``PartRows``."""
+        rows: list[Any] = []
+        for number, part in enumerate(self.parts):
+            mine, own = self._of(number, words)
+            rows.append(part.respond_many(records.those(mine), own, coins) if mine.any() else _NOBODY)
+        return PartRows(words[:, 0].astype(np.int64), tuple(rows))
+
+    # -- reports of one length ----------------------------------------------------------------------------------
+
+    @cached_property
+    def forms(self) -> tuple[Padded, ...]:
+        """The payloads of each part, padded to the longest of all."""
+        codecs = [part.codec for part in self.parts]
+        size = max(codec.longest + codec.varies for codec in codecs)
+        return tuple(Padded(codec, size) for codec in codecs)
+
+    @cached_property
+    def codec(self) -> PartedCodec:
+        total = sum(self.shares, Fraction(0))
+        return PartedCodec(self.forms, tuple(share / total for share in self.shares))
+
+    def codec_at(self, word: int) -> Codec:
+        number, own = self._at(word)
+        return Padded(self.parts[number].codec_at(own), self.codec.longest)
+
+    def encode(self, report: Report) -> bytes:
+        number = self.part_of(report.public)
+        return self.forms[number].fill(self.parts[number].encode(report))
+
+    def decode(self, data: bytes, public: bytes) -> Report:
+        number = self.part_of(public)
+        return self.parts[number].decode(self.forms[number].unfill(data), public)
+
+    def gather(self, reports: Iterable[Report]) -> Reports:
+        listed = list(reports)
+        publics = np.frombuffer(b"".join(report.public for report in listed), np.uint8).reshape(len(listed), -1)
+        numbers = self.parts_of(publics)
+        rows = [
+            part.gather([listed[at] for at in np.flatnonzero(numbers == number).tolist()]).payloads
+            if (numbers == number).any()
+            else _NOBODY
+            for number, part in enumerate(self.parts)
+        ]
+        gathered: Any = PartRows(numbers, tuple(rows))
+        return Reports(publics, gathered)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+
+    @property
+    def tally_shape(self) -> tuple[int, ...]:
+        return (self._starts[-1],)
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        """Where the counts of each part begin, and where they end: its number of reports, then its own tally."""
+        return tuple(accumulate((1 + math.prod(part.tally_shape) for part in self.parts), initial=0))
+
+    def fold(self, payloads: Any, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        if not np.array_equal(payloads.parts, words[:, 0]):
+            raise ReportError("report/malformed", "Reports belong to other parts than their public bytes say.")
+        counts = self._nothing()
+        for number, part in enumerate(self.parts):
+            mine, own = self._of(number, words)
+            if mine.any():
+                self._put(counts, number, int(mine.sum()), part.fold(payloads.rows[number], own))
+        return counts
+
+    def fold_encoded(self, payloads: Sequence[bytes], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        counts = self._nothing()
+        for number, (part, form) in enumerate(zip(self.parts, self.forms, strict=True)):
+            mine, own = self._of(number, words)
+            if mine.any():
+                encoded = [form.unfill(payloads[at]) for at in np.flatnonzero(mine).tolist()]
+                self._put(counts, number, len(encoded), part.fold_encoded(encoded, own))
+        return counts
+
+    def part_tally(self, tally: Tally, number: int) -> Tally:
+        """The tally of one part, as if its people had been asked alone."""
+        counts, start, stop = self._own(tally), *self._starts[number : number + 2]
+        if sum(int(counts[first]) for first in self._starts[:-1]) != tally.reports:
+            raise TallyError("tally/malformed", f"The parts of this tally do not add up to {tally.reports} reports.")
+        part = self.parts[number]
+        return Tally(part.fingerprint, int(counts[start]), counts[start + 1 : stop].reshape(part.tally_shape))
+
+    def _nothing(self) -> NDArray[np.int64]:
+        return np.zeros(self.tally_shape, dtype=np.int64)
+
+    def _put(self, counts: NDArray[np.int64], number: int, reports: int, own: NDArray[np.int64]) -> None:
+        start, stop = self._starts[number : number + 2]
+        counts[start] = reports
+        counts[start + 1 : stop] = own.reshape(-1)
+
+    # -- estimates ----------------------------------------------------------------------------------------------
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        return frozenset().union(*(part.estimated for part in self.parts))
+
+    def answers(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> tuple[Estimates, ...]:
+        """Every part's own estimates, about its own people."""
+        tallies = (self.part_tally(tally, number) for number in range(len(self.parts)))
+        return tuple(part.estimate(own, confidence, population) for part, own in zip(self.parts, tallies, strict=True))
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        fixed, sampled = (self.answers(tally, confidence, whole) for whole in (False, True))
+        heard = [number for number, one in enumerate(fixed) if one.n] or [0]
+        header = self.header(tally.reports, confidence, population)
+        return merge(header, [fixed[number] for number in heard], [sampled[number] for number in heard])
+
+    # -- capabilities: what a part can tell, the whole can tell ---------------------------------------------------
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        parts = self.parts
+        lacking: set[type] = {one for one in _FROM_A_PART if not any(can(part, one) for part in parts)}
+        if not all(can(part, PredictedVariance) for part in parts):
+            lacking.add(PredictedVariance)
+        if not all(declared_law(part) for part in parts):
+            lacking.add(TallyLaw)
+        return frozenset(lacking)
+
+    def cap(self) -> int:
+        """The smallest cap: what is cut in one part is missing from the merged answer."""
+        return min(capped.cap() for part in self.parts if (capped := can(part, Capped)))
+
+    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
+        number, part = self._who(Histograms if Cells in self.lacks else Cells)
+        return part.histogram(self.part_tally(tally, number), population)
+
+    def cell_odds(self) -> Sequence[Odds]:
+        return self._who(Cells)[1].cell_odds()
+
+    def window_counts(self, tally: Tally) -> WindowCounts:
+        number, part = self._who(Windows)
+        return part.window_counts(self.part_tally(tally, number))
+
+    def answer_jointly(
+        self, tally: Tally, keys: NDArray[np.int64], statistics: Sequence[Statistic], population: bool = False
+    ) -> JointAnswers:
+        number, part = self._who(JointStatistics)
+        return part.answer_jointly(self.part_tally(tally, number), keys, statistics, population)
+
+    def contingency_tables(self, tally: Tally) -> KeyTables:
+        number, part = self._who(ContingencyTables)
+        return part.contingency_tables(self.part_tally(tally, number))
+
+    def _who(self, capability: type[Capability]) -> tuple[int, Capability]:
+        """The first part that has a capability."""
+        for number, part in enumerate(self.parts):
+            found = can(part, capability)
+            if found is not None:
+                return number, found
+        raise MechanismError("mechanism/capability", f"No part of this {self.name} can tell that.")
+
+    def predicted_spread(
+        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
+    ) -> Spread:
+        total = sum(self.shares, Fraction(0))
+        people = [max(round(n * share / total), 1) for share in self.shares]
+        fixed, sampled = (
+            [
+                need(part, PredictedVariance).predicted_spread(frequency, mean, sizes, count, whole)
+                for part, count in zip(self.parts, people, strict=True)
+            ]
+            for whole in (False, True)
+        )
+        return merge_spreads(fixed, sampled, np.array(people, dtype=np.float64), population)
+
+    def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
+        """People are parted one by one, and the tally of every part has its own law."""
+        numbers = self._numbers(coins.words(records.n))
+        counts = self._nothing()
+        for number, part in enumerate(self.parts):
+            mine = records.those(numbers == number)
+            if mine.n:
+                self._put(counts, number, mine.n, need(part, TallyLaw).draw_tally(mine, coins, draws))
+        return counts
+
+    def announced(self) -> frozenset[str]:
+        """Nothing: parts and their options are fixed before the first answer."""
+        return frozenset()
+
+    def announced_forms(self) -> Sequence[Mechanism]:
+        return [self]
+
+    def announced_ratio(self) -> Ratio:
+        return self.ratio
+
+    # -- what is enumerated -------------------------------------------------------------------------------------
+
+    @property
+    def exhaustive(self) -> bool:  # type: ignore[override]
+        return all(part.exhaustive for part in self.parts)
+
+    def every_record(self) -> Iterator[Pairs]:
+        """The records that one of the parts is to be enumerated with, each once."""
+        seen = set()
+        for part in self.parts:
+            for pairs in part.every_record():
+                record = tuple((key, value) for key, value in pairs)
+                if record not in seen:
+                    seen.add(record)
+                    yield record
+
+    @abstractmethod
+    def reduced(self) -> Self:
+        """The same parts at sizes small enough to write every outcome down, all of them for the same keys."""
+
+    # -- identity -----------------------------------------------------------------------------------------------
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        own = {f"{part.name} {size}": count for part in self.parts for size, count in part.sizes.items()}
+        return {"keys": self.schema.d, **{size: count for size, count in own.items() if not size.endswith(" keys")}}
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """SHA-256 of the parts' fingerprints and shares: options that only read a part's tally change nothing."""
+        total = sum(self.shares, Fraction(0))
+        document = {
+            "mechanism": self.name,
+            "epsilon": decimal_text(self.epsilon),
+            "parts": [
+                [decimal_text(share / total), part.fingerprint.hex()]
+                for share, part in zip(self.shares, self.parts, strict=True)
+            ],
+            "schema": self.schema.hash,
+        }
+        return hashlib.sha256(canonical(document)).digest()
+
+
+_NOBODY: NDArray[np.int64] = np.empty(0, dtype=np.int64)  # the rows of a part that nobody of a block belongs to
