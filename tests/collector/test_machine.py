@@ -30,7 +30,7 @@ from keyveil.campaign.wire import Batch
 from keyveil.collector import folding, rounds, tables, writer
 from keyveil.collector.folding import count, read_tally
 from keyveil.collector.service import Service
-from keyveil.collector.writer import Outcome
+from keyveil.collector.writer import UploadResult
 from keyveil.core.errors import KeyveilError, StorageError
 from tests.collector.campaigns import asked, batch_of, snacks
 from tests.collector.conftest import SetClock
@@ -197,7 +197,7 @@ def promises_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     settle = writer._settle
 
     def generous(done: Any, result: Any) -> None:
-        settle(done, lambda: Outcome(1, 0) if "refused" in (result.__code__.co_varnames) else result())
+        settle(done, lambda: UploadResult(1, 0) if "refused" in (result.__code__.co_varnames) else result())
 
     monkeypatch.setattr(writer, "_settle", generous)
 

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from keyveil.campaign.wire import Batch
 from keyveil.collector import tables
 from keyveil.collector.service import Service
-from keyveil.collector.writer import Outcome
+from keyveil.collector.writer import UploadResult
 from tests.collector.campaigns import batch_of, started
 from tests.collector.conftest import SetClock
 
@@ -28,7 +28,7 @@ def test_payloads_are_forgotten_and_their_ids_are_not(service: Service, clock: S
     assert payloads(service) == 0
     assert service.tally("snacks")[1] == before
     other = Batch(1, document.hash, batch.ids[:1], batch_of(document, 1).payloads)
-    assert service.submit("snacks", other).result() == Outcome(0, 1)
+    assert service.submit("snacks", other).result() == UploadResult(0, 1)
 
 
 @pytest.mark.parametrize("late", [timedelta(0), timedelta(hours=5, minutes=59)], ids=["at-once", "late"])

@@ -17,7 +17,7 @@ from keyveil.collector import rounds, tables
 from keyveil.collector import service as service_module
 from keyveil.collector.folding import count
 from keyveil.collector.service import Service
-from keyveil.collector.writer import Outcome
+from keyveil.collector.writer import UploadResult
 from keyveil.core.canonical import canonical
 from tests.collector.campaigns import asked, batch_of, merged, refusal, snacks, started
 from tests.collector.conftest import SetClock
@@ -27,7 +27,7 @@ def test_reports_are_stored_folded_and_estimated(service: Service) -> None:
     document = started(service)
     batch = batch_of(document, 200)
 
-    assert service.submit("snacks", batch).result() == Outcome(200, 0)
+    assert service.submit("snacks", batch).result() == UploadResult(200, 0)
     service.settle()
 
     mechanism, tally = service.tally("snacks")
@@ -44,10 +44,10 @@ def test_repeats_are_duplicates_and_other_bytes_are_refused(service: Service) ->
         second = batch_of(document, 50)
     forged = Batch(1, document.hash, first.ids[:1], second.payloads[:1])
 
-    assert service.submit("snacks", first).result() == Outcome(50, 0)
-    assert service.submit("snacks", merged(first, second)).result() == Outcome(50, 50)
-    assert service.submit("snacks", forged).result() == Outcome(0, 0, ((first.ids[0], "report/conflict"),))
-    assert service.submit("snacks", merged(first, first)).result() == Outcome(0, 100)
+    assert service.submit("snacks", first).result() == UploadResult(50, 0)
+    assert service.submit("snacks", merged(first, second)).result() == UploadResult(50, 50)
+    assert service.submit("snacks", forged).result() == UploadResult(0, 0, ((first.ids[0], "report/conflict"),))
+    assert service.submit("snacks", merged(first, first)).result() == UploadResult(0, 100)
     service.settle()
 
     status = service.status("snacks")
@@ -226,12 +226,14 @@ def test_an_enrolled_device_reports_once_a_round(service: Service) -> None:
     assert refusal(lambda: service.submit("snacks", one)) == "enrolment/needed"
     assert refusal(lambda: service.submit("snacks", one, "wrong").result()) == "enrolment/unknown"
     assert refusal(lambda: service.submit("snacks", batch_of(document, 2), first)) == "enrolment/one"
-    assert service.submit("snacks", one, first).result() == Outcome(1, 0)
-    assert service.submit("snacks", one, first).result() == Outcome(0, 1)
-    assert service.submit("snacks", other, first).result() == Outcome(0, 0, ((other.ids[0], "enrolment/used"),))
-    assert service.submit("snacks", one, second).result() == Outcome(0, 1)  # somebody else's report counts for nobody
-    assert service.submit("snacks", other, second).result() == Outcome(1, 0)
-    assert service.submit("snacks", batch_of(document, 1), third).result() == Outcome(1, 0)
+    assert service.submit("snacks", one, first).result() == UploadResult(1, 0)
+    assert service.submit("snacks", one, first).result() == UploadResult(0, 1)
+    assert service.submit("snacks", other, first).result() == UploadResult(0, 0, ((other.ids[0], "enrolment/used"),))
+    assert service.submit("snacks", one, second).result() == UploadResult(
+        0, 1
+    )  # somebody else's report counts for nobody
+    assert service.submit("snacks", other, second).result() == UploadResult(1, 0)
+    assert service.submit("snacks", batch_of(document, 1), third).result() == UploadResult(1, 0)
     with service.database.read() as connection:
         assert connection.execute(select(func.count()).select_from(tables.participation)).scalar() == 3
     service.settle()
@@ -343,8 +345,8 @@ def test_a_malformed_report_does_not_use_up_an_enrolment(service: Service) -> No
     (token,) = service.enrol("snacks", 1)
     bad = Batch(1, document.hash, (b"x" * 16,), (b"\xff" * document.report_bytes,))
 
-    assert service.submit("snacks", bad, token).result() == Outcome(0, 0, ((b"x" * 16, "report/malformed"),))
-    assert service.submit("snacks", batch_of(document, 1), token).result() == Outcome(1, 0)
+    assert service.submit("snacks", bad, token).result() == UploadResult(0, 0, ((b"x" * 16, "report/malformed"),))
+    assert service.submit("snacks", batch_of(document, 1), token).result() == UploadResult(1, 0)
 
 
 def test_enrolled_devices_at_two_collectors_do_not_wait_in_a_circle(open_service: Callable[..., Service]) -> None:
@@ -376,8 +378,8 @@ def test_two_forgeries_at_once_do_not_vouch_for_each_other(service: Service) -> 
     blocker.join()
 
     told = [answer.result() for answer in waiting]
-    conflict = Outcome(0, 0, ((b"i" * 16, "report/conflict"),))
-    assert told == [conflict, conflict, Outcome(0, 1)]
+    conflict = UploadResult(0, 0, ((b"i" * 16, "report/conflict"),))
+    assert told == [conflict, conflict, UploadResult(0, 1)]
 
 
 def test_results_stay_in_reach_when_the_next_campaign_is_drafted_and_opened(service: Service) -> None:

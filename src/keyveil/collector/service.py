@@ -30,7 +30,7 @@ from keyveil.collector.rounds import advance, close_campaign, close_round, open_
 from keyveil.collector.status import BUCKET_HOURS, all_unfolded, headline, status
 from keyveil.collector.tokens import Roles, hashed, new_token
 from keyveil.collector.validation import checked
-from keyveil.collector.writer import Counts, Outcome, Writer, count_refusals
+from keyveil.collector.writer import Counts, UploadResult, Writer, count_refusals
 from keyveil.core.canonical import canonical
 from keyveil.core.clock import Clock, system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
@@ -164,7 +164,7 @@ class Service:
 
     # -- reports ------------------------------------------------------------------------------------------------
 
-    def submit(self, name: str, batch: Batch, token: str | None = None) -> Future[Outcome]:
+    def submit(self, name: str, batch: Batch, token: str | None = None) -> Future[UploadResult]:
         """Check a batch and queue it; the answer comes when what was accepted is durable."""
         stored = self._stored(name)
         self.writer.reserve(len(batch))

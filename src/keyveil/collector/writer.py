@@ -32,7 +32,7 @@ Counts = Counter[tuple[int, int, str]]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class UploadResult:
     """What became of an upload."""
 
     accepted: int
@@ -53,7 +53,7 @@ class Upload:
     repeated: int = 0  # times that one of them was in the request again
     token_hash: bytes | None = None  # of the enrolment, where the campaign asks for one
     pseudonym: bytes | None = None
-    done: Future[Outcome] = field(default_factory=Future)
+    done: Future[UploadResult] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Writer:
         with self._changed:
             self._waiting -= reports
 
-    def submit(self, upload: Upload) -> Future[Outcome]:
+    def submit(self, upload: Upload) -> Future[UploadResult]:
         """Queue an upload whose places were reserved."""
         with self._changed:
             self._refuse_closed()
@@ -156,7 +156,7 @@ class Writer:
                 self._queue.popleft()
             return group
 
-    def _store(self, group: list[Upload], again: bool = True) -> list[Outcome | KeyveilError]:
+    def _store(self, group: list[Upload], again: bool = True) -> list[UploadResult | KeyveilError]:
         try:
             with self.database.write() as connection:
                 return store(self.database, connection, group)
@@ -180,24 +180,24 @@ class Writer:
         self.commit_seconds += time.perf_counter() - begin
         self.release(sum(upload.reserved for upload in group))
         for upload, outcome in zip(group, outcomes, strict=True):
-            if isinstance(outcome, Outcome):
+            if isinstance(outcome, UploadResult):
                 _settle(upload.done, lambda answer=outcome: answer)  # type: ignore[misc]
             else:
                 _settle(upload.done, lambda refused=outcome: _throw(refused))  # type: ignore[misc]
 
 
-def store(database: Database, connection: Connection, group: Sequence[Upload]) -> list[Outcome | KeyveilError]:
+def store(database: Database, connection: Connection, group: Sequence[Upload]) -> list[UploadResult | KeyveilError]:
     """Put the new reports of all uploads into the database; one outcome for each upload."""
     refusals = _closed(database, connection, group) | _not_enrolled(connection, group)
     taken = [upload for upload in group if upload not in refusals]
     reasons = _insert(database, connection, taken)
     counts: Counts = Counter()
-    outcomes: list[Outcome | KeyveilError] = []
+    outcomes: list[UploadResult | KeyveilError] = []
     for upload in group:
         outcome = refusals.get(upload) or _answer(upload, reasons)
         outcomes.append(outcome)
         codes = [outcome.code] if isinstance(outcome, KeyveilError) else [code for _, code in outcome.refused]
-        if isinstance(outcome, Outcome) and outcome.duplicates:
+        if isinstance(outcome, UploadResult) and outcome.duplicates:
             counts[upload.campaign_id, upload.bucket, DUPLICATE] += outcome.duplicates
         counts.update((upload.campaign_id, upload.bucket, code) for code in codes)
     count_refusals(database, connection, counts)
@@ -335,11 +335,11 @@ def _stored(connection: Connection, round_id: int, ids: list[bytes]) -> list[tup
     return found
 
 
-def _answer(upload: Upload, reasons: Reasons) -> Outcome:
+def _answer(upload: Upload, reasons: Reasons) -> UploadResult:
     left_out = [(number, reasons[upload, number]) for number, _ in upload.reports if (upload, number) in reasons]
     refused = tuple((number, code) for number, code in left_out if code != DUPLICATE)
     duplicates = len(left_out) - len(refused) + upload.repeated
-    return Outcome(len(upload.reports) - len(left_out), duplicates, upload.refused + refused)
+    return UploadResult(len(upload.reports) - len(left_out), duplicates, upload.refused + refused)
 
 
 def _settle(done: Future[Any], result: Callable[[], Any]) -> None:
@@ -350,7 +350,7 @@ def _settle(done: Future[Any], result: Callable[[], Any]) -> None:
             done.set_exception(reason)
 
 
-def _throw(reason: KeyveilError) -> Outcome:
+def _throw(reason: KeyveilError) -> UploadResult:
     raise reason
 
 

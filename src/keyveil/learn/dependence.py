@@ -1,6 +1,6 @@
 """How the errors of two keys' estimates go together: what sums over keys and comparisons of keys need to know.
 
-Bounded    from constants of the mechanism and the frequencies alone (docs/queries.md); the share of people who hold
+BoundedLinks    from constants of the mechanism and the frequencies alone (docs/queries.md); the share of people who hold
            both keys is not known then, and taken as what makes the answer least certain
 Told       from reports about both keys together, so that nothing has to be bounded
 """
@@ -48,7 +48,7 @@ def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally
     own = source(estimates, mechanism)
     joint = None if own is None else can(own, JointStatistics)
     if joint is None or (tally is None and can(own, KeyDependence) is not None):
-        return Bounded(estimates, dependence(estimates, mechanism))
+        return BoundedLinks(estimates, dependence(estimates, mechanism))
     if tally is None:
         raise MechanismError(
             "queries/tally",
@@ -82,7 +82,7 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
 
 
 @dataclass(frozen=True, eq=False)
-class Bounded:
+class BoundedLinks:
     """Upper bounds from the constants of a mechanism."""
 
     estimates: Estimates
