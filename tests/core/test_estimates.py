@@ -260,8 +260,12 @@ def test_a_frame_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(MechanismError, match="'excel'"):
         lunch().to_frame("excel")  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(MissingExtra, match=r"keyveil\[local\].* polars") as caught:
+    with pytest.raises(MissingExtra, match=r"polars: pip install polars\.$") as caught:
         lunch().to_frame("polars")
+    assert caught.value.code == "install/polars"
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"pandas: pip install 'keyveil\[local\]'\.$") as caught:
+        lunch().to_frame()
     assert caught.value.code == "install/local"
 
 

@@ -11,29 +11,27 @@ import numpy as np
 
 from keyveil.core.errors import MechanismError, MissingExtra
 from keyveil.core.estimates import OPTIONAL, Backend, Column, Estimates, Header, unreadable
+from keyveil.core.extras import extra
 from keyveil.core.schema import Schema
 from keyveil.frames.truth import Truth
 
 
 def frame_of(columns: dict[str, Any], backend: Backend) -> Any:
     """A frame of pandas, polars or pyarrow; NaN becomes a missing value."""
-    try:
-        if backend == "pandas":
+    if backend == "pandas":
+        with extra("local", "Frames of pandas"):
             import pandas
-
-            return pandas.DataFrame(columns)
-        if backend == "polars":
+        return pandas.DataFrame(columns)
+    if backend == "polars":
+        try:
             import polars
-
-            return polars.DataFrame(columns, nan_to_null=True)
-        if backend == "pyarrow":
+        except ModuleNotFoundError as missing:  # no extra brings it: it is for those who have it already
+            raise MissingExtra("install/polars", "Frames of polars need polars: pip install polars.") from missing
+        return polars.DataFrame(columns, nan_to_null=True)
+    if backend == "pyarrow":
+        with extra("local", "Frames of pyarrow"):
             import pyarrow
-
-            return pyarrow.table({name: pyarrow.array(cells, from_pandas=True) for name, cells in columns.items()})
-    except ImportError as reason:
-        raise MissingExtra(
-            "install/local", f"Frames of {backend} need it installed: pip install 'keyveil[local]' {backend}."
-        ) from reason
+        return pyarrow.table({name: pyarrow.array(cells, from_pandas=True) for name, cells in columns.items()})
     raise MechanismError("estimate/backend", f"Frames come from pandas, polars or pyarrow, not {backend!r}.")
 
 
