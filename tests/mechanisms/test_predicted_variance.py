@@ -38,7 +38,7 @@ Floats = NDArray[Any]
 Prediction = Callable[[bool], Spread]
 
 ALARM = 5e-10
-D, PEOPLE, REPEATS = 12, 2_000, 200
+D, PEOPLE, REPEATS = 12, 1_500, 200
 """A variance that is wrong by 30 % lies two standard errors beyond the quantile. More people would take longer and show
 no more: variances are inversely proportional to their number."""
 SIZES = np.array([0.0, 0.6, 0.4])  # shares of people with 0, 1, 2 pairs: within the cap of every form
@@ -47,8 +47,8 @@ MEANS = np.round(np.array([0.9, -0.8, 0.7, -0.6, 0.5, -0.4, 0.3, -0.2, 0.1, 0, -
 
 KEYS = {"ioh": 3}  # of which there are 3^d cells
 SIZE = {  # people and repeats, where others are needed
-    "moments": (5_000, REPEATS),  # one report in eighty speaks about a key
-    "ioh": (400, 1_000),  # errors of different keys are nearly the same, so that more keys show no more
+    "moments": (4_000, REPEATS),  # one report in eighty speaks about a key
+    "ioh": (400, 900),  # errors of different keys are nearly the same, so that more keys show no more
 }
 SMALL = {"kv-sw": {"cells": 16}}  # a law of its own for each cell takes time
 
