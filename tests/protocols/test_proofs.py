@@ -64,4 +64,4 @@ def test_foreign_code_is_certified_and_attacked_as_before() -> None:
     def coin(record: Any) -> bool:
         return bool(record) ^ (kv.Coins().bytes(1)[0] < 64)
 
-    assert kv.audit(coin, records=[{}, {"a": 1}], epsilon=1, draws=20_000).violated  # it spends ln 3
+    assert kv.audit(coin, records=[{}, {"a": 1}], epsilon=0.5, draws=20_000).violated  # it spends ln 3 = 1.1
