@@ -167,7 +167,7 @@ def test_help_and_version_are_there(capsys: Output) -> None:
 def test_a_collector_takes_a_file_or_an_address(named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     served: list[Settings] = []
-    monkeypatch.setattr("keyveil.collector.serving.serve", lambda settings, say: served.append(settings))
+    monkeypatch.setattr("keyveil.collector.serving.serve", lambda settings, *_: served.append(settings))
     assert run(["serve", "--database", named]) == 0
     expected = named if "://" in named else f"sqlite:///{tmp_path / named}"
     assert served[0].database_url == expected

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from keyveil.cli.data import screen
 from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import EpsilonError, KeyveilError, PrivacyError, SchemaError
@@ -42,7 +42,7 @@ def certify(
         whole = {"certificates": documents, "left_out": left_out}
         print(msgspec.json.encode(whole if everything else documents[0]).decode())
     else:
-        console = Console()
+        console = screen()
         console.print(_table(certificates))
         if not everything:
             console.print(_worst(certificates[0]))
@@ -56,7 +56,7 @@ def _table(certificates: list[Certificate]) -> Table:
     loose = any("rounds" in one.sizes and one.worst.ratio < one.ratio for one in certificates)
     title, figure = ("Privacy of all rounds, at most", "epsilon, at most") if loose else (TITLE, "exact epsilon")
     table = Table(title=title, title_justify="left")
-    for column in ("mechanism", "requested", figure, "kept", "method", "sizes"):
+    for column in ("mechanism", "epsilon", figure, "kept", "method", "sizes"):
         table.add_column(column, overflow="fold")
     for one in certificates:
         sizes = ", ".join(f"{name} {size}" for name, size in one.sizes.items())
