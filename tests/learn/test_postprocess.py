@@ -175,7 +175,7 @@ def test_clear_refusals(kvue: Estimates, oue: tuple[Mechanism, Estimates]) -> No
     nothing = numeric.estimate(numeric.tally([numeric.perturb({"0": 0.5}, kv.Coins())]))
     for method, what, options, code in (
         ("best", kvue, {}, "postprocess/unknown"),
-        ("mle-apx", oue[1].under(replace(oue[1].header, mechanism="split")), {"total": 1.0}, "postprocess/constants"),
+        ("mle-apx", oue[1].under(replace(oue[1].header, mechanism="privkvm")), {"total": 1.0}, "postprocess/constants"),
         ("mle-apx", subsets, {"mechanism": ssr, "total": 1.5}, "postprocess/constants"),
         ("norm-sub", subsets, {"mechanism": larger}, "postprocess/mechanism"),
         ("norm", kvue, {"total": D + 1}, "postprocess/total"),

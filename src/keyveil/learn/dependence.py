@@ -1,8 +1,8 @@
 """How the errors of two keys' estimates go together: what sums over keys and comparisons of keys need to know.
 
-BoundedLinks  from constants of the mechanism and the frequencies alone (docs/queries.md); the share of people who
-              hold both keys is not known then, and taken as what makes the answer least certain
-Told          from reports about both keys together, so that nothing has to be bounded
+``BoundedLinks`` follows from constants of the mechanism and from frequencies alone. The share of people who hold both keys
+is not known then, and taken as what makes the answer least certain. ``Told`` follows from reports about both keys
+together, which tell that share. Derivation: docs/queries.md.
 """
 
 from __future__ import annotations

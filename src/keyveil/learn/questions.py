@@ -92,22 +92,22 @@ def answer(
     A confidence in the question goes before ``confidence``. What these reports can never tell is an error that says
     which mechanism could.
     """
-    query = question if isinstance(question, Question) else Question.read(question)
+    read = question if isinstance(question, Question) else Question.read(question)
     if tally.reports < min_reports:
         raise MechanismError("query/too-few", f"There are {tally.reports} reports, fewer than {min_reports}.")
-    sure = confidence if query.confidence is None else query.confidence
-    match query.kind:
+    sure = confidence if read.confidence is None else read.confidence
+    match read.kind:
         case "conditional":
-            return [_conditional(query, mechanism, tally, min_reports, sure, population)]
+            return [_conditional(read, mechanism, tally, min_reports, sure, population)]
         case "quantiles":
             laws = _laws(mechanism, tally, sure, population)
-            return _quantiles(query, laws, estimates, min_reports)
+            return _quantiles(read, laws, estimates, min_reports)
         case "subset":
-            return [_subset(query, mechanism, tally, estimates, sure)]
+            return [_subset(read, mechanism, tally, estimates, sure)]
         case "compare":
-            return [_comparison(query, mechanism, tally, estimates, sure)]
+            return [_comparison(read, mechanism, tally, estimates, sure)]
         case _:
-            return _ranking(query, estimates, sure)
+            return _ranking(read, estimates, sure)
 
 
 def numbers(one: Interval) -> Row:
@@ -123,19 +123,19 @@ def known(number: float) -> float | None:
 
 
 def _conditional(
-    query: Question, mechanism: Mechanism, tally: Tally, min_reports: int, confidence: float, population: bool
+    question: Question, mechanism: Mechanism, tally: Tally, min_reports: int, confidence: float, population: bool
 ) -> Row:
     from keyveil.learn.conditionals import Conditionals
 
     conditionals = Conditionals(mechanism, tally, min_reports, confidence, population)
-    frequency = numbers(conditionals.frequency(query.key, query.given))
+    frequency = numbers(conditionals.frequency(question.key, question.given))
     try:
-        mean: Row | None = numbers(conditionals.mean(query.key, query.given))
+        mean: Row | None = numbers(conditionals.mean(question.key, question.given))
     except MechanismError as refused:
         if refused.code != "question/no-values":
             raise
         mean = None  # these reports carry no values
-    return {"key": query.key, "given": dict(query.given), "frequency": frequency, "mean": mean}
+    return {"key": question.key, "given": dict(question.given), "frequency": frequency, "mean": mean}
 
 
 def _laws(mechanism: Mechanism, tally: Tally, confidence: float, population: bool) -> Distributions:
@@ -144,11 +144,11 @@ def _laws(mechanism: Mechanism, tally: Tally, confidence: float, population: boo
     return distribution(mechanism, tally, confidence=confidence, population=population)
 
 
-def _quantiles(query: Question, laws: Distributions, estimates: Estimates, min_reports: int) -> list[Row]:
+def _quantiles(question: Question, laws: Distributions, estimates: Estimates, min_reports: int) -> list[Row]:
     rows = []
-    for key in query.keys or laws.schema.keys:
+    for key in question.keys or laws.schema.keys:
         few = _holders(key, laws.n, estimates) < min_reports
-        for level in query.quantiles:
+        for level in question.quantiles:
             found = laws.quantile(level, key)
             if few:
                 edges = laws.of(key).edges
@@ -165,30 +165,30 @@ def _holders(key: str, reports: int, estimates: Estimates) -> float:
     return 0.0 if math.isnan(share) else reports * share
 
 
-def _subset(query: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:
+def _subset(question: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:
     from keyveil.learn.comparisons import subset_sum
 
-    found = subset_sum(estimates, query.keys, mechanism=mechanism, tally=tally, confidence=confidence)
-    return {"keys": list(query.keys), "sum": numbers(found)}
+    found = subset_sum(estimates, question.keys, mechanism=mechanism, tally=tally, confidence=confidence)
+    return {"keys": list(question.keys), "sum": numbers(found)}
 
 
-def _comparison(query: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:
+def _comparison(question: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:
     from keyveil.learn.comparisons import compare_keys
 
-    first, second = query.keys
-    found = compare_keys(estimates, first, second, query.of, mechanism=mechanism, tally=tally, confidence=confidence)
+    first, second = question.keys
+    found = compare_keys(estimates, first, second, question.of, mechanism=mechanism, tally=tally, confidence=confidence)
     return {
         "keys": [first, second],
-        "of": query.of,
+        "of": question.of,
         "difference": numbers(found.difference),
         "p_value": known(found.p_value),
     }
 
 
-def _ranking(query: Question, estimates: Estimates, confidence: float) -> list[Row]:
+def _ranking(question: Question, estimates: Estimates, confidence: float) -> list[Row]:
     from keyveil.learn.ranking import top
 
-    found = top(estimates, query.count, confidence=confidence)
+    found = top(estimates, question.count, confidence=confidence)
     return [
         {
             "key": one.key,
