@@ -1,7 +1,7 @@
 """How the errors of two keys' estimates go together: what sums over keys and comparisons of keys need to know.
 
-``BoundedLinks`` follows from constants of the mechanism and from frequencies alone. The share of people who hold both keys
-is not known then, and taken as what makes the answer least certain. ``Told`` follows from reports about both keys
+``BoundedLinks`` follows from constants of the mechanism and from frequencies alone. The share of people who hold both
+keys is not known then, and taken as what makes the answer least certain. ``Told`` follows from reports about both keys
 together, which tell that share. Derivation: docs/queries.md.
 """
 
