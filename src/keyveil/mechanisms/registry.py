@@ -367,7 +367,8 @@ def _load(name: str, *tables: dict[str, str]) -> Any:
 
 
 def _listed(title: str, table: dict[str, str]) -> str:
-    return fill(f"{title}: {', '.join(table)}.", 112, initial_indent="    ", subsequent_indent="        ")
+    text, inner = f"{title}: {', '.join(table)}.", "        "
+    return fill(text, 112, initial_indent="    ", subsequent_indent=inner, break_on_hyphens=False)
 
 
 if make.__doc__:  # there is none under -OO
