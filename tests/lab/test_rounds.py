@@ -20,7 +20,6 @@ from keyveil.core.tally import Tally
 from keyveil.display.rounds import over_rounds
 from keyveil.lab import datasets
 from keyveil.lab.caps import truncated
-from keyveil.lab.rounds import those
 from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.registry import protocol_names
 from keyveil.mechanisms.rounds.privkvm import broadcast
@@ -84,12 +83,13 @@ def test_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     """Small blocks, so that there is something to share; the threads that worked are counted."""
     monkeypatch.setattr("keyveil.lab.rounds.BLOCK", 500)
     workers: set[int] = set()
+    those = Records.those
 
     def noted(records: Records, chosen: NDArray[np.bool_]) -> Records:
         workers.add(threading.get_ident())
         return those(records, chosen)
 
-    monkeypatch.setattr("keyveil.lab.rounds.those", noted)
+    monkeypatch.setattr(Records, "those", noted)
     one, several = (simulate(name, PEOPLE, SCHEMA, 2, seed=3, threads=threads).document() for threads in (1, 3))
     for document in (one, several):
         document.pop("seconds")

@@ -18,7 +18,7 @@ from keyveil.core.report import Reports
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
-from keyveil.lab.rounds import ask, those
+from keyveil.lab.rounds import ask
 from keyveil.mechanisms.parting import parting_word, parting_words
 from keyveil.mechanisms.registry import PROTOCOLS, find, find_mechanism, protocol_names
 from keyveil.mechanisms.registry import create as mechanism
@@ -94,7 +94,7 @@ def test_the_part_of_a_person_says_nothing_about_the_key_they_are_asked_about() 
 
 
 def test_only_members_of_a_part_are_taken() -> None:
-    some = those(PEOPLE, np.arange(PEOPLE.n) % 3 == 0)
+    some = PEOPLE.those(np.arange(PEOPLE.n) % 3 == 0)
     assert some.n == 1000
     assert [some.pairs(place) for place in range(5)] == [PEOPLE.pairs(3 * place) for place in range(5)]
 

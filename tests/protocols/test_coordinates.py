@@ -17,7 +17,6 @@ from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
-from keyveil.lab.rounds import those
 from keyveil.protocols.base import Finished, Protocol, collected, most_spent
 from keyveil.protocols.coordinates import Coordinates
 from tests.mechanisms.keyvalue.exact import expected_counts
@@ -33,7 +32,7 @@ def answered(protocol: Protocol, views: list[Population], n: int) -> list[Finish
     while (current := protocol.next_round(finished)) is not None:
         mine = current.part.members(words)
         people = views[len(finished)].records(current.mechanism.schema)
-        reports = current.mechanism.perturb_many(those(people, mine), SeededCoins(6, len(finished)))
+        reports = current.mechanism.perturb_many(people.those(mine), SeededCoins(6, len(finished)))
         finished.append(collected(current, reports))
     return finished
 

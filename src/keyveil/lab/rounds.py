@@ -116,7 +116,7 @@ def _tallies(
         if current.part != EVERYONE:
             if place not in words:
                 words[place] = _coins(seed, run, 0, place).words(records.n)
-            records = those(records, current.part.members(words[place]))
+            records = records.those(current.part.members(words[place]))
         coins = _coins(seed, run, current.number, place)
         return (
             aggregate(mechanism, records, coins) if direct else mechanism.tally(mechanism.perturb_many(records, coins))
@@ -139,14 +139,6 @@ def bits_per_person(history: History, people: int) -> float:
     """Bits that a person sends on average, all rounds together."""
     bits = sum(one.round.mechanism.bits_per_report * one.tally.reports for one in history)
     return bits / max(people, 1)
-
-
-def those(records: Records, chosen: NDArray[np.bool_]) -> Records:
-    """The records of some of the people, in order."""
-    sizes = records.sizes
-    kept = np.repeat(chosen, sizes)
-    offsets = np.concatenate(([0], np.cumsum(sizes[chosen]))).astype(np.int64)
-    return Records(offsets, records.keys[kept], records.values[kept], records.d)
 
 
 def _coins(seed: int | None, run: int, number: int, place: int) -> Coins:

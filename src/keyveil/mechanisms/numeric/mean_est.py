@@ -109,6 +109,10 @@ class MeanEst(Numeric):
             yield list(enumerate(values))
         yield [(key, GRID // 3) for key in range(self.schema.d)]
 
-    def reduced(self) -> Self:
+    @property
+    def few_keys(self) -> Schema:
         """Three or four keys: whether d is even matters."""
-        return self if self.schema.d <= 4 else replace(self, schema=Schema(keys=4 - self.schema.d % 2))
+        return self.schema if self.schema.d <= 4 else Schema(keys=4 - self.schema.d % 2)
+
+    def reduced(self) -> Self:
+        return replace(self, schema=self.few_keys)

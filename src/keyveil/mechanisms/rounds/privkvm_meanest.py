@@ -131,8 +131,8 @@ class FilledVector(KeyValue):
         )
 
     def reduced(self) -> Self:
-        small = self.inner.reduced().schema
-        return self if small is self.schema else replace(self, schema=small, fake=self.fake[: small.d])
+        few = self.inner.few_keys
+        return replace(self, schema=few, fake=self.fake[: few.d])
 
     @property
     def _fakes(self) -> tuple[int, ...]:
