@@ -79,7 +79,7 @@ def overload(folder: Path, url: str, capacity: float, size: int, seconds: float)
 def run(quick: bool) -> Iterator[dict[str, Any]]:
     """All rows, one after the other."""
     seconds = 1.0 if quick else 8.0
-    server = PostgreSQL()
+    server = PostgreSQL(durable=True)
     try:
         for kind in ("sqlite", "postgresql"):
             yield from _rows(kind, server, seconds, SIZES if not quick else {1: 16, 500: 4})

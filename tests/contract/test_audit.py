@@ -62,7 +62,7 @@ def test_ten_per_cent_too_much_is_refuted() -> None:
     ids=lambda given: type(given).__name__ if isinstance(given, Mechanism) else "",
 )
 def test_mutants_are_refuted(mutant: Mechanism, way: str) -> None:
-    found = attacked(mutant, draws=100_000)
+    found = attacked(mutant, draws=100_000 if isinstance(mutant, NoisyBulk) else 30_000)  # the others leak much more
     assert found.violated
     assert found.worst.way == way
 

@@ -29,6 +29,7 @@ from tests.contract.cases import (
 PRODUCTS = [variant for variant in VARIANTS if estimates_products(*variant) and variant not in BIASED]
 
 every_mechanism = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=IDS)
+every_form = pytest.mark.parametrize(("name", "options"), FORMS, ids=IDS[: len(FORMS)])
 either_target = pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
 
 
@@ -83,11 +84,20 @@ def test_parts_add_up(name: str, options: dict[str, Any]) -> None:
     checks.parts_add_up(usual(name, **options))
 
 
-@pytest.mark.parametrize(("name", "options"), FORMS, ids=IDS[: len(FORMS)])
+@every_form
 @either_target
 def test_errors_are_as_stated(name: str, options: dict[str, Any], population: bool) -> None:
     biased = name in BIASED_MEANS
     checks.errors_are_as_stated(usual(name, **options), population=population, biased_means=biased)
+
+
+@pytest.mark.soak
+@every_form
+@either_target
+def test_errors_are_as_stated_at_full_size(name: str, options: dict[str, Any], population: bool) -> None:
+    """Sees variances that are a tenth off."""
+    biased = name in BIASED_MEANS
+    checks.errors_are_as_stated(usual(name, **options), population=population, scores=6400, biased_means=biased)
 
 
 @pytest.mark.parametrize(("name", "options"), PRODUCTS, ids=[label(*variant) for variant in PRODUCTS])

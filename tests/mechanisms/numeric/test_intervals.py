@@ -11,15 +11,19 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.families.numeric import Numeric
 from tests.mechanisms.numeric.crowd import NAMES, everyone, numeric
 
-REPEATS = 5000
 BLIND = ("duchi", "mean-est")  # a sign does not show how far people are apart
 
 Floats = NDArray[np.float64]
 
 
-def is_honest(covered: Floats) -> NDArray[np.bool_]:
-    """Whether 95 % intervals are; 5000 of them cover 0.95 ± 0.0031, so six errors lie between honesty and an alarm."""
-    return (covered >= 0.93) & (covered <= 0.97)
+@pytest.fixture(params=[1500, pytest.param(5000, marks=pytest.mark.soak)])
+def repeats(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+def is_honest(covered: Floats, repeats: int) -> NDArray[np.bool_]:
+    """Whether so many 95 % intervals are: at 0.95 ± 0.03 of 1500 and ± 0.02 of 5000 false alarms are below 1e-6."""
+    return np.abs(covered - 0.95) <= (0.03 if repeats < 5000 else 0.02)
 
 
 def coverage(mechanism: Numeric, values: Floats, target: Floats, population: bool) -> Floats:
@@ -49,21 +53,21 @@ def spread_out(name: str, size: tuple[int, ...]) -> Floats:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
 @pytest.mark.parametrize("name", NAMES)
-def test_fixed_people(name: str, epsilon: str) -> None:
+def test_fixed_people(name: str, epsilon: str, repeats: int) -> None:
     people = spread_out(name, (crowd_size(name),))
-    values = np.broadcast_to(people, (REPEATS, crowd_size(name)))
+    values = np.broadcast_to(people, (repeats, crowd_size(name)))
     covered = coverage(numeric(name, epsilon), values, np.array([people.mean()]), population=False)
-    assert is_honest(covered).all(), covered
+    assert is_honest(covered, repeats).all(), covered
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
 @pytest.mark.parametrize("name", NAMES)
-def test_sample(name: str, epsilon: str) -> None:
+def test_sample(name: str, epsilon: str, repeats: int) -> None:
     truth = 0.4 if name in BLIND else 0.8 * (0.7 - 0.3)
     covered = coverage(
-        numeric(name, epsilon), spread_out(name, (REPEATS, crowd_size(name))), np.array([truth]), population=True
+        numeric(name, epsilon), spread_out(name, (repeats, crowd_size(name))), np.array([truth]), population=True
     )
-    assert is_honest(covered).all(), covered
+    assert is_honest(covered, repeats).all(), covered
 
 
 @pytest.mark.parametrize("name", ["piecewise", "hybrid", "square-wave"])
@@ -77,10 +81,10 @@ def test_the_two_settings_are_told_apart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_several_keys_share_the_people(name: str) -> None:
+def test_several_keys_share_the_people(name: str, repeats: int) -> None:
     # Three keys, each asked of a third of the people (mean-est: of all), who are a sample of all of them.
     n = crowd_size(name)
     people = np.stack([spread_out(name, (n,)), np.linspace(-0.3, 0.3, n), np.full(n, -0.5)], axis=1)
-    values = np.broadcast_to(people, (REPEATS, n, 3))
+    values = np.broadcast_to(people, (repeats, n, 3))
     covered = coverage(numeric(name, "3", keys=3), values, people.mean(axis=0), population=False)
-    assert is_honest(covered).all(), covered
+    assert is_honest(covered, repeats).all(), covered
