@@ -336,7 +336,9 @@ def test_clear_refusals() -> None:
         with pytest.raises(KeyveilError) as refusal:
             distribution(mechanism, _collected(mechanism, 1), method)
         assert refusal.value.code == code
-    with pytest.raises(KeyveilError, match="square-wave, kvue with bins, kv-sw, wsr with bins and ssr with bins do"):
+    with pytest.raises(
+        KeyveilError, match="square-wave, kvue with bins, kv-sw, wsr with bins, ssr with bins and split do"
+    ):
         distribution(kv.mechanism("kvue", SCHEMA, 1), Tally(bytes(32), 0, np.zeros(1, dtype=np.int64)))
     found = _found("kvue", bins=4)
     with pytest.raises(KeyveilError, match="no key 'cola'"):

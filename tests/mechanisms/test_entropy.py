@@ -39,7 +39,10 @@ from keyveil.mechanisms.registry import create, mechanism_names
 PAIRS, PEOPLE, ENCODED = 3, 6000, 600
 KEYS = {"mean-est": 9, "rappor-meanest": 9, "ioh": 6}  # 100 unless said here
 NEEDED: dict[str, dict[str, Any]] = {
-    **{name: {"max_pairs": PAIRS} for name in ("wsr", "ssr", "wheel", "collision", "pckv-ue", "pckv-grr", "kv-sw")},
+    **{
+        name: {"max_pairs": PAIRS}
+        for name in ("wsr", "ssr", "wheel", "collision", "pckv-ue", "pckv-grr", "kv-sw", "split")
+    },
     "topsel": {"set_sizes": str(PAIRS)},
 }
 CASES: list[tuple[str, int, dict[str, Any]]] = [

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import KeyveilError
+from keyveil.display.figures import write_picture
 from keyveil.lab.datasets import Dataset
 
 if TYPE_CHECKING:
@@ -78,16 +79,11 @@ def progress_bar(total: int) -> Iterator[tuple[Progress, TaskID]]:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a picture in the format that the name asks for; pyplot forgets it then."""
-    from matplotlib import pyplot
-
+    """Write a picture in the format that the name asks for."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150, bbox_inches="tight")
+        write_picture(figure, path)
     except (OSError, ValueError) as reason:
         raise KeyveilError("output/file", f"The picture {path.name} cannot be written: {reason}.") from reason
-    finally:
-        pyplot.close(figure)
     say(f"Written: {path}")
 
 

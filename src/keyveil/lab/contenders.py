@@ -21,6 +21,7 @@ from keyveil.lab.public_options import with_public
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.options import option_names, spelled, unknown_option
 from keyveil.mechanisms.registry import build, find, names
+from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
 
@@ -114,8 +115,13 @@ def several(text: str) -> list[str]:
 
 
 def key_value_names() -> tuple[str, ...]:
-    """All mechanisms that take any set of pairs."""
-    return tuple(name for name in names() if getattr(find(name), "takes", None) == "every set")
+    """All mechanisms that take any set of pairs; those made of others are left to who asks for them."""
+    kinds = {name: find(name) for name in names()}
+    return tuple(
+        name
+        for name, kind in kinds.items()
+        if getattr(kind, "takes", None) == "every set" and not issubclass(kind, SideBySide)
+    )
 
 
 def usual() -> tuple[str, ...]:

@@ -144,7 +144,7 @@ def _forms(kinds: tuple[tuple[str, type[Mechanism]], ...]) -> tuple[tuple[str, M
     for name, kind in kinds:
         for options in kind.examples:
             with suppress(KeyveilError):  # somebody else's may not take three keys: no reason to fail
-                made.append(_made(name, kind, schema, epsilon, options))
+                made.append(construct(name, kind, schema, epsilon, options))
     return tuple((mechanism.title, mechanism) for mechanism in made)
 
 
@@ -176,23 +176,23 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanis
 
 def build(name: str, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Mechanism | Protocol:
     """``make`` with options from outside, which may have any name, also one that ``make`` has itself."""
-    made: Mechanism | Protocol = _made(name, find(name), schema, epsilon, options)
+    made: Mechanism | Protocol = construct(name, find(name), schema, epsilon, options)
     return made
 
 
 def create(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """``make`` where only a mechanism will do."""
-    made: Mechanism = _made(name, find_mechanism(name), schema, epsilon, options)
+    made: Mechanism = construct(name, find_mechanism(name), schema, epsilon, options)
     return made
 
 
 def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism:
     """The mechanism of a round by the name in its document; also those that only protocols use."""
-    made: Mechanism = _made(name, _load(name, MECHANISMS, ROUNDS), schema, epsilon, options)
+    made: Mechanism = construct(name, _load(name, MECHANISMS, ROUNDS), schema, epsilon, options)
     return made
 
 
-def _made(name: str, kind: Any, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Any:
+def construct(name: str, kind: Any, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Any:
     """The one place that calls a class of the registry, after options have chosen among its forms."""
     form = kind.class_for(options) if issubclass(kind, Mechanism) else kind
     return form(schema, parse_epsilon(epsilon), **fitted(name, form, options))
@@ -284,7 +284,7 @@ def check_members(cls: Any, name: str | None = None) -> None:
 
 def _check_example(cls: Any, options: dict[str, Any]) -> None:
     try:
-        _made(cls.name, cls, Schema(keys=3), 1, options)
+        construct(cls.name, cls, Schema(keys=3), 1, options)
     except KeyveilError as refused:
         told = f"{cls.__qualname__}.examples has {options}, which cannot be made: {refused.sentence}"
         raise ContractError("contract/examples", told) from refused

@@ -21,8 +21,8 @@ from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import CAPABILITIES, Takes
-from keyveil.mechanisms.options import fitted
 from keyveil.mechanisms.part_rows import PartRows
+from keyveil.mechanisms.registry import construct
 from keyveil.testing.people import copies
 from keyveil.testing.verdict import about, hold, refuses
 
@@ -57,7 +57,7 @@ def _declarations(mechanism: Foreign) -> None:
     hold(not strange, mechanism, "lacks", f"names {', '.join(strange)}, which is no capability")
     for example in mechanism.examples:
         with about(mechanism, "examples"):
-            type(mechanism)(Schema(keys=3), mechanism.epsilon, **fitted(mechanism.name, type(mechanism), example))
+            construct(mechanism.name, type(mechanism), Schema(keys=3), mechanism.epsilon, example)
 
 
 def _takes(mechanism: Foreign) -> None:

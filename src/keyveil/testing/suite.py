@@ -17,7 +17,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms import registry
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import can
-from keyveil.mechanisms.options import fitted
+from keyveil.mechanisms.registry import construct
 from keyveil.testing.accuracy import errors_are_as_stated, joint_errors_are_as_stated
 from keyveil.testing.capabilities import CAPABILITY_CHECKS
 from keyveil.testing.identity import documents_make_the_same_mechanism, fingerprints_tell_mechanisms_apart
@@ -173,7 +173,7 @@ def _forms(usual: Mechanism) -> list[Mechanism]:
     kind, found = type(usual), [usual]
     for example in usual.examples:
         with suppress(KeyveilError):
-            found.append(kind(usual.schema, usual.epsilon, **fitted(usual.name, kind, example)))
+            found.append(construct(usual.name, kind, usual.schema, usual.epsilon, example))
     return list(dict.fromkeys(found))
 
 
