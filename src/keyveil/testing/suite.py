@@ -17,6 +17,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms import registry
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import can
+from keyveil.mechanisms.options import fitted
 from keyveil.mechanisms.registry import construct
 from keyveil.testing.accuracy import errors_are_as_stated, joint_errors_are_as_stated
 from keyveil.testing.capabilities import CAPABILITY_CHECKS
