@@ -173,9 +173,15 @@ def test_every_later_round_declares_what_may_be_announced_to_it(name: str) -> No
             assert declared is not None and declared.announced() <= set(kind.options)
 
 
-def test_whatever_has_a_cap_can_follow_a_pilot() -> None:
+def test_a_pilot_announces_a_cap_to_whom_it_may() -> None:
     capped = [name for name in mechanism_names() if "max_pairs" in {one.name for one in fields(find_mechanism(name))}]
-    assert set(capped) >= {"pckv-ue", "pckv-grr", "kv-sw", "wsr", "ssr", "wheel", "collision"}
+    may = {name for name in capped if "max_pairs" in announced_options(create(name, SCHEMA, 1, max_pairs=1))}
+    assert may == {"pckv-ue", "pckv-grr", "kv-sw", "wsr", "ssr", "wheel", "collision"}
     for name in capped:
-        assert announced_options(create(name, SCHEMA, 1, max_pairs=1)) >= {"max_pairs"}
+        if name in may:
+            assert protocols.create("pilot", SCHEMA, 1, then=name).course[1].mechanism.name == name
+        else:
+            with pytest.raises(ProtocolError, match=f"would announce max_pairs to {name}") as refused:
+                protocols.create("pilot", SCHEMA, 1, then=name)
+            assert code_of(refused) == "protocol/undeclared"
     assert announced_options(create("kvue", SCHEMA, 1)) == frozenset()

@@ -32,6 +32,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload, Report, Reports
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import (
     Capability,
@@ -66,7 +67,7 @@ _FROM_A_PART: tuple[type, ...] = (Capped, Histograms, Cells, Windows, JointStati
 
 
 @dataclass(frozen=True)
-class SideBySide(KeyValue):
+class SideBySide(NothingAnnounced, KeyValue):
     """Mechanisms for the same keys, each with a share of the people; a report is one of the mechanism of its part.
 
     A public word is (part, word of the part): as a number, the part stands above the part's own word.
@@ -345,16 +346,6 @@ class SideBySide(KeyValue):
             if mine.n:
                 self._put(counts, number, mine.n, need(part, TallyLaw).draw_tally(mine, coins, draws))
         return counts
-
-    def announced(self) -> frozenset[str]:
-        """Nothing: parts and their options are fixed before the first answer."""
-        return frozenset()
-
-    def announced_forms(self) -> Sequence[Mechanism]:
-        return [self]
-
-    def announced_ratio(self) -> Ratio:
-        return self.ratio
 
     # -- what is enumerated -------------------------------------------------------------------------------------
 

@@ -119,7 +119,7 @@ def forms_of(current: Round, announces: bool) -> Forms:
     if current.number == 1 or not announces:
         return [small]
     declared = declared_announcements(small)
-    forms, most = declared.announced_forms(), declared.announced_ratio()
+    forms, most = list(declared.announced_forms()) or [small], declared.announced_ratio()
     for form in forms:
         if form.ratio > most:
             raise PrivacyError(

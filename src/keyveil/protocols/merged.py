@@ -15,7 +15,7 @@ def merged(
 ) -> Estimates:
     """Frequencies and means of everybody from the tallies of disjoint groups of a protocol."""
     if not groups:
-        raise ProtocolError("protocol/nothing", f"No group of {protocol.name} has been asked yet.")
+        raise ProtocolError("protocol/nothing", f"No group of {protocol.name} has answered yet.")
     heard = [group for group in groups if group.tally.reports] or groups[:1]
     fixed, sampled = ([one.estimates(confidence, whole) for one in heard] for whole in (False, True))
     header = protocol.header(sum(one.n for one in fixed), confidence, population)

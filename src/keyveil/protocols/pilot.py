@@ -21,6 +21,7 @@ from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
+from keyveil.protocols.declarations import announced_options
 from keyveil.protocols.merged import merged
 from keyveil.protocols.weights import rare_first
 
@@ -121,7 +122,15 @@ class Pilot(Protocol):
             learnt["max_pairs"] = cap
         if self.theta:
             learnt["weights"] = weights
-        return create(self.then, self.schema, self.epsilon, **{**learnt, **assignments(self.options)})
+        given = assignments(self.options)
+        made = create(self.then, self.schema, self.epsilon, **{**learnt, **given})
+        undeclared = learnt.keys() - given.keys() - announced_options(made)
+        if undeclared:
+            raise ProtocolError(
+                "protocol/undeclared",
+                f"A pilot would announce {' and '.join(sorted(undeclared))} to {self.then}, which does not declare it.",
+            )
+        return made
 
     # -- what the pilot said ------------------------------------------------------------------------------------
 
