@@ -302,7 +302,7 @@ def test_what_only_one_part_tells_is_asked_of_the_whole() -> None:
 def test_nothing_is_announced_and_the_smallest_cap_counts() -> None:
     mechanism = split("ssr:1,wsr:1,kvue:1", options="ssr.max_pairs=3;wsr.max_pairs=2")
     assert mechanism.cap() == 2
-    assert mechanism.announced() == frozenset() and mechanism.announced_forms() == [mechanism]
+    assert mechanism.announced() == frozenset() and list(mechanism.announced_forms()) == [mechanism]
     assert mechanism.announced_ratio() == mechanism.ratio == max(part.ratio for part in mechanism.parts)
 
 

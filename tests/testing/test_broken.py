@@ -23,6 +23,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import (
     CAPABILITIES,
+    Announced,
     Capped,
     Cells,
     ContingencyTables,
@@ -30,6 +31,7 @@ from keyveil.mechanisms.capabilities import (
     JointStatistics,
     KeyDependence,
     KnownTotal,
+    LearnsSizes,
     PredictedVariance,
     SupportRates,
     Takes,
@@ -43,6 +45,8 @@ from keyveil.mechanisms.families.one_key import OneKey
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.moments import Moments
+from keyveil.mechanisms.keyvalue.topsel_cover import TopSelCover
+from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.mechanisms.numeric.square_wave import SquareWave
 from keyveil.testing import CAPABILITY_CHECKS, capabilities, check_mechanism, suite
 
@@ -421,6 +425,28 @@ class MirroredCells(IOH):
         return found._replace(shares=found.shares[:, ::-1])
 
 
+class Trusting(WSR):
+    """Admits what it spends without any announcement."""
+
+    def announced_ratio(self) -> Ratio:
+        return Fraction(3, 2)
+
+
+class AnyName(WSR):
+    """Lets an option be announced that it does not have."""
+
+    def announced(self) -> frozenset[str]:
+        return frozenset({"colour"})
+
+
+class Guessing(TopSelCover):
+    """Gives an option that it does not take."""
+
+    @classmethod
+    def options_for_sizes(cls, law: Any, cap: int, keys: int) -> dict[str, Any]:
+        return {"colour": cap}
+
+
 BROKEN: list[tuple[Any, dict[str, Any], str]] = [
     (Stranger, {}, "class"),
     (Unfinished, {}, "signs"),
@@ -468,6 +494,9 @@ DECLARED: list[tuple[Any, dict[str, Any], type, str]] = [  # what is declared an
     (Mirrored, {}, Windows, "window_counts"),
     (SureOfPairs, {}, JointStatistics, "answer_jointly"),
     (MirroredCells, {}, ContingencyTables, "contingency_tables"),
+    (Trusting, {"max_pairs": 2}, Announced, "announced_ratio"),
+    (AnyName, {"max_pairs": 2}, Announced, "announced"),
+    (Guessing, {"padding": 2}, LearnsSizes, "options_for_sizes"),
 ]
 
 

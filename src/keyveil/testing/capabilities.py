@@ -34,12 +34,15 @@ from keyveil.mechanisms.capabilities import (
     JointStatistics,
     KeyDependence,
     KnownTotal,
+    LearnsSizes,
     PredictedVariance,
     SupportRates,
     TallyLaw,
     Windows,
 )
 from keyveil.mechanisms.joint.statistics import share
+from keyveil.mechanisms.options import fitted
+from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.privacy.certify import enumerate_worst
 from keyveil.testing.laws import ALARM, beyond
 from keyveil.testing.people import copies, people
@@ -234,13 +237,22 @@ def announcements_are_bounded(mechanism: Any) -> None:
     hold(not unknown, mechanism, "announced", f"names {', '.join(unknown)}, which is no option")
     forms = list(small.announced_forms())
     hold(bool(forms), mechanism, "announced_forms", "gives no form at all")
-    for form in forms:
-        kept = {name: getattr(form, name) for name in options - mechanism.announced()}
-        same = type(form) is type(small) and kept == {name: getattr(small, name) for name in kept}
-        hold(same, mechanism, "announced_forms", "changes more than what may be announced")
+    for form in (*forms, small.worst_announced()):
+        same = type(form) is type(small) and form.epsilon == small.epsilon
+        hold(same, mechanism, "announced_forms", "gives another class or another epsilon")
         worst = enumerate_worst(form).ratio
         told = f"admits {log_ceiling(small.announced_ratio()):.9f}; an announcement spends {log_ceiling(worst):.9f}"
         hold(worst <= small.announced_ratio(), mechanism, "announced_ratio", told)
+
+
+def options_for_sizes_are_taken(mechanism: Any) -> None:
+    """The options for people of any set sizes make a mechanism of the same class."""
+    kind, d = type(mechanism), mechanism.schema.d
+    for shares in ((0.0, 1.0), (0.2, 0.5, 0.3), (0.0,) * d + (1.0,)):
+        law = SizeLaw.of(shares)
+        with about(mechanism, "options_for_sizes"):
+            options = kind.options_for_sizes(law, min(len(shares) - 1, d), d)
+            kind(mechanism.schema, mechanism.epsilon, **fitted(mechanism.name, kind, options))
 
 
 def caps_are_possible(mechanism: Any) -> None:
@@ -261,6 +273,7 @@ CAPABILITY_CHECKS: dict[type, Callable[[Mechanism], None]] = {
     PredictedVariance: predictions_come_true,
     TallyLaw: tallies_have_their_law,
     Announced: announcements_are_bounded,
+    LearnsSizes: options_for_sizes_are_taken,
     Capped: caps_are_possible,
 }
 """By capability, the check for a mechanism that declares it: nothing if it is true, a ContractError if not."""
