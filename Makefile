@@ -42,8 +42,16 @@ endif
 demo: install  ## the whole system on this machine: a collector, ten thousand devices, truth against estimates
 	$(BIN)/keyveil demo
 
-test: install system  ## every test, in sizes that fit two cores
-	$(BIN)/python -m pytest -n 2
+test: install system  ## every test, in sizes that fit two cores; ends with the slowest
+	$(BIN)/python -m pytest -n 2 --durations=25
+
+# The inner loop: no database, server or subprocess, and not the long sweep of the contract.
+QUICK := core frames kernels privacy campaign display planning engines mechanisms/test_registry.py \
+	mechanisms/test_responses.py mechanisms/test_encoders.py mechanisms/test_size_law.py mechanisms/test_canonical_options.py \
+	learn/test_questions.py learn/test_consistency.py protocols/test_base.py protocols/test_declarations.py contract/test_golden.py
+
+quick: install  ## the inner loop: what can be told in a minute and a half
+	$(BIN)/python -m pytest -n 2 -q $(addprefix tests/,$(QUICK))
 
 check: install  ## style, types and the order of imports
 	$(BIN)/ruff check .
