@@ -46,6 +46,7 @@ class Cluster:
     def __init__(self, folder: Path, url: str, processes: int = 1, **environment: str) -> None:
         self._folder, self._url = folder, url
         self._environment = {**environment, "KEYVEIL_ADMIN_TOKEN_FILE": str(folder / "token")}
+        (folder / "token").touch(0o600)
         (folder / "token").write_text(TOKEN)
         self._stacks = [ExitStack() for _ in range(processes)]
         self._ports = [0] * processes

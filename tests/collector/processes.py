@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Served:
-    """A collector that listens: its port, the tokens it printed, and its folder with database and logs."""
+    """A collector that listens: its port, the first tokens it made, and its folder with database and logs."""
 
     process: subprocess.Popen[str]
     folder: Path
@@ -53,7 +53,8 @@ def served(folder: Path, *flags: str, program: Sequence[str] = HONEST, **environ
         said = _until_listening(process, folder)
         port = re.search(r"Listening on http://\S+:(\d+)", said)
         assert port is not None
-        tokens = dict(re.findall(r"The (\w+) token, shown only this once: (\S+)", said))
+        files = re.findall(r"The first (\w+) token is in (\S+)", said)
+        tokens = {role: (folder / file).read_text().strip() for role, file in files}
         yield Served(process, folder, int(port[1]), tokens)
     finally:
         if process.poll() is None:

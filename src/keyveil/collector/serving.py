@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
 
@@ -37,8 +38,8 @@ def serve(settings: Settings, say: Say, pages: Pages = lambda _: NO_PAGES) -> No
     sys.setswitchinterval(_TURN)
     prepare()  # otherwise the first fold would hold up all requests while kernels compile
     with _listening(settings) as listener, _open(settings) as service, _signals() as stop_requested:
-        for role, token in first_tokens(service, settings).items():
-            say(f"The {role} token, shown only this once: {token}")
+        for role, path in first_tokens(service, settings).items():
+            say(f"The first {role} token is in {path}")
         server = _Server(
             _uvicorn(settings, service, pages(service)),
             stop_requested,
@@ -48,15 +49,29 @@ def serve(settings: Settings, say: Say, pages: Pages = lambda _: NO_PAGES) -> No
     log.info("Stopped.")
 
 
-def first_tokens(service: Service, settings: Settings) -> dict[str, str]:
+def first_tokens(service: Service, settings: Settings) -> dict[str, Path]:
     """New tokens for the roles that nobody has: usually on the first start, unless files hold them.
 
-    A token in a file takes the place of those that were ever printed for its role.
+    Each is written to a file that only its owner may read, never to a log; returns those files by role. A token in a
+    file of the operator takes the place of the first ones of its role.
     """
-    kept = settings.kept_tokens()
-    for role in kept:
-        service.roles.revoke(role)
-    return {role: service.roles.grant(role) for role in ROLES if role not in kept and not service.roles.granted(role)}
+    kept, made = settings.kept_tokens(), {}
+    for role in ROLES:
+        if role in kept:
+            service.roles.revoke_first(role)
+        elif not service.roles.granted(role):
+            made[role] = settings.first_token_folder / f"keyveil-{role}.token"
+            _write_private(made[role], service.roles.grant(role, f"first-{role}"))
+    return made
+
+
+def _write_private(path: Path, token: str) -> None:
+    try:
+        path.unlink(missing_ok=True)  # of an earlier database; a new file gets the right mode
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(token + "\n")
+    except OSError as reason:
+        raise KeyveilError("serve/token", f"The first token cannot be written to {path}: {reason.strerror}.") from None
 
 
 class _Server(uvicorn.Server):
@@ -89,7 +104,8 @@ def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Con
 
 @contextmanager
 def _open(settings: Settings) -> Iterator[Service]:
-    service = Service(settings.database_url, limits=ServiceLimits(settings.queue_reports, settings.group_reports))
+    limits = ServiceLimits(settings.queue_reports, settings.group_reports, settings.id_days)
+    service = Service(settings.database_url, limits=limits)
     try:
         yield service
     finally:

@@ -6,13 +6,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from keyveil.collector.buckets import BUCKET_HOURS
 from keyveil.collector.folding import unfolded
 from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.rounds import arrived
 from keyveil.collector.tables import UNFOLDED, batch, refusal
 from keyveil.collector.writer import DUPLICATE
-
-BUCKET_HOURS = 6  # how precisely the time of an arrival is known
 
 
 def headline(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:

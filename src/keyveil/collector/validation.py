@@ -6,8 +6,6 @@ id stands for. Where a campaign asks for enrolment, a device sends one report at
 
 from __future__ import annotations
 
-import hmac
-
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.wire import Batch, unpad
 from keyveil.collector.repository import StoredCampaign, StoredRound
@@ -35,7 +33,6 @@ def checked(stored: StoredCampaign, stored_round: StoredRound, batch: Batch, tok
                 reports[number] = payload
         if code is not None:
             refused.append((number, code))
-    secret = stored_round.secret or b""
     return Upload(
         campaign_id=stored.id,
         round_id=stored_round.id,
@@ -45,7 +42,6 @@ def checked(stored: StoredCampaign, stored_round: StoredRound, batch: Batch, tok
         refused=tuple(refused),
         repeated=repeated,
         token_hash=token_hash,
-        pseudonym=None if token_hash is None else hmac.digest(secret, token_hash, "sha256"),
     )
 
 

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, delete, insert, select, update
 
 from keyveil.collector.database import Database
-from keyveil.collector.tables import UNFOLDED, batch, enrolment, participation, refusal, report, round
+from keyveil.collector.participation import Claims, Enrolled, locked_claims, save_claims
+from keyveil.collector.tables import UNFOLDED, batch, enrolment, refusal, report, round
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError, StorageError
 
 DUPLICATE = "report/duplicate"
@@ -52,7 +53,6 @@ class Upload:
     refused: tuple[tuple[bytes, str], ...] = ()  # those that were found malformed before
     repeated: int = 0  # times that one of them was in the request again
     token_hash: bytes | None = None  # of the enrolment, where the campaign asks for one
-    pseudonym: bytes | None = None
     done: Future[UploadResult] = field(default_factory=Future)
 
 
@@ -188,9 +188,12 @@ class Writer:
 
 def store(database: Database, connection: Connection, group: Sequence[Upload]) -> list[UploadResult | KeyveilError]:
     """Put the new reports of all uploads into the database; one outcome for each upload."""
-    refusals = _closed(database, connection, group) | _not_enrolled(connection, group)
+    refusals = _closed(database, connection, group)
+    claims = _claims(connection, [upload for upload in group if upload not in refusals])
+    enrolled = _enrolled(connection, group)
+    refusals |= _not_enrolled(group, enrolled)
     taken = [upload for upload in group if upload not in refusals]
-    reasons = _insert(database, connection, taken)
+    reasons = _insert(database, connection, taken, claims, enrolled)
     counts: Counts = Counter()
     outcomes: list[UploadResult | KeyveilError] = []
     for upload in group:
@@ -221,42 +224,72 @@ def _closed(database: Database, connection: Connection, group: Sequence[Upload])
     return {upload: refused for upload in group if upload.round_id not in open_rounds}
 
 
-def _not_enrolled(connection: Connection, group: Sequence[Upload]) -> dict[Upload, KeyveilError]:
-    """Uploads with a token that the campaign does not know."""
+def _claims(connection: Connection, uploads: Sequence[Upload]) -> dict[int, Claims]:
+    """Who has reported already, in the rounds of uploads that come under an enrolment."""
+    numbers = {upload.round_id for upload in uploads if upload.token_hash is not None}
+    return locked_claims(connection, numbers) if numbers else {}
+
+
+def _enrolled(connection: Connection, group: Sequence[Upload]) -> dict[Upload, Enrolled]:
+    """The enrolment under which each upload comes, if the campaign knows it."""
     asking = [upload for upload in group if upload.token_hash is not None]
     if not asking:
         return {}
     known = connection.execute(
-        select(enrolment.c.campaign_id, enrolment.c.token_hash).where(
-            enrolment.c.token_hash.in_([upload.token_hash for upload in asking])
-        )
+        select(enrolment).where(enrolment.c.token_hash.in_([upload.token_hash for upload in asking]))
     )
-    pairs = {(number, bytes(token)) for number, token in known}
-    refused = AccessError("enrolment/unknown", "This enrolment token is not one of the campaign.")
-    return {upload: refused for upload in asking if (upload.campaign_id, upload.token_hash) not in pairs}
+    found = {(row.campaign_id, bytes(row.token_hash)): Enrolled(row.number, bool(row.revoked)) for row in known}
+    places = {upload: (upload.campaign_id, upload.token_hash) for upload in asking}
+    return {upload: found[place] for upload, place in places.items() if place in found}
+
+
+def _not_enrolled(group: Sequence[Upload], enrolled: dict[Upload, Enrolled]) -> dict[Upload, KeyveilError]:
+    """Uploads with a token that the campaign does not know, or that was revoked."""
+    unknown = AccessError("enrolment/unknown", "This enrolment token is not one of the campaign.")
+    revoked = AccessError("enrolment/revoked", "This enrolment token was revoked.")
+    refused: dict[Upload, KeyveilError] = {}
+    for upload in group:
+        if upload.token_hash is not None and (upload not in enrolled or enrolled[upload].revoked):
+            refused[upload] = revoked if upload in enrolled else unknown
+    return refused
 
 
 Reasons = dict[tuple[Upload, bytes], str]
 """For every report that was not accepted: why."""
 
 
-def _insert(database: Database, connection: Connection, uploads: Sequence[Upload]) -> Reasons:
+def _insert(
+    database: Database,
+    connection: Connection,
+    uploads: Sequence[Upload],
+    claims: dict[int, Claims],
+    enrolled: dict[Upload, Enrolled],
+) -> Reasons:
     """Insert what is new; the rest gets its reason."""
     reasons: Reasons = {}
     by_round: dict[int, list[Upload]] = {}
     for upload in uploads:
         by_round.setdefault(upload.round_id, []).append(upload)
     for round_id in sorted(by_round):
-        reasons.update(_insert_round(database, connection, round_id, by_round[round_id]))
+        asking, taken = by_round[round_id], claims.get(round_id, Claims())
+        second = _second(asking, taken, enrolled)
+        rejected = _insert_round(database, connection, round_id, asking, second)
+        for upload, _ in rejected:  # nothing of it was taken, so its sender may still report
+            if upload in enrolled and upload not in second:
+                taken.discard(enrolled[upload].number)
+        if taken.changed:
+            save_claims(connection, round_id, taken)
+        reasons.update(rejected)
     return reasons
 
 
-def _insert_round(database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload]) -> Reasons:
+def _insert_round(
+    database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload], second: Sequence[Upload]
+) -> Reasons:
     reasons: Reasons = {}
     fresh: dict[bytes, tuple[Upload, bytes]] = {}
     repeats: list[tuple[Upload, bytes, bytes]] = []  # of an id that this group holds already
     there: dict[bytes, bytes | None] = {}  # what the database had before us
-    second = _second(database, connection, round_id, uploads)
     for upload in uploads:
         for number, payload in upload.reports if upload not in second else ():
             if number not in fresh:
@@ -282,30 +315,20 @@ def _insert_round(database: Database, connection: Connection, round_id: int, upl
         reasons[upload, number] = DUPLICATE if kept in (None, payload) else CONFLICT
     for upload in second:
         reasons.update(_again(connection, round_id, upload))
-    _unclaim(connection, round_id, [upload for upload, _ in reasons if upload not in second])
     return reasons
 
 
-def _second(database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload]) -> list[Upload]:
-    """Uploads of people who have reported in this round already; the others have from now on.
-
-    Claims are made in the order of pseudonyms, so that processes cannot deadlock.
-    """
+def _second(uploads: Sequence[Upload], claims: Claims, enrolled: dict[Upload, Enrolled]) -> list[Upload]:
+    """Uploads of people who have reported in this round already; the others have from now on."""
     second = []
-    for upload in sorted(uploads, key=lambda upload: upload.pseudonym or b""):
-        if upload.pseudonym is not None and upload.reports:
-            mark = {"round_id": round_id, "pseudonym": upload.pseudonym}
-            if not database.insert_new(connection, participation, mark):
+    for upload in uploads:
+        if upload in enrolled and upload.reports:
+            number = enrolled[upload].number
+            if number in claims:
                 second.append(upload)
+            else:
+                claims.add(number)
     return second
-
-
-def _unclaim(connection: Connection, round_id: int, uploads: Sequence[Upload]) -> None:
-    """Nothing of these uploads was taken, so their people may still report."""
-    marks = [upload.pseudonym for upload in uploads if upload.pseudonym is not None]
-    if marks:
-        here = participation.c.round_id == round_id
-        connection.execute(delete(participation).where(here, participation.c.pseudonym.in_(marks)))
 
 
 def _again(connection: Connection, round_id: int, upload: Upload) -> Reasons:
