@@ -42,8 +42,10 @@ class BelievedClock:
         self._writer, self._machine, self._steady = writer, machine, steady
         self._journal = Journal(writer, self)
         self._lock = threading.Lock()
+        self._known: datetime | None  # the time in the database when it was last looked at
         self._suspect: tuple[timedelta, float] | None = None  # how far off the machine is, and since when
-        wall, seen = self._wall(), self._seen()
+        wall = self._wall()
+        self._known = seen = self._seen()
         held = seen is not None and not -_JUMP <= wall - seen <= away
         self._base, self._since = seen if held and seen is not None else wall, steady()
 
@@ -63,9 +65,11 @@ class BelievedClock:
         with self._lock:
             seen = self._seen()
             expected = self._expected()
-            if seen is not None and (seen > expected or expected - seen > _JUMP):
+            set_back = self._known is not None and seen is not None and self._known - seen > _JUMP
+            if seen is not None and (seen > expected or set_back):
                 self._set(seen)  # another process knows better, or an administrator set the time back
                 expected = seen
+            self._known = seen
             wall = self._wall()
             off = wall - expected
             if self._jumped(wall, expected):
@@ -117,6 +121,8 @@ class BelievedClock:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
     def _write(self, wall: datetime, action: str = "", off: timedelta = timedelta(), actor: str = COLLECTOR) -> None:
+        self._known = wall.replace(microsecond=0)
+
         def step(connection: Connection, notes: Notes) -> None:
             seen = int(wall.timestamp())
             if not connection.execute(update(table).where(table.c.id == _ROW).values(seen=seen)).rowcount:

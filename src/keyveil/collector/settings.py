@@ -76,7 +76,7 @@ class Settings(BaseSettings):
             try:
                 found[role] = _tokens(path)
             except KeyveilError as wrong:
-                log.error(wrong.sentence, code=wrong.code)
+                log.error("A token file cannot be used as it is now.", code=wrong.code, role=role)
         return found
 
     def _token_files(self) -> list[tuple[str, Path]]:
