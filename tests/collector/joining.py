@@ -76,7 +76,7 @@ def same_transaction(tables: Tables, tokens: Sequence[str], chance: Random) -> I
     yield (
         "same transaction",
         {
-            person: reports[max(range(len(reports)), key=lambda at: (some[at], chance.random()))]["id"]  # noqa: B023
+            person: reports[max(range(len(reports)), key=lambda at: (some[at], chance.random()))]["id"]
             for person, some in weights.items()
         },
     )
@@ -85,16 +85,18 @@ def same_transaction(tables: Tables, tokens: Sequence[str], chance: Random) -> I
 def same_rank(tables: Tables, tokens: Sequence[str], chance: Random) -> Iterator[tuple[str, Guesses]]:
     """People in the order of the rows about them, beside reports in the order of theirs."""
     for by in (XMIN, PLACE, "batch_id"):
-        reports = [row["id"] for row in sorted(tables.rows["report"], key=lambda row: (row.get(by, 0), chance.random()))]
+        reports = [
+            row["id"] for row in sorted(tables.rows["report"], key=lambda row: (row.get(by, 0), chance.random()))
+        ]
         orders: dict[str, dict[int, Place]] = {
             "numbers": {person: (number,) for person, number in tables.order(tokens).items()}
         }
         for name, row, people in tables.tied(tokens):
             for key in (XMIN, PLACE):
                 if key in row:
-                    orders.setdefault(f"{name} {key}", {}).update({person: (row[key],) for person in people})
+                    orders.setdefault(f"{name} {key}", {}).update(dict.fromkeys(people, (row[key],)))
         for name, places in orders.items():
-            people = sorted(places, key=lambda person: (places[person], chance.random()))  # noqa: B023
+            people = sorted(places, key=lambda person: (places[person], chance.random()))
             yield f"rank of {name}, reports by {by}", dict(zip(people, reports, strict=False))
 
 

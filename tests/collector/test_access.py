@@ -142,7 +142,10 @@ def test_a_token_for_some_campaigns_does_not_reach_others_however_they_are_calle
 def test_a_list_shows_the_campaigns_of_the_token(collector: Collector, tokens: dict[str, str]) -> None:
     started(collector.service, name="secret-plans", purpose="Another one.")
     seen = {
-        who: [one["name"] for one in json.loads(collector.ask("GET", "/v1/campaigns", token=tokens[who]).body)["campaigns"]]
+        who: [
+            one["name"]
+            for one in json.loads(collector.ask("GET", "/v1/campaigns", token=tokens[who]).body)["campaigns"]
+        ]
         for who in ("analyst", "analyst-of-snacks", "analyst-elsewhere")
     }
 
@@ -170,7 +173,11 @@ def test_two_tokens_are_good_at_once_and_one_replaces_the_other(collector: Colle
     made = collector.ask("POST", "/v1/tokens", {"name": "admin-2027", "role": "admin"}, old)
     new = json.loads(made.body)["token"]
     assert [asks(old), asks(new)] == [200, 200]
-    name = next(one["name"] for one in collector.service.roles.tokens() if one["name"].startswith("admin-") and one["name"] != "admin-2027")
+    name = next(
+        one["name"]
+        for one in collector.service.roles.tokens()
+        if one["name"].startswith("admin-") and one["name"] != "admin-2027"
+    )
     assert collector.ask("DELETE", f"/v1/tokens/{name}", token=new).status == 200
 
     assert [asks(old), asks(new)] == [401, 200]

@@ -8,8 +8,7 @@ to the minute, steps that the collector takes by itself (which the last report m
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -21,13 +20,12 @@ from keyveil.collector.buckets import BUCKET_HOURS
 from keyveil.collector.tables import journal
 from keyveil.collector.writer import Writer
 from keyveil.core.canonical import canonical
+from keyveil.core.chain import FIELDS, START, entry_hash
 from keyveil.core.clock import Clock
-from keyveil.core.errors import StorageError
 
 COLLECTOR = "collector"  # who acts when nobody does: the tick
 OPERATOR = "operator"  # whoever runs the process
 
-START = bytes(32)  # stands before the first entry
 _AT_ONCE = 1000  # entries in one read
 
 T = TypeVar("T")
@@ -71,7 +69,7 @@ class Journal:
         self.run(actor, lambda _, notes: notes.append(Note(action, subject, detail)))
 
     def entries(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """All entries beyond a number, in order, as ``verify`` reads them."""
+        """All entries beyond a number, in order, as ``core.chain.verify`` reads them."""
         while True:
             wanted = select(journal).where(journal.c.number > after).order_by(journal.c.number).limit(_AT_ONCE)
             with self.writer.database.read() as connection:
@@ -95,35 +93,9 @@ class Journal:
         for note in notes:
             number += 1
             fields = (number, at, actor, note.action, note.subject, dict(note.detail))
-            before = _hash(before, dict(zip(FIELDS, fields, strict=True)))
+            before = entry_hash(before, dict(zip(FIELDS, fields, strict=True)))
             row = dict(zip(FIELDS, (*fields[:-1], canonical(fields[-1])), strict=True))
             connection.execute(insert(journal).values(**row, hash=before))
-
-
-FIELDS = ("number", "at", "actor", "action", "subject", "detail")
-
-
-def verify(entries: Iterable[Mapping[str, Any]], head: str | None = None) -> tuple[int, str]:
-    """How many entries there are and the last hash; raises if they are not an unbroken chain from the first.
-
-    ``head`` is a hash that was noted earlier: some entry must have it, or the end was cut off and written anew.
-    """
-    number, before, known = 0, START, head is None
-    for entry in entries:
-        number += 1
-        if set(entry) != {*FIELDS, "hash"} or entry["number"] != number:
-            raise StorageError("journal/broken", f"The journal is broken: entry {number} is missing or malformed.")
-        before = _hash(before, {name: entry[name] for name in FIELDS})
-        if before.hex() != entry["hash"]:
-            raise StorageError("journal/broken", f"The journal is broken: entry {number} was changed.")
-        known = known or entry["hash"] == head
-    if not known:
-        raise StorageError("journal/broken", f"The journal is broken: none of {number} entries has the noted hash.")
-    return number, before.hex()
-
-
-def _hash(before: bytes, fields: Mapping[str, Any]) -> bytes:
-    return hashlib.sha256(before + canonical(fields)).digest()
 
 
 def _at(moment: datetime, actor: str) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from keyveil.campaign.wire import JSON, MOST_REPORTS, PACKED
-from keyveil.collector.problems import PROBLEM
 from keyveil.collector.administration import MOST_TOKENS
+from keyveil.collector.problems import PROBLEM
 from keyveil.learn.questions import KINDS, MOST_QUANTILES
 
 CSV = "text/csv"

@@ -62,9 +62,7 @@ def locked_claims(connection: Connection, round_ids: Collection[int]) -> dict[in
 
 
 def save_claims(connection: Connection, round_id: int, claims: Claims) -> None:
-    connection.execute(
-        update(participation).where(participation.c.round_id == round_id).values(claimed=bytes(claims))
-    )
+    connection.execute(update(participation).where(participation.c.round_id == round_id).values(claimed=bytes(claims)))
 
 
 def begin(connection: Connection, campaign_id: int, round_id: int) -> None:

@@ -38,9 +38,7 @@ def open_campaign(connection: Connection, stored: StoredCampaign, now: datetime,
         _put_round(connection, stored, first, now, notes)
 
 
-def close_round(
-    connection: Connection, stored: StoredCampaign, one: StoredRound, now: datetime, notes: Notes
-) -> bool:
+def close_round(connection: Connection, stored: StoredCampaign, one: StoredRound, now: datetime, notes: Notes) -> bool:
     """No more reports from here on; who took part is forgotten. Returns whether the round was not closed before."""
     for before in ("open", "waiting"):
         if _move_round(connection, stored, one, before, "closed", notes):
@@ -201,9 +199,7 @@ def _silent(finished: Finished) -> bool:
     return bool(estimates.frequency.absent and estimates.mean.absent)
 
 
-def _put_round(
-    connection: Connection, stored: StoredCampaign, following: Round, now: datetime, notes: Notes
-) -> bool:
+def _put_round(connection: Connection, stored: StoredCampaign, following: Round, now: datetime, notes: Notes) -> bool:
     table, owner = tables.round, tables.campaign
     state = connection.execute(select(owner.c.state).where(owner.c.id == stored.id).with_for_update()).scalar()
     known = connection.execute(
