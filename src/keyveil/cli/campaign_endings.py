@@ -53,7 +53,7 @@ def revoke(
     token_file: TokenFile = None,
     json: Json = False,
 ) -> int:
-    """Enrolment tokens that are no longer good. What was reported under them stays counted: nobody knows which it is."""
+    """Enrolment tokens that are no longer good; what was reported under them stays counted."""
     try:
         words = tokens.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError):

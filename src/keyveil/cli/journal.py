@@ -51,7 +51,7 @@ def verify(
     token_file: TokenFile = None,
     json: Json = False,
 ) -> int:
-    """Check that no entry was changed, removed or put in between; with a noted hash also that the end is still there."""
+    """Check that no entry was changed, removed or put in between; a noted hash tells whether the end is there too."""
     if file is not None:
         number, last = verify_chain(_lines(file), head)
     else:

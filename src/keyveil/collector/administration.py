@@ -107,7 +107,7 @@ class Administration:
             if not delete_campaign(connection, stored, notes):
                 raise CampaignError(
                     "campaign/state",
-                    f"The campaign {stored.campaign.name} is {stored.state}: stop it, and delete it when all is counted.",
+                    f"The campaign {stored.campaign.name} is {stored.state}: stop it first, and let it be counted.",
                 )
             keys = stored.campaign.document()["schema"]["keys"]
             if isinstance(keys, dict):

@@ -9,9 +9,9 @@ order in which people enrolled does not lie beside the order in which reports ca
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from random import SystemRandom
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -101,8 +101,7 @@ def deal(connection: Connection, campaign_id: int) -> None:
         return
     mine = enrolment.c.campaign_id == campaign_id
     rows = connection.execute(select(enrolment).where(mine).order_by(enrolment.c.token_hash)).all()
-    numbers = list(range(len(rows)))
-    SystemRandom().shuffle(numbers)
+    numbers = sorted(range(len(rows)), key=lambda _: secrets.token_bytes(16))
     for round_id, before in claims.items():
         after = Claims()
         for row, number in zip(rows, numbers, strict=True):

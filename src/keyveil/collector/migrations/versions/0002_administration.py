@@ -73,9 +73,8 @@ def _name_tokens(connection: sa.Connection) -> None:
 
 def _number_enrolments(connection: sa.Connection) -> None:
     """Numbers in the order of hashes, which is random."""
-    found = connection.execute(
-        sa.text("SELECT campaign_id, token_hash FROM enrolment ORDER BY campaign_id, token_hash")
-    )
+    every = sa.text("SELECT campaign_id, token_hash FROM enrolment ORDER BY campaign_id, token_hash")
+    found = connection.execute(every)
     rows: list[dict[str, Any]] = []
     for campaign_id, token_hash in found:
         first = not rows or rows[-1]["campaign_id"] != campaign_id
