@@ -76,6 +76,7 @@ class Service:
         self._seen: dict[tuple[str, bool], tuple[float, StoredCampaign]] = {}
         self._refusals: Counts = Counter()
         self._to_forget = False  # something was overwritten that may still be in the files
+        self._overwritten = 0  # commits under enrolment up to which that was so
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -259,6 +260,8 @@ class Service:
                 more = self._to_forget = True
         if forget(self.writer, self._repository, bucket_of(self.clock()), self._limits.id_days, timely):
             more = self._to_forget = True
+        if self.writer.enrolled_commits != self._overwritten:
+            self._overwritten, self._to_forget = self.writer.enrolled_commits, True
         if not more and self._to_forget:
             self._to_forget = not self.database.forget()
         if failed is not None:

@@ -70,6 +70,7 @@ class Writer:
     def __init__(self, database: Database, waiting: int, group: int) -> None:
         self.database = database
         self.commits, self.commit_seconds = 0, 0.0
+        self.enrolled_commits = 0  # those whose traces on the disk would tell whose report is whose
         self._most, self._group = waiting, group
         self._queue: deque[Upload | _Task] = deque()
         self._waiting = 0
@@ -177,6 +178,7 @@ class Writer:
             failed = reason if isinstance(reason, KeyveilError) else _broken()
             outcomes = [failed] * len(group)
         self.commits += 1
+        self.enrolled_commits += any(upload.token_hash is not None for upload in group)
         self.commit_seconds += time.perf_counter() - begin
         self.release(sum(upload.reserved for upload in group))
         for upload, outcome in zip(group, outcomes, strict=True):
