@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ MOST_ROUNDS = 1000  # a protocol with more of them is broken
 
 if TYPE_CHECKING:
     from keyveil.privacy.certify import Certificate
+
+Kind = TypeVar("Kind")
 
 _PLACES = 10**12  # a share of epsilon is a decimal: what does not end is cut here, never rounded up
 
@@ -66,6 +68,15 @@ class Finished:
     def estimates(self, confidence: float = 0.95, population: bool = False) -> Estimates:
         """What this round alone says, with intervals."""
         return self.round.mechanism.estimate(self.tally, confidence, population)
+
+    def seen_as(self, kind: type[Kind]) -> Kind:
+        """The round's mechanism as one that tells something; refused if it does not: the history is a foreign one."""
+        mechanism = self.round.mechanism
+        if not isinstance(mechanism, kind):
+            raise ProtocolError(
+                "protocol/foreign", f"Round {self.round.number} is {mechanism.name}, which this protocol does not ask."
+            )
+        return mechanism
 
     def answered(self) -> Finished:
         """The round itself; refused if nobody has answered it, so that nothing can be planned from it."""
