@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Cells, JointStatistics, KeyDependence, Windows, can
+from keyveil.mechanisms.capabilities import Cells, JointStatistics, Windows, can, keys_together
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ def _gives(*quantities: str) -> Callable[[Mechanism], bool]:
 
 def _several(*quantities: str) -> Callable[[Mechanism], bool]:
     """Questions about several keys at once need to know how their estimates depend on each other."""
-    return lambda mechanism: (
-        mechanism.estimated.issuperset(quantities) and has_any(mechanism, KeyDependence, JointStatistics)
-    )
+    return lambda mechanism: mechanism.estimated.issuperset(quantities) and keys_together(mechanism)
 
 
 ASKABLE = {

@@ -194,8 +194,13 @@ def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> 
 
 def construct(name: str, kind: Any, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Any:
     """The one place that calls a class of the registry, after options have chosen among its forms."""
-    form = kind.class_for(options) if issubclass(kind, Mechanism) else kind
+    form = form_of(kind, options)
     return form(schema, parse_epsilon(epsilon), **fitted(name, form, options))
+
+
+def form_of(kind: Any, options: Mapping[str, Any]) -> Any:
+    """The class that these options choose among the forms of a class; protocols have one form."""
+    return kind.class_for(options) if issubclass(kind, Mechanism) else kind
 
 
 def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mechanism:

@@ -1,4 +1,4 @@
-"""What rounds tell the protocol that they belong to: small protocols, as those of ``capabilities`` are for everybody."""
+"""What rounds tell the protocol that they belong to, as ``capabilities`` are what mechanisms tell everybody."""
 
 from __future__ import annotations
 
