@@ -40,8 +40,8 @@ $ keyveil mechanisms --page docs/what-can-be-asked.md
 
 {told} is told with the usual options, {part} with others that are listed below the table. Devices answer only what
 can take every record: otherwise whether somebody answers at all would tell. Of protocols, frequencies and means come
-from all rounds together, and every other question is put to the last round. Bits are what a person sends in all at
-ε = {epsilon} and the number of keys beside them, ids not counted.
+from all rounds together, and every other question is put to the last round that can answer it. Bits are what a person
+sends in all at ε = {epsilon} and the number of keys beside them, ids not counted.
 
 {table}
 

@@ -58,6 +58,11 @@ class Question:
     round: int | None = None
     confidence: float | None = None
 
+    @property
+    def asks(self) -> str:
+        """What the reports must be able to answer, as ``mechanisms.questions.ASKABLE`` calls it."""
+        return "compare-means" if self.kind == "compare" and self.of == "mean" else self.kind
+
     @classmethod
     def read(cls, document: Any) -> Question:
         """The question that a document asks, refused with the first thing that is wrong."""

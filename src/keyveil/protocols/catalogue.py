@@ -88,12 +88,14 @@ def suits_devices(protocol: Protocol) -> bool:
 def answered(protocol: Protocol) -> tuple[str, ...]:
     """The kinds of questions that a collection answers.
 
-    Frequencies and means come from all rounds together; every other question is put to the reports of the last round.
+    Frequencies and means come from all rounds together; every other question is put to the reports of one round, the
+    last that can answer it (``mechanisms.questions.who_is_asked``). Where answers decide on the kind of a round, it
+    counts what all of its kinds can answer.
     """
     rounds = protocol.longest()
     together = frozenset().union(*(one.mechanism.estimated for one in rounds))
-    last = [answerable(kind) for kind in protocol.kinds(rounds[-1].number)]  # answered whichever of them is used
-    return tuple(kind for kind in ASKABLE if kind in together or all(kind in one for one in last))
+    sure = [set[str].intersection(*(set(answerable(kind)) for kind in protocol.kinds(one.number))) for one in rounds]
+    return tuple(kind for kind in ASKABLE if kind in together or any(kind in one for one in sure))
 
 
 def _usual(name: str) -> tuple[Protocol, int]:
