@@ -289,7 +289,7 @@ def test_the_whole_can_tell_what_a_part_can(groups: str, options: str, capabilit
 
 
 def test_every_capability_of_a_split_is_one_of_its_parts() -> None:
-    """Nothing is claimed that no part can do; what may be announced, and how parts are merged, the whole says itself."""
+    """Nothing is claimed that no part can do, but for what may be announced and how parts are merged."""
     for mechanism in (split(), split("kvue:1,moments:1"), split("marginals:1,wsr:1", options="wsr.bins=4")):
         for capability in CAPABILITIES - {Announced, Parted}:
             if can(mechanism, capability):
