@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as parser
 from pathlib import Path
 from typing import Annotated
 
@@ -67,8 +66,7 @@ def estimate(
     if report is not None:
         write_page(estimates, report)
     if json:
-        document = parser.loads(estimates.to_json())
-        print(msgspec.json.encode({**document, **answers}).decode())
+        print(msgspec.json.encode({**estimates.document(schema=True), **answers}).decode())
         return 0
     console = screen()
     console.print(silent or table(estimates, top))

@@ -50,6 +50,11 @@ def decimal_text(value: Fraction) -> str:
         return str(value)
 
 
+def read_fraction(value: Any) -> Fraction:
+    """The fraction that ``decimal_text`` spells; also of a number, where a float means its shortest decimal."""
+    return Fraction(value) if isinstance(value, Fraction) or "/" in str(value) else exact(value)
+
+
 @lru_cache(maxsize=1024)
 def exp_floor(epsilon: Fraction, bits: int = 64) -> Fraction:
     """e^epsilon rounded down to a multiple of 2^-bits (all terms of the series are positive: docs/theory.md)."""

@@ -13,10 +13,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from keyveil.core.epsilon import read_fraction
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.options import assignments, read_fraction
+from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.side_by_side import SideBySide
 
