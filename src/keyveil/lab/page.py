@@ -71,7 +71,7 @@ def _opening(comparisons: Sequence[Comparison]) -> str:
 Mean squared errors over all keys that somebody holds, averaged over {runs} with the same people (seed {first.seed}).
 {_spread_note(first.repeats)}
 
-Frequencies are unbiased and not clipped. Means are ratios that use that every share is positive
+Frequencies are unbiased and not clipped. Means are ratios that use that every frequency is positive
 ([theory](theory.md), Fieller means), cut to [−1, 1]; they count as 0 where there is none. All mechanisms have the same
 exact ε, proved from the integers that they draw with: what one person spends in all, whatever is announced between
 rounds. The best of each row is **bold**, whoever it is; ≈ is beside all whose errors are less than two standard errors

@@ -161,8 +161,8 @@ def _holders(key: str, reports: int, estimates: Estimates) -> float:
     """How many people a law of values is about, as far as it is known; everybody where keys are not asked."""
     if estimates.frequency.absent:
         return reports
-    share = estimates.frequency[key].value
-    return 0.0 if math.isnan(share) else reports * share
+    frequency = estimates.frequency[key].value
+    return 0.0 if math.isnan(frequency) else reports * frequency
 
 
 def _subset(question: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:
