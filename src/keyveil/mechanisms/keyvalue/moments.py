@@ -141,7 +141,8 @@ class Moments(KeyValue):
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         valued, keys = self.coefficients.keys(self.coefficients.drawn(np.array([word], dtype=np.uint64)))
         held = dict(pairs)
-        signal = GRID if valued[0] == NONE else held.get(int(valued[0]), 0)  # who lacks the key tosses a fair coin
+        # A person without the key whose value is wanted reports +1 or -1 with probability 1/2 each: its signal is 0.
+        signal = GRID if valued[0] == NONE else held.get(int(valued[0]), 0)
         for key in keys[0].tolist():
             signal = -signal if key in held else signal
         return self.channel.draw(is_positive(signal, coins), coins)

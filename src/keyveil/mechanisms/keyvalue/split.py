@@ -1,7 +1,7 @@
 """Split: people go to disjoint groups, and each group spends the whole ε on the mechanism that answers its question.
 
 No single report answers everything: ``ssr`` gives frequencies and means, ``kv-sw`` distributions, ``moments``
-conditionals. What several groups estimate is merged; what only one can tell is asked of the whole as well.
+conditionals. What several groups estimate is merged; a question that one group can answer is answered by the whole.
 """
 
 from __future__ import annotations
