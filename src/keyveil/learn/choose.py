@@ -1,4 +1,4 @@
-"""Which method answers best what will be asked? Found out by simulation on the estimates (docs/consistency.md).
+"""Which method has the least error for given questions? Found by simulation on the estimates (docs/consistency.md).
 
 The estimates, made consistent by Norm-Sub, are taken for the truth; collections are drawn from it with the noise of the
 mechanism, all methods are applied, and the one with the smallest loss wins. Norm-Sub and not PowerNS makes the truth: a
@@ -33,7 +33,7 @@ Loss = Callable[[Floats, Floats], float]
 Queries = Loss | Sequence[Sequence[str | int]] | NDArray[np.floating] | None
 
 MOST_KEYS = 10_000
-REPEATS = 30
+REPEATS = 30  # simulated collections: docs/consistency.md
 TIE = 2.0  # paired standard errors within which two methods are as good as each other
 
 

@@ -124,7 +124,7 @@ def correlation(estimates: Estimates, *, confidence: float | None = None) -> Cor
     """Do frequent keys have higher means? Over the keys whose mean is known (Ye et al. 2019, Fig. 7), on [-1, 1].
 
     Noise pulls the plain coefficient towards zero; the corrected one subtracts its variances and covariance. Its
-    interval is a jackknife over keys on Fisher's scale, so it takes the keys as a sample of all that might be asked.
+    interval is a jackknife over keys on Fisher's scale, so it takes the keys as a sample of many others like them.
     """
     raw = unbiased(estimates)
     mean = _column(raw, "mean", unit=True)
@@ -193,5 +193,5 @@ def _places(estimates: Estimates, keys: Sequence[str | int]) -> list[int]:
         raise MechanismError("queries/empty", "A question needs at least one key.")
     places = [estimates.schema.place(key) for key in keys]
     if len(set(places)) < len(places):
-        raise MechanismError("queries/twice", "Every key can be asked for only once.")
+        raise MechanismError("queries/twice", "Every key can be named only once.")
     return places

@@ -1,8 +1,8 @@
 """How the errors of two keys' estimates go together: what sums over keys and comparisons of keys need to know.
 
 ``BoundedLinks`` follows from constants of the mechanism and from frequencies alone. The share of people who hold both
-keys is not known then, and taken as what makes the answer least certain. ``Told`` follows from reports about both keys
-together, which tell that share. Derivation: docs/queries.md.
+keys is not known then, and taken as what makes the answer least certain. ``EstimatedLinks`` follows from reports about
+both keys together, which tell that share. Derivation: docs/queries.md.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally
         raise MechanismError(
             "queries/tally", f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}."
         )
-    return Told(estimates, joint, tally)
+    return EstimatedLinks(estimates, joint, tally)
 
 
 def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Dependence:
@@ -93,15 +93,18 @@ class BoundedLinks:
         return self.constants.variance(weights, column.values[keys], column.se[keys])
 
     def of_means(self, first: int, second: int) -> float:
-        """Errors of two means meet in what their frequencies share, and once more in what their values do."""
+        """The least covariance of two means, on [-1, 1], to first order in the errors of f and f·m.
+
+        Frequencies may be as dependent as ``constants`` allow, and products f·m as dependent as frequencies.
+        """
         f = np.clip(self.estimates.frequency.values[[first, second]], 0.0, 1.0)
         m = np.abs(self.estimates.mean.values[[first, second]])
         return -2 * float(m[0] * m[1]) * self.constants.at_most(float(f[0]), float(f[1])) / float(f[0] * f[1])
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Covariances as the reports tell them, pair by pair."""
+class EstimatedLinks:
+    """Covariances estimated from reports about both keys of a pair."""
 
     estimates: Estimates
     mechanism: JointStatistics
