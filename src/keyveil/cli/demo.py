@@ -30,7 +30,7 @@ from keyveil.display.estimates import page as whole_page
 from keyveil.frames.population import Population
 
 NAME = "snacks"
-SHARE = "0.2"  # of the people are asked how much they buy, before the others are asked what
+SHARE = "0.2"  # of the people, the pilot: they are asked how many things they buy, the others then which
 CAP = "0.99"  # of the people have no more pairs than count in the main round
 SNACKS = {  # key: its frequency, and the mean rating of those who buy it, from 1 to 5
     "coffee": (0.62, 4.3),
@@ -81,7 +81,7 @@ def demo(
 
 
 def _campaign(people: int, epsilon: str) -> dict[str, Any]:
-    """A pilot group tells how much people buy; the others are then asked what, at sizes that fit."""
+    """A pilot group tells how many things people buy; its answers set the cap for the others."""
     schema = Schema(keys=list(SNACKS), low=1, high=5)
     return {
         "keyveil": 1,
@@ -196,7 +196,7 @@ def _table(estimates: Estimates) -> Table:
         table.add_column(column, justify="left" if column in ("key", "in") else "right", no_wrap=True)
     truth = estimates.truth
     assert truth is not None
-    means = estimates.schema.from_unit(truth.mean)
+    means = truth.mean_in_units
     for at, key in enumerate(estimates.schema.keys):
         frequency, mean = estimates.frequency[key], estimates.mean[key]
         inside = "".join("✓" if hit else "✗" for hit in (truth.frequency[at] in frequency, means[at] in mean))

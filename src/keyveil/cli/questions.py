@@ -79,7 +79,7 @@ def grouped(answers: Iterable[tuple[Document, list[Row]]]) -> dict[str, list[Row
 
 
 def tables(groups: dict[str, list[Row]]) -> list[Table]:
-    """Answers for a terminal, one table for each kind of question that was asked."""
+    """Answers for a terminal, one table for each kind of question."""
     return [_TABLES[name](rows) for name, rows in groups.items() if rows]
 
 

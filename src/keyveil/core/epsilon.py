@@ -1,4 +1,4 @@
-"""Exact arithmetic on the privacy parameter: what was asked, what was realised, and which of the two is larger.
+"""Exact arithmetic on the privacy parameter: what was requested, what was realised, and which of the two is larger.
 
 Nothing here rounds in favour of the data collector: ``exp_floor`` rounds e^epsilon down before weights are built from
 it, ``log_ceiling`` rounds a realised ratio's epsilon up before anybody is told.

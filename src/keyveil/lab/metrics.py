@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Metrics = dict[str, float | None]
 
 TOP = 20  # the most frequent keys, whose errors are also shown alone
-HITTERS = 15  # how many keys are looked for when the most frequent ones are asked for
+HITTERS = 15  # how many keys the search for the most frequent ones names
 
 NAMES = (
     "mse_frequency",
@@ -121,7 +121,7 @@ def subset_query(estimated: Floats, true: Floats, share: float, seed: int, queri
 def heavy_hitters(estimated: Floats, true: Floats, count: int) -> Metrics:
     """How well the most frequent keys are found: precision, recall and NDCG of the ``count`` largest estimates.
 
-    Keys that are estimated at zero or below are not named, so fewer may be named than asked for.
+    Keys that are estimated at zero or below are not named, so fewer than ``count`` may be named.
     """
     wanted = most_frequent(true, count)
     named = most_frequent(np.nan_to_num(estimated), count)

@@ -27,7 +27,7 @@ _DATA_NOTE = """\
 about keys. The truth itself, without privacy, has error 0."""
 _PRIVACY_NOTE = """\
 Exact ε of the closed form, rounded up, as a share of the ε in the row; never above 1. A mechanism that spends less than
-it is asked for was asked for more, until it spends what the row says."""
+requested got a larger request, until it spends what the row says."""
 _TITLES = {
     "frequency": "Frequencies",
     "mean": "Means, on the scale [−1, 1]",
@@ -158,7 +158,7 @@ def _wins(comparisons: Sequence[Comparison], names: Sequence[str], quantity: str
 
 
 def _privacy(comparisons: Sequence[Comparison]) -> str:
-    """How much of what was asked each mechanism spends, at worst and at best."""
+    """How much of the ε of a row each mechanism spends, at worst and at best."""
     spent: dict[str, list[float]] = {}
     for one in comparisons:
         for entry in one.entries:

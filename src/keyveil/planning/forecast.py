@@ -1,7 +1,7 @@
-"""What to expect of a protocol before anybody is asked: its errors on invented people, and its price.
+"""Predicted errors and price of a protocol before a collection, from a simulation on invented people.
 
-The people are invented in one stated way, whatever the collection is about: the k-th key is held by a share of 1/(2k)
-of them, each key on its own, and means fall evenly over the middle 80 % of the range. Real people differ; errors of
+The people are invented in one stated way, whatever the collection is about: the k-th key is held by 1/(2k) of
+them, each key on its own, and means fall evenly over the middle 80 % of the range. Real people differ; errors of
 frequencies hardly depend on that, errors of means grow where keys are rarer.
 """
 
@@ -64,7 +64,7 @@ class ForecastRound:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The standard errors to expect, round by round what is asked, and how many people that is about."""
+    """The standard errors to expect from so many people, and the mechanism and price of each round."""
 
     people: int
     invented: int
