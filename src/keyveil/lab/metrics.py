@@ -110,11 +110,11 @@ def fairness(estimated: Sequence[Floats], true: Floats) -> float:
     return jain(np.mean([(one[held] - true[held]) ** 2 for one in estimated], axis=0))
 
 
-def subset_query(estimated: Floats, true: Floats, share: float, seed: int, queries: int = 100) -> float:
+def subset_error(estimated: Floats, true: Floats, share: float, seed: int, subsets: int = 100) -> float:
     """Mean squared error of the sum of frequencies over random subsets with ``share`` of the keys."""
     rng, size = np.random.default_rng(seed), max(round(share * len(true)), 1)
     errors = estimated - true
-    sums = [errors[rng.choice(len(true), size, replace=False)].sum() for _ in range(queries)]
+    sums = [errors[rng.choice(len(true), size, replace=False)].sum() for _ in range(subsets)]
     return float(np.mean(np.square(sums)))
 
 

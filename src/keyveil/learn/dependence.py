@@ -51,12 +51,12 @@ def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally
         return BoundedLinks(estimates, dependence(estimates, mechanism))
     if tally is None:
         raise MechanismError(
-            "queries/tally",
+            "query/tally",
             f"How estimates of {estimates.mechanism} depend on each other is in the reports; give tally.",
         )
     if tally.reports != estimates.n:
         raise MechanismError(
-            "queries/tally", f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}."
+            "query/tally", f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}."
         )
     return EstimatedLinks(estimates, joint, tally)
 
@@ -66,7 +66,7 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
     own = source(estimates, mechanism)
     if own is None and estimates.mechanism in mechanism_names():
         raise MechanismError(
-            "queries/mechanism",
+            "query/mechanism",
             f"How estimates of {estimates.mechanism} depend on each other follows from its options, which these "
             "estimates do not have; give mechanism.",
         )
@@ -74,7 +74,7 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
     if known is None:
         name = estimates.mechanism if own is None else own.title
         raise MechanismError(
-            "queries/dependence",
+            "query/dependence",
             f"The estimates of {name} do not tell how they depend on each other; "
             f"those of {who_can(KeyDependence, JointStatistics)} do.",
         )
