@@ -58,6 +58,7 @@ class ForecastRound:
             "part": [decimal_text(part.start), decimal_text(part.stop)],
             **exact_entries(self.exact_epsilon),
             "bits": self.bits,
+            "n": self.reports,
             "reports": self.reports,
         }
 
