@@ -1,7 +1,7 @@
 """KVOH: the state of one key as three one-hot bits, each through randomised response (Sun et al. 2019).
 
-Three noisy counts must add up to the people asked; using that cuts the variance of frequencies to a third. KVUE sends
-less and is more accurate. Derivation: docs/mechanisms/kvoh.md.
+Three noisy counts must add up to the number of reports; using that cuts the variance of frequencies to a third. KVUE
+sends less and is more accurate. Derivation: docs/mechanisms/kvoh.md.
 """
 
 from __future__ import annotations
