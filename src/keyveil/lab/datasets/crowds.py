@@ -83,20 +83,14 @@ def populate(
 def product_sets(n: int, frequencies: Floats, rng: np.random.Generator) -> Holdings:
     """Every key on its own: a coin for each person, or for a rare key a number of holders and then who they are."""
     dense = np.flatnonzero(frequencies >= _SPARSE)
-    users, keys = [], []
-    people = max(_CELLS // max(len(dense), 1), 1)
-    for start in range(0, n if len(dense) else 0, people):
-        who, held = np.nonzero(rng.random((min(people, n - start), len(dense))) < frequencies[dense])
-        users.append(who + start)
-        keys.append(dense[held])
+    users, places = in_rows(n, len(dense), lambda rows, count: rng.random((count, len(dense))) < frequencies[dense])
+    keys = dense[places]
     if len(dense) == len(frequencies):
-        return np.concatenate(users), np.concatenate(keys)
+        return users, keys
     rare = np.flatnonzero(frequencies < _SPARSE)
     holders = rng.binomial(n, frequencies[rare])
     codes = _holders(n, np.repeat(rare, holders), len(frequencies), rng)
-    both = np.sort(
-        np.concatenate([who * len(frequencies) + held for who, held in zip(users, keys, strict=True)] + [codes])
-    )
+    both = np.sort(np.concatenate([users * len(frequencies) + keys, codes]))
     return both // len(frequencies), both % len(frequencies)
 
 
@@ -128,17 +122,26 @@ def fixed_size_sets(n: int, frequencies: Floats, rng: np.random.Generator) -> Ho
     The keys lie end to end in a random order, each as long as its frequency; those that contain U, U + 1, … are taken.
     """
     d, size = len(frequencies), round(float(frequencies.sum()))
-    users, keys = [], []
-    people = max(_CELLS // d, 1)
-    for start in range(0, n, people):
-        rows = min(people, n - start)
-        order = np.argsort(rng.random((rows, d)), axis=1)
+
+    def held(rows: slice, count: int) -> NDArray[np.bool_]:
+        order = np.argsort(rng.random((count, d)), axis=1)
         ends = np.cumsum(frequencies[order], axis=1)
         ends[:, -1] = size  # whatever the rounding of the sum
-        steps = np.floor(np.column_stack([np.zeros(rows), ends]) - rng.random((rows, 1)))
-        held = np.zeros((rows, d), dtype=bool)
-        np.put_along_axis(held, order, np.diff(steps, axis=1) > 0, axis=1)
-        who, what = np.nonzero(held)
+        steps = np.floor(np.column_stack([np.zeros(count), ends]) - rng.random((count, 1)))
+        taken = np.zeros((count, d), dtype=bool)
+        np.put_along_axis(taken, order, np.diff(steps, axis=1) > 0, axis=1)
+        return taken
+
+    return in_rows(n, d, held)
+
+
+def in_rows(n: int, d: int, held: Callable[[slice, int], NDArray[np.bool_]]) -> Holdings:
+    """Sets that are drawn for some people at a time: ``held(rows, count)`` says who of them holds which key."""
+    users, keys = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    people = max(_CELLS // max(d, 1), 1)
+    for start in range(0, n if d else 0, people):
+        count = min(people, n - start)
+        who, what = np.nonzero(held(slice(start, start + count), count))
         users.append(who + start)
         keys.append(what)
     return np.concatenate(users), np.concatenate(keys)
