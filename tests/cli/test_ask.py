@@ -93,7 +93,7 @@ def test_a_question_may_be_given_as_json(database: str, capsys: Output) -> None:
         ("shares", ["--keys", "pepsi", "--rank", "2"], "query/keys"),
         ("shares", ["--rank", "2", "--confidence", "2"], "query/confidence"),
         ("shares", ["--rank", "2", "--round", "2"], "round/unknown"),
-        ("shares", ["--rank", "9"], "queries/top"),
+        ("shares", ["--rank", "9"], "query/top"),
         ("shares", ["--subset", "nothing"], "schema/unknown-key"),
         ("shares", ["--compare", "burger"], "query/keys"),
         ("shares", ["--question", "[]"], "query/document"),

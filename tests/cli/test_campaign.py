@@ -273,7 +273,7 @@ def test_an_earlier_round_can_be_exported_and_counted(tmp_path: Path, capsys: Ou
     asked, table = ["campaign", "estimates", "pilot", "--round", "1", *where], tmp_path / "s.csv"
     for command in (asked, ["estimate", str(tmp_path / "first.tally")]):
         assert run(command) == 0
-        assert capsys.readouterr().out == "The reports of set-size tell neither shares nor means of keys.\n"
+        assert capsys.readouterr().out == "The reports of set-size tell neither frequencies nor means of keys.\n"
         assert "estimate/silent" in refused(capsys, *command, "--plot", str(tmp_path / "s.png"))
     assert "estimate/silent" in refused(capsys, *asked, "--csv", str(table))
     assert len(said(capsys, *asked)["estimates"]) == 3 and not table.exists()

@@ -374,7 +374,7 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
     page.print(rounds)
     errors = _table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
     for what, spread, known in (
-        ("shares", found.frequency, found.keys),
+        ("frequencies", found.frequency, found.keys),
         ("means", found.mean, found.means_known),
     ):
         cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")

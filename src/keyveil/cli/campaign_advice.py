@@ -90,6 +90,6 @@ def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> 
         warn(
             found.frequency is not None and found.frequency[0] > 0.1,
             "noise",
-            "Half of the shares are off by more than 0.1: ask more people, fewer keys, or a larger epsilon.",
+            "Half of the frequencies are off by more than 0.1: ask more people, fewer keys, or a larger epsilon.",
         )
     return listed

@@ -47,7 +47,7 @@ def ask(
     token_file: TokenFile = None,
     json: Json = False,
 ) -> int:
-    """Ask a campaign more than shares and means: what it cannot answer is refused with the name of what could."""
+    """Ask a campaign more than frequencies and means: what it cannot answer is refused with the name of what could."""
     wanted = [*questions(given, quantiles, keys, subset, compare, of, rank), *map(_read, question or [])]
     if not wanted:
         options = "--given, --quantiles, --subset, --compare, --rank or --question"

@@ -46,7 +46,7 @@ KINDS = tuple(_FIELDS)
 
 @dataclass(frozen=True)
 class Question:
-    """A question that makes sense; whether the reports can answer it is seen when it is asked."""
+    """A question whose document is well formed; ``answer`` refuses what the reports cannot answer."""
 
     kind: str
     key: str = ""
@@ -163,11 +163,11 @@ def _quantiles(question: Question, laws: Distributions, estimates: Estimates, mi
 
 
 def _holders(key: str, reports: int, estimates: Estimates) -> float:
-    """How many people a law of values is about, as far as it is known; everybody where keys are not asked."""
+    """How many people hold the key, as estimated; all who reported where frequencies are not estimated."""
     if estimates.frequency.absent:
         return reports
-    share = estimates.frequency[key].value
-    return 0.0 if math.isnan(share) else reports * share
+    frequency = estimates.frequency[key].value
+    return 0.0 if math.isnan(frequency) else reports * frequency
 
 
 def _subset(question: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:

@@ -1,6 +1,6 @@
 """The names of all mechanisms and protocols, and the one factory that makes either from a name.
 
-A module is loaded only when its name is asked for. What a name stands for is decided here and nowhere else:
+A module is loaded only when its name is used. What a name stands for is decided here and nowhere else:
 
     MECHANISMS   one round; people name them
     PROTOCOLS    several rounds or groups; people name them too

@@ -1,7 +1,7 @@
 """Split: people go to disjoint groups, and each group spends the whole ε on the mechanism that answers its question.
 
 No single report answers everything: ``ssr`` gives frequencies and means, ``kv-sw`` distributions, ``moments``
-conditionals. What several groups estimate is merged; what only one can tell is asked of the whole as well.
+conditionals. What several groups estimate is merged; a question that one group can answer is answered by the whole.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from keyveil.core.epsilon import read_fraction
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.options import assignments, read_fraction
+from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.side_by_side import SideBySide
 
