@@ -10,6 +10,7 @@ from typing import Any
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.questions import ASKABLE, answerable
 from keyveil.mechanisms.registry import find, is_protocol, make, names
 from keyveil.protocols.base import Protocol
@@ -70,7 +71,7 @@ def describe(name: str) -> Description:
         kind="protocol" if is_protocol(name) else "mechanism",
         summary=_summary(kind),
         takes=rounds[0].takes,
-        devices=suits_devices(usual),
+        devices=unsuited(usual) is None,
         answers={
             _spelled(options): answered(as_protocol(make(name, Schema(keys=3), EPSILON, **options)))
             for options in kind.examples
@@ -80,9 +81,9 @@ def describe(name: str) -> Description:
     )
 
 
-def suits_devices(protocol: Protocol) -> bool:
-    """Whether every record can be answered in every round; otherwise silence would tell."""
-    return all(one.mechanism.takes == "every set" for one in protocol.longest())
+def unsuited(protocol: Protocol) -> Mechanism | None:
+    """The first mechanism of a round that cannot answer every record: devices refuse it, as silence would tell."""
+    return next((one.mechanism for one in protocol.longest() if one.mechanism.takes != "every set"), None)
 
 
 def answered(protocol: Protocol) -> tuple[str, ...]:
