@@ -156,7 +156,6 @@ def test_forecasts_are_made_for_all_kinds_of_questions(mechanism: str, tmp_path:
     assert found["frequency_se"] is not None and found["mean_se"] is not None
 
 
-
 # -- a campaign on a database ---------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.core.hints import did_you_mean
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.registry import build
 from keyveil.protocols.base import Protocol
@@ -234,7 +235,8 @@ def _complete(document: dict[str, Any]) -> None:
 
 def _nothing_else(document: dict[str, Any]) -> None:
     if strange := set(document) - _FIELDS:
-        raise _refused("document", f"A campaign has no {', '.join(sorted(map(repr, strange)))}.")
+        hint = did_you_mean(min(strange, key=str), _FIELDS)
+        raise _refused("document", f"A campaign has no {', '.join(sorted(map(repr, strange)))}{hint}.")
 
 
 def _schema(document: Any, fetch: Fetch | None) -> tuple[Schema, str | None]:
