@@ -25,8 +25,9 @@ class Option:
     """A keyword argument of a mechanism, or ``--set name=value`` on the command line."""
 
     name: str
-    type: str
-    default: str | None  # None where it must be given
+    type: str  # in plain words, such as "whole number"
+    required: bool
+    default: str | None  # None where it must be given, or where nothing is set
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,23 @@ def _summary(kind: type) -> str:
     return own if sum("name" in vars(one) for one in several) > 1 or not line else line
 
 
+_PLAIN = {"int": "whole number", "Fraction": "number", "str": "text", "bool": "true or false"}
+
+
 def _option(field: Field[Any]) -> Option:
-    default = field.default
-    if default is MISSING:
-        return Option(field.name, str(field.type), None if field.default_factory is MISSING else "")
-    if isinstance(default, Fraction):
-        default = decimal_text(default) if default.denominator in (1, 2, 5, 10, 20) else default
-    return Option(field.name, str(field.type), "chosen" if default is None else str(default))
+    required = field.default is MISSING and field.default_factory is MISSING
+    shown = None if field.default in (MISSING, None) else field.default
+    if isinstance(shown, Fraction):
+        shown = decimal_text(shown) if shown.denominator in (1, 2, 5, 10, 20) else shown
+    if isinstance(shown, bool):
+        shown = str(shown).lower()
+    return Option(field.name, _plain(str(field.type)), required, None if shown is None else str(shown))
+
+
+def _plain(kind: str) -> str:
+    """A declared type in plain words; text where it can be written in several ways."""
+    kinds = [one.strip() for one in kind.split("|") if one.strip() != "None"]
+    return _PLAIN.get(kinds[0], "whole numbers" if kinds[0].startswith("tuple[int") else "text")
 
 
 def _spelled(options: dict[str, Any]) -> str:
