@@ -210,9 +210,9 @@ def test_clear_refusals() -> None:
     _, foreign, _ = collected("moments", epsilon=5)
     _, single, of_single = collected("moments", order=1)
     for ask, code in (
-        (lambda: subset_sum(estimates, KEYS), "query/tally"),
-        (lambda: compare_keys(estimates, "0", "1", mechanism=mechanism), "query/tally"),
-        (lambda: subset_sum(estimates, KEYS, tally=other), "query/tally"),
+        (lambda: subset_sum(estimates, KEYS), "question/tally"),
+        (lambda: compare_keys(estimates, "0", "1", mechanism=mechanism), "question/tally"),
+        (lambda: subset_sum(estimates, KEYS, tally=other), "question/tally"),
         (lambda: subset_sum(estimates, KEYS, tally=foreign), "tally/foreign"),
         (lambda: subset_sum(of_single, KEYS, tally=single), "question/order"),
     ):

@@ -53,9 +53,9 @@ def questions(
 ) -> list[Document]:
     """The questions that these options ask."""
     if keys and not quantiles:
-        raise KeyveilError("query/keys", "--keys belongs to --quantiles: say which quantiles of these keys.")
+        raise KeyveilError("question/keys", "--keys belongs to --quantiles: say which quantiles of these keys.")
     if of and not compare:
-        raise KeyveilError("query/of", f"--of {of} belongs to --compare: say which two keys.")
+        raise KeyveilError("question/of", f"--of {of} belongs to --compare: say which two keys.")
     only = {"keys": several(keys)} if keys else {}
     by = {"of": of} if of else {}
     return [

@@ -54,12 +54,12 @@ def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally
         return BoundedLinks(estimates, dependence(estimates, mechanism))
     if tally is None:
         raise MechanismError(
-            "query/tally",
+            "question/tally",
             f"How estimates of {estimates.mechanism} depend on each other is in the reports; give tally.",
         )
     if tally.reports != estimates.n:
         raise MechanismError(
-            "query/tally", f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}."
+            "question/tally", f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}."
         )
     if parted is not None:
         told = [one for one in parted.part_answers(tally) if "frequency" in one.mechanism.estimated]
@@ -85,7 +85,7 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
     own = source(estimates, mechanism)
     if own is None and estimates.mechanism in mechanism_names():
         raise MechanismError(
-            "query/mechanism",
+            "question/mechanism",
             f"How estimates of {estimates.mechanism} depend on each other follows from its options, which these "
             "estimates do not have; give mechanism.",
         )
@@ -93,7 +93,7 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
     if known is None:
         name = estimates.mechanism if own is None else own.title
         raise MechanismError(
-            "query/dependence",
+            "question/dependence",
             f"The estimates of {name} do not tell how they depend on each other; "
             f"those of {who_can(*KEYS_TOGETHER)} do.",
         )

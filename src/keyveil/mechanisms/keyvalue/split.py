@@ -37,7 +37,12 @@ class Split(SideBySide):
     max_pairs: int | None = None
 
     name: ClassVar[str] = "split"
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2},)
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"groups": "ssr:1,moments:1", "max_pairs": 2})
+
+    @property
+    def title(self) -> str:
+        usual = next(one.default for one in fields(Split) if one.name == "groups")
+        return self.name if self.groups == usual else f"{self.name} with groups={self.groups}"
 
     def __hash__(self) -> int:  # options are mappings
         return hash(self.fingerprint)
