@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,10 +31,11 @@ class Database:
     """The connection to the database, brought to the present version of its tables."""
 
     def __init__(self, url: str) -> None:
-        self.engine = _engine(url)
+        self.engine = open_engine(url)
         self.postgresql = self.engine.dialect.name == "postgresql"
         self.shard, self._shard_lock = 0, None  # type: int, Connection | None
         try:
+            self.check()
             with self.write() as connection:
                 self._migrate(connection)
             if self.postgresql:
@@ -130,6 +133,28 @@ class Database:
             busy, *_ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
 
+    # -- health -------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Refuse a damaged file; on PostgreSQL the server itself looks after that."""
+        if self.postgresql:
+            return
+        with self.read() as connection:
+            if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() != "ok":
+                raise damaged()
+
+    def probe(self, connection: Connection) -> None:
+        """Write something that changes nothing, so that a disk that takes no more writes is noticed."""
+        connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Room on the disk of a SQLite file; unknown for PostgreSQL and for databases in memory."""
+        name = self.engine.url.database
+        if self.postgresql or not name or name == ":memory:":
+            return None
+        return shutil.disk_usage(Path(name).absolute().parent).free
+
     # -- set-up -------------------------------------------------------------------------------------------------
 
     def _migrate(self, connection: Connection) -> None:
@@ -168,20 +193,47 @@ def _translated() -> Iterator[None]:
     except exc.IntegrityError as reason:
         raise _conflict() from reason
     except (exc.SQLAlchemyError, sqlite3.Error, psycopg.Error, OSError) as reason:
-        driver = getattr(reason, "orig", reason)
-        if getattr(driver, "sqlstate", None) in _CIRCLES:
-            raise _conflict() from reason
-        raise StorageError("storage/unavailable", "The database cannot be reached, is locked or is full.") from reason
+        raise _storage_error(getattr(reason, "orig", reason)) from reason
 
 
-_CIRCLES = ("40P01", "40001")  # deadlock, serialisation failure
+# What a driver says, as a code: SQLite's primary result code, PostgreSQL's SQLSTATE, or the system's number.
+_KINDS: Mapping[str, frozenset[object]] = {
+    "conflict": frozenset(("40P01", "40001")),  # deadlock, serialisation failure
+    "full": frozenset((sqlite3.SQLITE_FULL, "53100", errno.ENOSPC, errno.EDQUOT)),
+    "read-only": frozenset((sqlite3.SQLITE_READONLY, "25006", errno.EROFS)),
+    "corrupt": frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")),
+    "locked": frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03")),
+}
+_SENTENCES = {
+    "full": "The disk of the database is full.",
+    "read-only": "The database cannot be written to: it is read-only.",
+    "locked": "The database is locked by somebody else.",
+    "unavailable": "The database cannot be reached or does not work.",
+}
+
+
+def _storage_error(reason: object) -> StorageError:
+    """The error of the kind that the driver's own error is of; it shows nothing of the statement."""
+    if isinstance(reason, sqlite3.Error):
+        told: object = getattr(reason, "sqlite_errorcode", 0) & 0xFF
+    else:
+        told = getattr(reason, "sqlstate", None) or getattr(reason, "errno", None)
+    kind = next((kind for kind, codes in _KINDS.items() if told in codes), "unavailable")
+    if kind == "conflict":
+        return _conflict()
+    return damaged() if kind == "corrupt" else StorageError(f"storage/{kind}", _SENTENCES[kind])
+
+
+def damaged() -> StorageError:
+    return StorageError("storage/corrupt", "The file of the database is damaged: restore a backup (keyveil restore).")
 
 
 def _conflict() -> StorageError:
     return StorageError("storage/conflict", "Somebody else changed the same thing at the same time.")
 
 
-def _engine(url: str) -> Engine:
+def open_engine(url: str) -> Engine:
+    """The engine of a database, with our settings; nothing is opened yet."""
     driver, rest = url.partition("://")[::2]
     named = f"postgresql+psycopg://{rest}" if driver in ("postgresql", "postgres") else url
     try:
