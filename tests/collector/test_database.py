@@ -19,11 +19,10 @@ from sqlalchemy import text
 from keyveil.campaign.wire import Batch
 from keyveil.collector import database
 from keyveil.collector.database import Database
-from keyveil.collector.folding import count
 from keyveil.collector.service import Service
 from keyveil.collector.tables import metadata
 from keyveil.core.errors import KeyveilError, StorageError
-from tests.collector.campaigns import batch_of, merged, started
+from tests.collector.campaigns import batch_of, count, merged, started
 from tests.postgres import PostgreSQL, found
 
 

@@ -15,11 +15,10 @@ from sqlalchemy import func, select
 from keyveil.campaign.wire import Batch
 from keyveil.collector import rounds, tables
 from keyveil.collector import service as service_module
-from keyveil.collector.folding import count
 from keyveil.collector.service import Service
 from keyveil.collector.writer import UploadResult
 from keyveil.core.canonical import canonical
-from tests.collector.campaigns import asked, batch_of, merged, refusal, snacks, started
+from tests.collector.campaigns import asked, batch_of, count, merged, refusal, snacks, started
 from tests.collector.conftest import SetClock
 
 

@@ -20,7 +20,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from keyveil.core.errors import StorageError
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent / "migrations"
 _PATIENCE = 5  # seconds that a transaction waits for another one's lock
 _MIGRATING = 0x6B65796D  # advisory locks: who migrates,
 _SHARDS = 0x6B657973  # and which collector process holds which shard
@@ -52,7 +52,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads: all of its queries see the same state."""
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             if self.postgresql:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -61,7 +61,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that changes something; durable when the block has ended without an error."""
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             connection.execution_options(keyveil_writes=True)
             with connection.begin():
                 yield connection
@@ -127,7 +127,7 @@ class Database:
         """Remove overwritten rows from SQLite's write-ahead log too; false if a reader still needs it."""
         if self.postgresql:
             return True  # autovacuum does it in its own time
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             raw = connection.connection.driver_connection
             assert raw is not None
             busy, *_ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -160,17 +160,14 @@ class Database:
     def _migrate(self, connection: Connection) -> None:
         if self.postgresql:  # several processes may start at once
             connection.execute(text("SELECT pg_advisory_xact_lock(:kind, 0)"), {"kind": _MIGRATING})
-        config = Config()
-        config.set_main_option("script_location", str(_MIGRATIONS))
-        config.attributes["connection"] = connection
-        known = ScriptDirectory.from_config(config)
+        known = ScriptDirectory(MIGRATIONS)
         present = MigrationContext.configure(connection).get_current_revision()
-        if present is not None and present not in {script.revision for script in known.walk_revisions()}:
+        if present is not None and present not in known_revisions():
             raise StorageError(
                 "storage/version", f"The database has schema {present}, which a newer Keyveil made; use that one."
             )
         if present != known.get_current_head():
-            command.upgrade(config, "head")
+            upgrade(connection, "head")
 
     def _take_shard(self) -> None:
         """Take the first shard that no running process holds, by a lock that lasts as long as its connection."""
@@ -183,8 +180,27 @@ class Database:
         raise StorageError("storage/crowded", f"{_MOST_SHARDS} collectors already use this database.")
 
 
+def known_revisions() -> set[str]:
+    """The schemas that this version can read."""
+    return {script.revision for script in ScriptDirectory(MIGRATIONS).walk_revisions()}
+
+
+def upgrade(connection: Connection, revision: str) -> None:
+    """Bring the tables to a schema."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def in_use(connection: Connection) -> bool:
+    """Whether a collector uses a PostgreSQL database now: each holds the lock of its shard."""
+    held = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = :kind AND granted")
+    return bool(connection.execute(held, {"kind": _SHARDS}).scalar())
+
+
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Turn errors of the database's driver into a ``StorageError`` that shows nothing of the statement."""
     try:
         yield

@@ -22,8 +22,19 @@ class _Flow(Generic[T]):
     """The items of one campaign that wait."""
 
     turn: float  # work done for it, never less than what other flows had had when it came
-    share: float = 0.0  # work that each waiting item would have had if all were worked on at once
-    waiting: list[tuple[float, int, float, T]] = field(default_factory=list)  # by the share at which each is finished
+    share: float = 0.0  # work that each item would have had since the flow began, if all were worked on at once
+    due: list[float] = field(default_factory=list)  # shares at which the unfinished ones would then be finished
+    waiting: list[tuple[float, int, float, T]] = field(default_factory=list)  # the same, of those not taken yet
+
+    def work(self, work: float) -> None:
+        """Let so much work pass, shared among all that would be unfinished."""
+        self.turn += work
+        while self.due and work > 0:
+            step = min(work, (self.due[0] - self.share) * len(self.due))
+            self.share += step / len(self.due)
+            work -= step
+            if work > 0:  # the first of them is finished
+                self.share = heapq.heappop(self.due)
 
 
 class FairQueue(Generic[T]):
@@ -40,6 +51,7 @@ class FairQueue(Generic[T]):
 
     def put(self, flow: Hashable, work: float, item: T) -> None:
         place = self._flows.setdefault(flow, _Flow(self._now))
+        heapq.heappush(place.due, place.share + work)
         heapq.heappush(place.waiting, (place.share + work, next(self._numbers), work, item))
         self._size += 1
 
@@ -50,10 +62,9 @@ class FairQueue(Generic[T]):
     def take(self) -> T:
         name = self._next()
         flow = self._flows[name]
-        flow.share += flow.waiting[0][2] / len(flow.waiting)
         _, _, work, item = heapq.heappop(flow.waiting)
         self._now = flow.turn
-        flow.turn += work
+        flow.work(work)
         self._size -= 1
         if not flow.waiting:
             del self._flows[name]
