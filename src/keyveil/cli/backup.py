@@ -9,8 +9,8 @@ import msgspec
 import typer
 
 from keyveil.cli.connection import database_url
+from keyveil.cli.data import screen
 from keyveil.cli.options import Json
-from keyveil.cli.terminal import screen
 from keyveil.core.errors import MissingExtra
 
 Database = Annotated[

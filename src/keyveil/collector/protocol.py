@@ -16,6 +16,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _PACKET = 1 << 18  # bytes that may arrive together with the end of a head
+_GRACE = 1.0  # seconds to read what arrived while the server itself was busy
 
 
 def guarded(head_bytes: int, head_seconds: float, per_address: int | None) -> type[asyncio.Protocol]:
@@ -88,7 +89,10 @@ class _Guarded(HttpToolsProtocol):
 
     def _start_clock(self) -> None:
         self._stop_clock()
-        self._clock = self.loop.call_later(self.seconds, self._refuse)
+        self._clock = self.loop.call_later(self.seconds, self._last_call)
+
+    def _last_call(self) -> None:
+        self._clock = self.loop.call_later(_GRACE, self._refuse)
 
     def _stop_clock(self) -> None:
         if self._clock is not None:
