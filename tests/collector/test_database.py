@@ -66,7 +66,7 @@ def test_a_locked_file_refuses_and_nothing_is_half_stored(tmp_path: Path, monkey
 
     with pytest.raises(StorageError) as refused:
         service.submit("snacks", batch).result()
-    assert refused.value.code == "storage/unavailable"
+    assert refused.value.code == "storage/locked"
     intruder.execute("ROLLBACK")
     intruder.close()
 
@@ -99,7 +99,7 @@ def test_a_full_disk_refuses_and_every_acknowledged_report_is_kept(small_disk: P
             assert service.submit("snacks", one).result().accepted == len(one)
             kept.append(one)
         except StorageError as refused:
-            assert refused.code == "storage/unavailable"
+            assert refused.code == "storage/full"
             refusals += 1
             if refusals == 3:
                 break

@@ -68,7 +68,6 @@ def collector() -> Iterator[tuple[HttpTransport, Path]]:
             "PYTHONPATH": str(folder / "install"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "KEYVEIL_ADMIN_TOKEN_FILE": str(folder / "data" / "token"),
-            "KEYVEIL_ANALYST_TOKEN_FILE": str(folder / "data" / "token"),
             "KEYVEIL_TICK_SECONDS": "0.2",
         }
         with open(folder / "said", "w") as said:

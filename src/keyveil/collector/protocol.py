@@ -23,18 +23,18 @@ def guarded(head_bytes: int, head_seconds: float, per_address: int | None) -> ty
     """The protocol of a server with these limits."""
 
     class Guarded(_Guarded):
-        most, seconds, connections = head_bytes, head_seconds, per_address
-        key, held = secrets.token_bytes(32), Counter()
+        most_of_head, head_patience, most_per_address = head_bytes, head_seconds, per_address
+        address_key, address_counts = secrets.token_bytes(32), Counter()
 
     return Guarded
 
 
 class _Guarded(HttpToolsProtocol):
-    most: int
-    seconds: float
-    connections: int | None
-    key: bytes
-    held: Counter[bytes]  # connections by hashed address
+    most_of_head: int
+    head_patience: float
+    most_per_address: int | None
+    address_key: bytes
+    address_counts: Counter[bytes]  # connections by hashed address
 
     _clock: asyncio.TimerHandle | None = None
     _head = 0  # bytes of the head that is being read
@@ -44,25 +44,26 @@ class _Guarded(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._start_clock()
-        if self.connections is not None:
+        if self.most_per_address is not None:
             address = str((transport.get_extra_info("peername") or ("",))[0])
-            self._peer = hmac.digest(self.key, address.encode(), "sha256")
-            self.held[self._peer] += 1
-            if self.held[self._peer] > self.connections:
+            self._peer = hmac.digest(self.address_key, address.encode(), "sha256")
+            self.address_counts[self._peer] += 1
+            if self.address_counts[self._peer] > self.most_per_address:
                 transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._stop_clock()
         if self._peer is not None:
-            self.held[self._peer] -= 1
-            self.held += Counter()  # forgets those without connections
+            self.address_counts[self._peer] -= 1
+            if not self.address_counts[self._peer]:
+                del self.address_counts[self._peer]
             self._peer = None
 
     def data_received(self, data: bytes) -> None:
         self._arrived += len(data)
         super().data_received(data)
-        if self._clock is not None and self._arrived > self.most + _PACKET:  # a header that does not end
+        if self._clock is not None and self._arrived > self.most_of_head + _PACKET:  # a header that does not end
             self._refuse()
 
     def on_message_begin(self) -> None:
@@ -84,12 +85,12 @@ class _Guarded(HttpToolsProtocol):
 
     def _count(self, size: int) -> None:
         self._head += size
-        if self._head > self.most:
+        if self._head > self.most_of_head:
             raise ValueError("The head of the request is too long.")  # the parser makes a 400 of it
 
     def _start_clock(self) -> None:
         self._stop_clock()
-        self._clock = self.loop.call_later(self.seconds, self._last_call)
+        self._clock = self.loop.call_later(self.head_patience, self._last_call)
 
     def _last_call(self) -> None:
         self._clock = self.loop.call_later(_GRACE, self._refuse)
