@@ -120,7 +120,7 @@ def settle(service: Service) -> None:
     try:
         service.settle()
     except KeyveilError as refused:
-        assert refused.code == "storage/unavailable"
+        assert refused.code == "storage/full"
 
 
 def test_a_database_that_restarts_loses_nothing_acknowledged() -> None:
