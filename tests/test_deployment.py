@@ -13,7 +13,8 @@ from keyveil.collector.settings import Settings
 ROOT = Path(__file__).parents[1]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-SITE = {"KEYVEIL_SITE", "KEYVEIL_SERVER", "KEYVEIL_TOKEN", "KEYVEIL_CONFIG"}  # of the proxy and of the command line
+# Of the proxy, of the image and of the command line.
+SITE = {"KEYVEIL_SITE", "KEYVEIL_BASE", "KEYVEIL_SERVER", "KEYVEIL_TOKEN", "KEYVEIL_CONFIG"}
 
 
 def known(name: str) -> bool:

@@ -31,12 +31,12 @@ from sqlalchemy import event, select
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
 from keyveil.collector import folding, rounds, tables, writer
-from keyveil.collector.folding import count, read_tally
+from keyveil.collector.folding import read_tally
 from keyveil.collector.service import Service
 from keyveil.collector.writer import UploadResult
 from keyveil.core.chain import verify
 from keyveil.core.errors import KeyveilError, StorageError
-from tests.collector.campaigns import asked, batch_of, snacks
+from tests.collector.campaigns import asked, batch_of, count, snacks
 from tests.collector.conftest import SetClock
 from tests.postgres import PostgreSQL
 

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import select
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.wire import Batch
@@ -24,14 +23,16 @@ from keyveil.collector.believed_clock import AWAY, BelievedClock, Steady
 from keyveil.collector.buckets import bucket_of
 from keyveil.collector.database import Database
 from keyveil.collector.exporting import exported
+from keyveil.collector.health import FoldingHealth, Health
 from keyveil.collector.journal import OPERATOR, Journal
+from keyveil.collector.rates import Rates
 from keyveil.collector.repository import Repository, StoredCampaign, StoredRound, dictionary
 from keyveil.collector.retention import forget
 from keyveil.collector.rounds import advance, shown
-from keyveil.collector.status import all_unfolded, headline, status
+from keyveil.collector.status import headline, status
 from keyveil.collector.tokens import Roles
 from keyveil.collector.validation import checked
-from keyveil.collector.writer import Counts, UploadResult, Writer, count_refusals
+from keyveil.collector.writer import Counts, UploadResult, Writer, count_refusals, stored_reports
 from keyveil.core.clock import Clock, system_clock
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 from keyveil.core.estimates import Estimates
@@ -52,6 +53,8 @@ class ServiceLimits:
 
     waiting_reports: int = 50_000
     group_reports: int = 20_000
+    upload_bytes_per_second: int | None = None  # of each campaign; no limit if none
+    free_bytes: int = 64 << 20  # on the disk of SQLite; with less, a collector is not ready
     id_days: int | None = None  # after a round has closed for so many days, its ids are forgotten; never if none
 
 
@@ -72,6 +75,9 @@ class Service:
         self.clock = BelievedClock(self.writer, clock, steady, away)
         self.journal = Journal(self.writer, self.clock)
         self.roles = Roles(self.journal)
+        self.folding = FoldingHealth()
+        self.health = Health(self.writer, self.folding, limits.free_bytes)
+        self._rates = Rates(limits.upload_bytes_per_second)
         self._repository = Repository()
         self._administration = Administration(self.journal, self._repository)
         self._seen: dict[tuple[str, bool], tuple[float, StoredCampaign]] = {}
@@ -137,11 +143,12 @@ class Service:
     def submit(self, name: str, batch: Batch, token: str | None = None) -> Future[UploadResult]:
         """Check a batch and queue it; the answer comes when what was accepted is durable."""
         stored = self._stored(name)
+        self._rates.take(stored.id, batch.size)
         self.writer.reserve(len(batch))
         try:
-            return self.writer.submit(
-                checked(stored, self._answered(name, stored, batch), batch, token, self._bucket())
-            )
+            answered = self._answered(name, stored, batch)
+            known = partial(self._known, answered.id)
+            return self.writer.submit(checked(stored, answered, batch, token, self._bucket(), known))
         except BaseException as refused:
             self.writer.release(len(batch))
             if isinstance(refused, KeyveilError) and not isinstance(refused, StorageError):
@@ -251,11 +258,15 @@ class Service:
 
     def tick(self) -> bool:
         """Fold, move campaigns on, count refusals, forget; whether there may be more to do at once."""
+        with self.folding.watching():
+            return self._tick()
+
+    def _tick(self) -> bool:
         self._count_refusals()
         timely = self.clock.look()
         with self.database.read() as connection:
             running = self._repository.every(connection, running=True)
-        more, failed = False, None
+        more, failed = False, None  # type: bool, Exception | None
         for stored in running:
             try:
                 moved = advance(self.journal, self._repository, stored, self.clock(), timely)
@@ -280,22 +291,8 @@ class Service:
             pass
 
     def ready(self) -> None:
-        """Raises unless reports can be stored now."""
-        if not self.writer.alive:
-            raise StorageError("storage/unavailable", "The collector is shutting down.")
-        with self.database.read() as connection:
-            connection.execute(select(1))
-
-    def gauges(self) -> dict[str, float]:
-        """Numbers for the metrics: queue, unfolded reports, commits and their seconds."""
-        with self.database.read() as connection:
-            waiting = all_unfolded(connection)
-        return {
-            "waiting_reports": self.writer.waiting,
-            "unfolded_reports": waiting,
-            "commits": self.writer.commits,
-            "commit_seconds": self.writer.commit_seconds,
-        }
+        """Raises unless a report that is sent now would be stored and counted."""
+        self.health.refuse_unless_ready()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -307,6 +304,11 @@ class Service:
                 seen = time.monotonic(), self._repository.named(connection, name, drafts=drafts)
             self._seen[name, drafts] = seen
         return seen[1]
+
+    def _known(self, round_id: int, ids: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """Of some reports those that are stored, with their payloads."""
+        with self.database.read() as connection:
+            return {number: payload for number, payload, _ in stored_reports(connection, round_id, ids)}
 
     def _bucket(self) -> int:
         return bucket_of(self.clock())
