@@ -32,8 +32,13 @@ def bill() -> dict[str, Any]:
 
 def _component(name: str, one: Distribution) -> dict[str, Any]:
     said = one.metadata
-    licence = said.get("License-Expression") or next(
-        (line.rpartition(" :: ")[2] for line in said.get_all("Classifier") or () if line.startswith("License ::")), None
+    licence = (
+        said["License-Expression"]
+        if "License-Expression" in said
+        else next(
+            (line.rpartition(" :: ")[2] for line in said.get_all("Classifier") or () if line.startswith("License ::")),
+            None,
+        )
     )
     component: dict[str, Any] = {
         "type": "library",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from keyveil.campaign.reading import tally_of
 from keyveil.collector import folding, health
 from keyveil.collector.health import FoldingHealth
 from keyveil.collector.rates import Rates
@@ -89,7 +90,7 @@ def test_one_report_that_breaks_the_fold_is_found_and_set_aside(
     document = started(service)
     batch = batch_of(document, 30)
     service.submit("snacks", batch).result(30)
-    honest = folding.tally_of
+    honest = tally_of
 
     def breaking(asked, publics, padded):  # type: ignore[no-untyped-def]
         if (publics == list(batch.ids[7])).all(axis=1).any():
@@ -225,7 +226,7 @@ def test_a_slow_disk(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_whoever_asks_often_does_not_make_us_write_often(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    probes = []
+    probes: list[None] = []
     probe = collector.service.database.probe
     monkeypatch.setattr(collector.service.database, "probe", lambda connection: probes.append(probe(connection)))
     for _ in range(20):

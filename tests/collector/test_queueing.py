@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,10 +62,11 @@ def test_one_campaign_does_not_starve_another(hostile: int, honest: int) -> None
 
 def test_a_lane_gives_its_threads_to_the_small_first_and_survives_those_who_go() -> None:
     async def story() -> list[str]:
-        lane, gate, done = Lane(1), threading.Event(), []  # type: Lane, threading.Event, list[str]
+        lane, gate = Lane(1), threading.Event()
+        done: list[str] = []
         first = asyncio.create_task(lane.run("a", 1, gate.wait))
         await asyncio.sleep(0)
-        others = [asyncio.create_task(lane.run("a", work, lambda w=work: done.append(str(w)))) for work in (90, 50, 5)]
+        others = [asyncio.create_task(lane.run("a", work, partial(done.append, str(work)))) for work in (90, 50, 5)]
         await asyncio.sleep(0)
         others[1].cancel()
         await asyncio.sleep(0)

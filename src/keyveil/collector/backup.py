@@ -209,7 +209,8 @@ def _load(source: Path, connection: Connection, revision: str, progress: Progres
     with _opened(source) as file:
         messages = _messages(file)
         next(messages)
-        table, columns = None, []  # type: Table | None, Sequence[str]
+        table: Table | None = None
+        columns: list[str] = []
         for message in messages:
             if message and isinstance(message[0], str):
                 name, *columns = message

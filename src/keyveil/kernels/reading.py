@@ -15,6 +15,7 @@ from keyveil.core.codecs.members import Members
 from keyveil.core.codecs.payloads import FINE, REFUSED, Decoded, Flaws, Loop, Payloads
 from keyveil.core.codecs.symbols import BulkCodec, Codec
 from keyveil.core.errors import ReportError
+from keyveil.core.report import Payload
 from keyveil.kernels.backend import twinless
 
 
@@ -37,7 +38,8 @@ def fast(loop: Loop) -> Loop:
 
 def _one_by_one(codec: Codec, payloads: Payloads) -> Decoded:
     """For codecs of others, which may know single payloads only."""
-    flaws, said = np.zeros(len(payloads), dtype=np.int8), []  # type: Flaws, list[Any]
+    flaws: Flaws = np.zeros(len(payloads), dtype=np.int8)
+    said: list[Payload] = []
     for number in range(len(payloads)):
         try:
             said.append(codec.decode(payloads.one(number)))
