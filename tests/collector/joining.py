@@ -96,8 +96,8 @@ def same_rank(tables: Tables, tokens: Sequence[str], chance: Random) -> Iterator
                 if key in row:
                     orders.setdefault(f"{name} {key}", {}).update(dict.fromkeys(people, (row[key],)))
         for name, places in orders.items():
-            people = sorted(places, key=lambda person: (places[person], chance.random()))
-            yield f"rank of {name}, reports by {by}", dict(zip(people, reports, strict=False))
+            order = sorted(places, key=lambda person: (places[person], chance.random()))
+            yield f"rank of {name}, reports by {by}", dict(zip(order, reports, strict=False))
 
 
 def next_to_it(tables: Tables, tokens: Sequence[str], chance: Random) -> Iterator[tuple[str, Guesses]]:

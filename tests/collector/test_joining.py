@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, func, select, text
 
 from keyveil.campaign.wire import Batch
-from keyveil.collector import participation, tables, writer
+from keyveil.collector import participation, storing, tables
 from keyveil.collector.participation import Claims
 from keyveil.collector.service import Service
 from keyveil.core.errors import KeyveilError, StorageError
@@ -63,7 +63,7 @@ def rows_for_each(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with service.database.write() as connection:
         kind = "BYTEA" if service.database.postgresql else "BLOB"
         connection.execute(text(f"CREATE TABLE claim (round_id INTEGER, mark {kind})"))
-    insert = writer._insert
+    insert = storing._insert
 
     def also(database: Any, connection: Any, uploads: Any, *rest: Any) -> Any:
         for upload in uploads:
@@ -71,7 +71,7 @@ def rows_for_each(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
             connection.execute(text("INSERT INTO claim (round_id, mark) VALUES (:round_id, :mark)"), row)
         return insert(database, connection, uploads, *rest)
 
-    monkeypatch.setattr(writer, "_insert", also)
+    monkeypatch.setattr(storing, "_insert", also)
 
 
 def numbers_in_order(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,14 +26,14 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from sqlalchemy import event, select
+from sqlalchemy import event, select, update
 
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
-from keyveil.collector import folding, rounds, tables, writer
+from keyveil.collector import folding, participation, rounds, storing, tables, writer
 from keyveil.collector.folding import read_tally
 from keyveil.collector.service import Service
-from keyveil.collector.writer import UploadResult
+from keyveil.collector.storing import UploadResult
 from keyveil.core.chain import verify
 from keyveil.core.errors import KeyveilError, StorageError
 from tests.collector.campaigns import asked, batch_of, count, snacks
@@ -334,7 +334,7 @@ def reopens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counts_what_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fold that does not look whether another process has marked its groups meanwhile."""
-    honest = folding.update
+    honest = update
 
     class Blind:
         def where(self, first: Any, *_: Any) -> Any:
@@ -345,7 +345,7 @@ def counts_what_others_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def claims_before_it_stores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Claims in a transaction of their own, so that a fault after it locks somebody out."""
-    save = writer.save_claims
+    save = participation.save_claims
 
     def early(connection: Any, round_id: int, claims: Any) -> None:
         save(connection, round_id, claims)
@@ -361,8 +361,8 @@ def claims_before_it_stores(monkeypatch: pytest.MonkeyPatch) -> None:
                 claims[upload.round_id].discard(enrolled[upload].number)
         return insert(*arguments)
 
-    insert = writer._insert
-    monkeypatch.setattr(writer, "_insert", insert_last)
+    insert = storing._insert
+    monkeypatch.setattr(storing, "_insert", insert_last)
 
 
 MUTANTS: list[tuple[Any, type[Collectors]]] = [

@@ -14,12 +14,10 @@ from sqlalchemy import Connection, text
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
-from keyveil.collector import database as database_module
 from keyveil.collector.database import Database
-from keyveil.collector.folding import count
 from keyveil.collector.service import Service
 from keyveil.core.canonical import canonical
-from tests.collector.campaigns import asked, batch_of, merged, snacks
+from tests.collector.campaigns import asked, batch_of, count, merged, snacks
 
 SECRET = bytes(range(32))
 
@@ -29,7 +27,7 @@ def first_schema(url: str, monkeypatch: pytest.MonkeyPatch) -> Database:
     """A database as the first version left it."""
     upgrade = command.upgrade
     with monkeypatch.context() as patched:
-        patched.setattr(database_module.command, "upgrade", lambda config, _: upgrade(config, "0001"))
+        patched.setattr(command, "upgrade", lambda config, _: upgrade(config, "0001"))
         return Database(url)
 
 
@@ -104,7 +102,7 @@ def test_nothing_of_the_old_pseudonyms_stays_in_the_file(tmp_path: Path, monkeyp
     url, tokens = f"sqlite:///{tmp_path / 'keyveil.db'}", [f"token-{number}" for number in range(20)]
     upgrade = command.upgrade
     with monkeypatch.context() as patched:
-        patched.setattr(database_module.command, "upgrade", lambda config, _: upgrade(config, "0001"))
+        patched.setattr(command, "upgrade", lambda config, _: upgrade(config, "0001"))
         old = Database(url)
     with old.write() as connection:
         fill(connection, tokens)

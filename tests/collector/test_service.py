@@ -16,7 +16,7 @@ from keyveil.campaign.wire import Batch
 from keyveil.collector import rounds, tables
 from keyveil.collector import service as service_module
 from keyveil.collector.service import Service
-from keyveil.collector.writer import UploadResult
+from keyveil.collector.storing import UploadResult
 from keyveil.core.canonical import canonical
 from tests.collector.campaigns import asked, batch_of, count, merged, refusal, snacks, started
 from tests.collector.conftest import SetClock
@@ -120,7 +120,7 @@ def test_a_late_report_in_the_queue_does_not_slip_into_a_closed_round(service: S
     document = started(service)
     stored = service._stored("snacks")
     service.act("snacks", "close")
-    service._seen["snacks"] = float("inf"), stored  # another process closed the round a moment ago
+    service._seen["snacks", False] = float("inf"), stored  # another process closed the round a moment ago
 
     assert refusal(lambda: service.submit("snacks", batch_of(document, 1)).result()) == "round/closed"
     service._seen.clear()

@@ -19,8 +19,9 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import pad
 from keyveil.collector import logs
 from keyveil.collector.database import Database
+from keyveil.collector.storing import count_refusals
 from keyveil.collector.tables import FOLDED, SET_ASIDE, UNFOLDED, batch, report, round, tally
-from keyveil.collector.writer import Writer, count_refusals
+from keyveil.collector.writer import Writer
 from keyveil.core.codecs.payloads import Flaws, Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.errors import StorageError

@@ -30,9 +30,10 @@ from keyveil.collector.repository import Repository, StoredCampaign, StoredRound
 from keyveil.collector.retention import forget
 from keyveil.collector.rounds import advance, shown
 from keyveil.collector.status import headline, status
+from keyveil.collector.storing import Counts, UploadResult, count_refusals, stored_reports
 from keyveil.collector.tokens import Roles
 from keyveil.collector.validation import checked
-from keyveil.collector.writer import Counts, UploadResult, Writer, count_refusals, stored_reports
+from keyveil.collector.writer import Writer
 from keyveil.core.clock import Clock, system_clock
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 from keyveil.core.estimates import Estimates

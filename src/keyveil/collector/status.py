@@ -10,8 +10,8 @@ from keyveil.collector.buckets import BUCKET_HOURS
 from keyveil.collector.folding import set_aside, unfolded
 from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.rounds import arrived
+from keyveil.collector.storing import DUPLICATE
 from keyveil.collector.tables import SET_ASIDE, UNFOLDED, batch, refusal
-from keyveil.collector.writer import DUPLICATE
 
 
 def headline(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:

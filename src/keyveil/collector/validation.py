@@ -16,8 +16,8 @@ from keyveil.campaign.reading import flaws_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
 from keyveil.collector.repository import StoredCampaign, StoredRound
+from keyveil.collector.storing import CONFLICT, Upload
 from keyveil.collector.tokens import hashed
-from keyveil.collector.writer import CONFLICT, Upload
 from keyveil.core.codecs.payloads import FINE, Payloads, refusal
 from keyveil.core.errors import AccessError
 from keyveil.core.report import PUBLIC_BYTES
