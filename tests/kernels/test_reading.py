@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -219,3 +221,30 @@ def test_work_grows_with_the_length_of_a_payload_and_no_faster(kind: str) -> Non
         (short, little), (long, much) = pairs
         assert math.log(max(much, 1) / max(little, 1)) <= 1.05 * math.log(long / short)
         assert much <= 40 * long
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", [*LARGE, "symbol", "bits"])
+def test_decoding_time_against_payload_length(kind: str, record_property: Callable[[str, object], None]) -> None:
+    """Slope at most 1.1 in the compiled reader, for bytes at random and for those that mean to cost work."""
+    plain: dict[str, Any] = {"symbol": lambda d: Symbol(1 << min(d // 1000, 62)), "bits": BitVector}
+    sizes = [10_000, 40_000, 160_000, 640_000]
+    codecs = [{**LARGE, **plain}[kind](d) for d in sizes]
+    slopes = {}
+    for name, made in {"random": os.urandom, "ones": lambda n: b"\xff" * n, "zeros": bytes}.items():
+        lengths = [codec.longest for codec in codecs]
+        columns = [Payloads.of([made(length)] * max(1, (1 << 21) // length)) for length in lengths]
+        seconds = [
+            min(_seconds(codec, column) for _ in range(5)) for codec, column in zip(codecs, columns, strict=True)
+        ]
+        slopes[name] = float(np.polyfit(np.log(lengths), np.log(seconds), 1)[0])
+    record_property("slopes", {name: round(slope, 3) for name, slope in slopes.items()})
+    assert max(slopes.values()) <= 1.1
+
+
+def _seconds(codec: Any, column: Payloads) -> float:
+    """Seconds for one payload."""
+    read(codec, column, keep=False)
+    begin = time.thread_time()
+    read(codec, column, keep=False)
+    return (time.thread_time() - begin) / len(column)
