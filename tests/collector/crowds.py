@@ -139,8 +139,11 @@ def direct(document: RoundDocument, mechanism: Mechanism, batches: Sequence[Batc
     return count(document, [report for batch in batches for report in batch])
 
 
-def patiently(request: Any, tries: int = 200) -> HttpAnswer:
-    """What a device does: the same again, until there is an answer that is no plea for patience."""
+def patiently(request: Any, tries: int = 1500) -> HttpAnswer:
+    """What a device does: the same again, until there is an answer that is no plea for patience.
+
+    A collector that was killed needs its time to start, on a busy machine more than a minute.
+    """
     for _ in range(tries):
         try:
             answer: HttpAnswer = request()

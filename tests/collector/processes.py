@@ -63,11 +63,11 @@ def served(folder: Path, *flags: str, program: Sequence[str] = HONEST, **environ
 
 
 def _until_listening(process: subprocess.Popen[str], folder: Path) -> str:
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + 180
     while time.monotonic() < patience:
         said = (folder / "stdout").read_text()
         if re.search(r"Listening on \S+\n", said):
             return said
         assert process.poll() is None, (folder / "stderr").read_text()
         time.sleep(0.05)
-    raise AssertionError("The collector did not start within a minute.")
+    raise AssertionError("The collector did not start within three minutes.")
