@@ -18,7 +18,7 @@ from keyveil.core.errors import ContractError
 from keyveil.core.extras import extra
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.privacy.certify import enumerate_worst
+from keyveil.privacy.certify import Worst, enumerate_worst
 from keyveil.privacy.enumerate import law
 from keyveil.testing.people import copies, full_record
 from keyveil.testing.verdict import about, hold
@@ -33,8 +33,11 @@ def beyond(alarm: float) -> float:
     return -NormalDist().inv_cdf(alarm)
 
 
-def privacy_by_enumeration(mechanism: Mechanism) -> None:
-    """No report tells any two records apart by more than e^ε, and the closed form is never below that."""
+def privacy_by_enumeration(mechanism: Mechanism) -> Worst:
+    """No report tells any two records apart by more than e^ε, and the closed form is never below that.
+
+    Returns the two records and the report that were found, for ``tightness``.
+    """
     try:
         with about(mechanism, "respond"):
             worst = enumerate_worst(mechanism)
@@ -47,11 +50,15 @@ def privacy_by_enumeration(mechanism: Mechanism) -> None:
     hold(keeps(worst.ratio, mechanism.epsilon), mechanism, "respond", spent)
     hold(worst.ratio <= mechanism.ratio, mechanism, "ratio", "is below what respond spends")
     hold(keeps(mechanism.ratio, mechanism.epsilon), mechanism, "ratio", f"is more than e^{epsilon}")
+    return worst
 
 
-def tightness(mechanism: Mechanism) -> None:
-    """The budget is used: the sampler spends what was requested, up to the rounding of its integers."""
-    spent = Fraction(log_ceiling(enumerate_worst(mechanism).ratio))
+def tightness(mechanism: Mechanism, worst: Worst | None = None) -> None:
+    """The budget is used: the sampler spends what was requested, up to the rounding of its integers.
+
+    Enumerates the mechanism, unless the ``worst`` that its enumeration found is given.
+    """
+    spent = Fraction(log_ceiling((worst or enumerate_worst(mechanism)).ratio))
     hold(
         spent > mechanism.epsilon - Fraction(1, 10**6),
         mechanism,
