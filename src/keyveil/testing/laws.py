@@ -86,7 +86,7 @@ def bulk_draws_have_the_law(mechanism: Mechanism, draws: int = 40_000) -> None:
 def devices_do_at_full_size_what_bulk_does(mechanism: Mechanism, singles: int = 1200, many: int = 10_000) -> None:
     """Beyond what can be enumerated, every part of a report is as likely from a device as from the arrays.
 
-    The single draws limit what is seen: however large ``many`` is, the gap that is noticed would be less than 6 % smaller.
+    Single draws limit what is seen: the largest ``many`` would make the gap that is noticed less than 6 % smaller.
     """
     pairs, word = full_record(mechanism), list(islice(mechanism.every_word(), 7))[-1]
     coins = SeededCoins(16)
