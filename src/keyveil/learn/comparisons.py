@@ -111,7 +111,8 @@ def compare_campaigns(
     one, other = unbiased(first), unbiased(second)
     if one.population != other.population:
         raise MechanismError(
-            "question/population", "One collection speaks about its people and the other about a population; choose one."
+            "question/population",
+            "One collection speaks about its people and the other about a population; choose one.",
         )
     a, b = _places(one, [key])[0], _places(other, [key])[0]
     value, se, flag = _difference(_column(one, of), a, _column(other, of), b)

@@ -59,7 +59,8 @@ def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally
         )
     if tally.reports != estimates.n:
         raise MechanismError(
-            "question/tally", f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}."
+            "question/tally",
+            f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}.",
         )
     if parted is not None:
         told = [one for one in parted.part_answers(tally) if "frequency" in one.mechanism.estimated]
