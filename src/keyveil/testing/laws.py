@@ -33,10 +33,10 @@ def beyond(alarm: float) -> float:
     return -NormalDist().inv_cdf(alarm)
 
 
-def privacy_by_enumeration(mechanism: Mechanism) -> Worst:
+def privacy_by_enumeration(mechanism: Mechanism, *, tight: bool = False) -> None:
     """No report tells any two records apart by more than e^ε, and the closed form is never below that.
 
-    Returns the two records and the report that were found, for ``tightness``.
+    With ``tight`` the same enumeration also shows that the budget is used, as ``tightness`` asks.
     """
     try:
         with about(mechanism, "respond"):
@@ -50,15 +50,17 @@ def privacy_by_enumeration(mechanism: Mechanism) -> Worst:
     hold(keeps(worst.ratio, mechanism.epsilon), mechanism, "respond", spent)
     hold(worst.ratio <= mechanism.ratio, mechanism, "ratio", "is below what respond spends")
     hold(keeps(mechanism.ratio, mechanism.epsilon), mechanism, "ratio", f"is more than e^{epsilon}")
-    return worst
+    if tight:
+        _uses_its_budget(mechanism, worst)
 
 
-def tightness(mechanism: Mechanism, worst: Worst | None = None) -> None:
-    """The budget is used: the sampler spends what was requested, up to the rounding of its integers.
+def tightness(mechanism: Mechanism) -> None:
+    """The budget is used: the sampler spends what was requested, up to the rounding of its integers."""
+    _uses_its_budget(mechanism, enumerate_worst(mechanism))
 
-    Enumerates the mechanism, unless the ``worst`` that its enumeration found is given.
-    """
-    spent = Fraction(log_ceiling((worst or enumerate_worst(mechanism)).ratio))
+
+def _uses_its_budget(mechanism: Mechanism, worst: Worst) -> None:
+    spent = Fraction(log_ceiling(worst.ratio))
     hold(
         spent > mechanism.epsilon - Fraction(1, 10**6),
         mechanism,
