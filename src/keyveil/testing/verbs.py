@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.estimates import Header
 from keyveil.core.report import PUBLIC_BYTES, Report, Reports
 from keyveil.core.tally import Tally
@@ -116,9 +117,10 @@ def _counts(mechanism: Foreign, many: Reports, listed: list[Report], data: bytes
         hold(fit, mechanism, "tally", f"gives no tally of this mechanism and {n} reports")
     publics = [one.public for one in listed]
     words = mechanism.words(np.frombuffer(b"".join(publics), np.uint8).reshape(-1, PUBLIC_BYTES))
-    with about(mechanism, "fold_encoded"):
-        same = bool((mechanism.fold_encoded([data, data], words) == both.counts).all())
-    hold(same, mechanism, "fold_encoded", "counts bytes differently from the reports in them")
+    with about(mechanism, "count_encoded"):
+        counts, flaws = mechanism.count_encoded(Payloads.of([data, data]), words)
+        same = not flaws.any() and bool((counts == both.counts).all())
+    hold(same, mechanism, "count_encoded", "counts bytes differently from the reports in them")
     with about(mechanism, "tally_encoded"):
         found = mechanism.tally_encoded(publics, [data, data])
         same = isinstance(found, Tally) and found.reports == 2 and bool((found.counts == both.counts).all())

@@ -223,7 +223,7 @@ def read_labels(
     short: int,
     spare: int,
 ) -> None:
-    """The loop of ``LabelledKeys``: one more than each label at its key, in row i, unless rows have no room for keys."""
+    """The loop of ``LabelledKeys``: one more than each label at its key, in row i if rows have room for keys."""
     kept = rows.shape[1] > 0
     for i in range(len(starts)):
         at, stop = 8 * starts[i], 8 * stops[i]  # in bits
