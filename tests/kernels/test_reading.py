@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -201,11 +200,13 @@ def measured(codec: Any, made: Callable[[Any, int], bytes], d: int) -> tuple[int
     return len(data), looks(codec, data)
 
 
-def a_long_one(codec: Any, d: int) -> bytes:
+def a_long_one(codec: Any, d: int, seed: int = 1) -> bytes:
     """A payload with about the share of symbols that the codec expects."""
-    chosen = np.random.default_rng(d).permutation(d)[: codec.size if isinstance(codec, Members) else d // 5]
+    chosen = np.random.default_rng(seed).permutation(d)[: codec.size if isinstance(codec, Members) else d // 5]
     if isinstance(codec, BitVector):
-        return codec.encode(BitVector.pack([int(place in set(chosen.tolist())) for place in range(d)]))
+        bits = np.zeros(d, dtype=np.uint8)
+        bits[chosen] = 1
+        return codec.encode(np.packbits(bits, bitorder="little").tobytes())
     labels = 1 if isinstance(codec, Members) else codec.labels
     return codec.encode(tuple(sorted(int(key) * labels for key in chosen)))
 
@@ -224,27 +225,43 @@ def test_work_grows_with_the_length_of_a_payload_and_no_faster(kind: str) -> Non
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", [*LARGE, "symbol", "bits"])
+@pytest.mark.parametrize("kind", [*LARGE, "bits"])
 def test_decoding_time_against_payload_length(kind: str, record_property: Callable[[str, object], None]) -> None:
-    """Slope at most 1.1 in the compiled reader, for bytes at random and for those that mean to cost work."""
-    plain: dict[str, Any] = {"symbol": lambda d: Symbol(1 << min(d // 1000, 62)), "bits": BitVector}
-    sizes = [10_000, 40_000, 160_000, 640_000]
-    codecs = [{**LARGE, **plain}[kind](d) for d in sizes]
-    slopes = {}
-    for name, made in {"random": os.urandom, "ones": lambda n: b"\xff" * n, "zeros": bytes}.items():
-        lengths = [codec.longest for codec in codecs]
-        columns = [Payloads.of([made(length)] * max(1, (1 << 21) // length)) for length in lengths]
-        seconds = [
-            min(_seconds(codec, column) for _ in range(5)) for codec, column in zip(codecs, columns, strict=True)
-        ]
+    """Slope at most 1.1 in the compiled reader; what only means to cost work costs at most twice an honest payload.
+
+    Every column has the same number of payloads, so that what a call costs by itself is the same at every length; and
+    about as many different bits, because a processor learns to foresee a short payload that it meets again and again.
+    """
+    sizes = [6_000, 25_000, 100_000]
+    codecs = [{**LARGE, "bits": BitVector}[kind](d) for d in sizes]
+    slopes, largest = {}, {}
+    for name, made in {"honest": a_long_one, "ones": _all(b"\xff"), "zeros": _all(b"\0")}.items():
+        columns = []
+        for codec, d in zip(codecs, sizes, strict=True):
+            different = min(64, 400_000 // d) if name == "honest" else 1
+            once = Payloads.of([made(codec, d, seed) for seed in range(different)])
+            columns.append(once[np.arange(64) % different])
+        lengths = [int(column.lengths[0]) for column in columns]
+        pairs = list(zip(codecs, columns, strict=True))
+        seconds = [min(_seconds(codec, column) for _ in range(7)) for codec, column in pairs]
         slopes[name] = float(np.polyfit(np.log(lengths), np.log(seconds), 1)[0])
+        largest[name] = seconds[-1]
+        if name == "honest":
+            assert all(read(codec, column, keep=False).good.all() for codec, column in pairs)
+            record_property("ms a report at 10^5 keys", round(1000 * seconds[-1], 3))
     record_property("slopes", {name: round(slope, 3) for name, slope in slopes.items()})
-    assert max(slopes.values()) <= 1.1
+    assert slopes["honest"] <= 1.1
+    assert max(largest.values()) <= 2 * largest["honest"]
+
+
+def _all(octet: bytes) -> Callable[[Any, int, int], bytes]:
+    return lambda codec, d, seed: octet * codec.longest
 
 
 def _seconds(codec: Any, column: Payloads) -> float:
-    """Seconds for one payload."""
-    read(codec, column, keep=False)
-    begin = time.thread_time()
-    read(codec, column, keep=False)
-    return (time.thread_time() - begin) / len(column)
+    """Seconds for one payload, over at least ten milliseconds."""
+    calls, begin = 0, time.thread_time()
+    while (spent := time.thread_time() - begin) < 0.01:
+        read(codec, column, keep=False)
+        calls += 1
+    return spent / calls / len(column)

@@ -110,7 +110,7 @@ class LabelledKeys:
 
     def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
         """Rows and flaws of encoded payloads; without rows unless they are to be kept."""
-        rows = np.zeros((len(payloads) if keep else 1, self.keys), dtype=self.dtype)
+        rows = np.zeros((len(payloads), self.keys) if keep else (1, 0), dtype=self.dtype)
         flaws = np.zeros(len(payloads), dtype=np.int8)
         fast(read_labels)(
             *(payloads.data, payloads.starts, payloads.stops),
@@ -223,10 +223,10 @@ def read_labels(
     short: int,
     spare: int,
 ) -> None:
-    """The loop of ``LabelledKeys``: one more than each label at its key, in row i modulo the number of rows."""
+    """The loop of ``LabelledKeys``: one more than each label at its key, in row i if rows have room for keys."""
+    kept = rows.shape[1] > 0
     for i in range(len(starts)):
         at, stop = 8 * starts[i], 8 * stops[i]  # in bits
-        row = i % len(rows)
         key, flaw = 0, FINE
         while key < keys:
             # So many ones say that no key from here on speaks: one more than a silence before any of them needs.
@@ -259,7 +259,8 @@ def read_labels(
             if key >= keys:
                 flaw = RANGE
                 break
-            rows[row, key] = label + 1
+            if kept:
+                rows[i, key] = label + 1
             key += 1
         # What is left is the padding of the last byte: fewer than eight bits, all zero.
         if flaw == FINE and (stop - at >= 8 or (at < stop and data[at >> 3] >> (at & 7))):
