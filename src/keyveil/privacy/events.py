@@ -1,183 +1,48 @@
 """Events that tell two records apart: sets of outcomes of some view of a report, ranked by what samples promise.
 
-A view maps every report to one of finitely many outcomes. The best event of a view collects the outcomes that one
-record favours most; its worth is a cautious guess at the epsilon that fresh draws would prove.
+The best event of a view collects the outcomes that one record favours most. Outcomes are chosen on one half of a sample
+and judged on the other, so that a view with many outcomes does not look good by chance. Two figures judge: the evidence
+against the promised epsilon, beyond what chance shows among so many events, and the bound that fresh draws would prove.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.privacy.features import MISSING, WHOLE, Lexicon, Sights, Silence
-from keyveil.privacy.intervals import hunch
+from keyveil.privacy.features import WHOLE, Features, Lexicon
+from keyveil.privacy.intervals import evidence, hunch
+from keyveil.privacy.views import Anything, Classifier, Codes, Indicator, JointView, Sample, View, bins
 
-Codes = NDArray[np.int64]
-
-_VALUES = 512  # outcomes of a column that are told apart; rarer ones are one outcome together
-_BINS = 32
-_LEVELS = np.unique([0.002, 0.01, *np.linspace(0, 1, _BINS + 1), 0.99, 0.998])[1:]  # quantiles between bins
-_RARE = 4  # a value seen less often says nothing alone
-_JOINED = 5  # the most telling views that are also looked at together
+_JOINED = 5  # the most telling views that are also looked at three by three
 _CELLS = 4096
+_INDICATORS = 160  # outcomes that are looked at two by two
+_EACH = 16  # of one view
+_PAIRED = 3  # pairs of outcomes that are judged
 _SPOKEN = 4  # outcomes of an event that are named
-
-
-class View(Protocol):
-    """A way to look at reports: outcomes are numbered from 0."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def ordered(self) -> bool: ...
-    def codes(self, sights: Sights) -> Codes: ...
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        """Outcomes in a row, in words; only views with an order have more than one."""
-
-
-Counted = tuple[View, Codes, Codes]
-"""A view, and how often each of its outcomes was seen for two records."""
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """The value of a column, if it is a known one; the last outcome stands for all others."""
-
-    name: str
-    values: Codes
-    ordered: bool = False
-
-    @property
-    def size(self) -> int:
-        return len(self.values) + 1
-
-    def codes(self, sights: Sights) -> Codes:
-        column = sights.column(self.name)
-        at = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
-        return np.where(self.values[at] == column, at, len(self.values))
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        if first == len(self.values):
-            return f"{self.name} is something else"
-        value = int(self.values[first])
-        if value == MISSING:
-            return f"{self.name}: no" if " in " in self.name else f"{self.name} is missing"
-        if self.name == WHOLE and isinstance(parts := lexicon.thing(value), tuple):
-            return " and ".join(f"{name} is {_shown(part)}" for name, part in parts)
-        if self.name == WHOLE or self.name.endswith(" as text"):
-            return f"{self.name.removesuffix(' as text')} is {_shown(lexicon.thing(value))}"
-        return f"{self.name}: yes" if " in " in self.name else f"{self.name} is {value}"
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """The interval between quantiles that a number falls into; the last outcome stands for no number."""
-
-    name: str
-    edges: NDArray[np.float64]
-    real: bool
-    ordered: bool = True
-
-    @property
-    def size(self) -> int:
-        return len(self.edges) + 2
-
-    def codes(self, sights: Sights) -> Codes:
-        column = sights.column(self.name, self.real)
-        missing = np.isnan(column) if self.real else column == MISSING
-        return np.where(missing, len(self.edges) + 1, np.searchsorted(self.edges, column, side="right"))
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        name = self.name.removesuffix(" as a real number")
-        if last <= len(self.edges):
-            return _between(name, self.edges, first, last)
-        missing = f"{name} is missing"
-        return missing if first == last else f"{_between(name, self.edges, first, last - 1)} or {missing}"
-
-
-@dataclass(frozen=True, eq=False)
-class JointView:
-    """Several views at once."""
-
-    parts: tuple[View, ...]
-    ordered: bool = False
-
-    @property
-    def size(self) -> int:
-        return math.prod(part.size for part in self.parts)
-
-    def codes(self, sights: Sights) -> Codes:
-        joined = np.zeros(sights.n, dtype=np.int64)
-        for part in self.parts:
-            joined = joined * part.size + part.codes(sights)
-        return joined
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        texts, code = [], first
-        for part in reversed(self.parts):
-            code, own = divmod(code, part.size)
-            texts.append(part.describe(own, own, lexicon))
-        return " and ".join(reversed(texts))
-
-
-@dataclass(frozen=True, eq=False)
-class EventCounts:
-    """The sum of what all columns say, as if they were independent: weak hints in many places add up."""
-
-    parts: tuple[View, ...]
-    weights: tuple[NDArray[np.float64], ...]
-    edges: NDArray[np.float64]
-    ordered: bool = True
-
-    @property
-    def size(self) -> int:
-        return len(self.edges) + 1
-
-    def total(self, sights: Sights) -> NDArray[np.float64]:
-        total = np.zeros(sights.n)
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            total += weight[part.codes(sights)]
-        return total
-
-    def codes(self, sights: Sights) -> Codes:
-        return np.searchsorted(self.edges, self.total(sights), side="right").astype(np.int64)
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        names = [getattr(part, "name", "") for part in self.parts]
-        listed = ", ".join(names[:_SPOKEN]) + (", …" if len(names) > _SPOKEN else "")
-        return _between(f"evidence of {listed} together", self.edges, first, last)
-
-
-@dataclass(frozen=True)
-class Anything:
-    """Does not look at all; what is left where reports never differ."""
-
-    size: int = 1
-    ordered: bool = False
-
-    def codes(self, sights: Sights) -> Codes:
-        return np.zeros(sights.n, dtype=np.int64)
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        return "any report"
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Outcomes of a view, and what they promise to prove."""
+    """Outcomes of a view, and what speaks for them."""
 
     view: View
     outcomes: NDArray[np.bool_]
-    worth: float
+    excess: float  # evidence against the promise, in nats, less what chance shows among all that was compared
+    worth: float  # about the epsilon that it would prove
 
-    def count(self, sights: Sights) -> int:
-        return int(self.outcomes[self.view.codes(sights)].sum())
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Evidence against the promise decides; where there is none, the larger bound."""
+        return max(self.excess, 0.0), self.worth
+
+    def count(self, features: Features) -> int:
+        return int(self.outcomes[self.view.codes(features)].sum())
 
     def describe(self, lexicon: Lexicon) -> str:
         runs: list[list[int]] = []
@@ -190,108 +55,256 @@ class Event:
         return "; or ".join(texts) + (f"; or {len(runs) - _SPOKEN} more" if len(runs) > _SPOKEN else "")
 
 
-def columns_of(samples: Sequence[Sights]) -> list[View]:
-    """A view, or two, for every column in which the samples are not all the same."""
-    names = dict.fromkeys(name for sights in samples for name in sights.columns)
-    return [view for name in names for view in _views(name, samples)]
+@dataclass(frozen=True)
+class Standout:
+    """An outcome that tells two records of a sample apart, by their numbers."""
+
+    excess: float
+    worth: float
+    record: int
+    other: int
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """As of an event."""
+        return max(self.excess, 0.0), self.worth
 
 
-def tables(views: Sequence[View], samples: Sequence[Sights]) -> Iterator[Codes]:
-    """For every view, the counts of its outcomes: a row per sample."""
+# -- many records: which two, and where to look -------------------------------------------------------------------
+
+
+def standouts(sample: Sample, views: Sequence[View], goal: float, pairs: bool) -> list[Standout]:
+    """For every view the outcome that speaks most against the promise, and the one with the largest ratio.
+
+    An outcome is judged by the two records that differ most in it; with ``pairs`` also two outcomes together.
+    """
+    found: list[Standout] = []
+    for counts in _outcomes(sample, views):
+        found += _extreme(counts, sample.draws, goal)
+    if pairs:
+        numbers, counts = _together(sample, _indicators(sample, views))
+        if len(numbers):
+            found += _extreme(counts.reshape(sample.groups, -1), sample.draws, goal)
+    chance = math.log(max(len(found), 1) * sample.groups**2)
+    return [Standout(one.excess - chance, one.worth, one.record, one.other) for one in found]
+
+
+def differences(sample: Sample, views: Sequence[View]) -> NDArray[np.float64]:
+    """How much all columns together differ, for all pairs of records (chi-square less its expectation)."""
+    total = np.zeros((sample.groups, sample.groups))
     for view in views:
-        yield np.stack([np.bincount(view.codes(sights), minlength=view.size) for sights in samples])
+        counts = sample.counts(view)
+        one, other = counts[:, None, :], counts[None, :, :]
+        total += ((one - other) ** 2 / np.maximum(one + other, 1) - 1).sum(axis=2)
+    return total
 
 
-def best_events(one: Sights, other: Sights, most: int) -> tuple[list[Event], list[Event]]:
-    """The events, of different views, that speak most for ``one`` against ``other``, and the other way round."""
-    singles = columns_of([one, other])
-    counted = [(view, *table) for view, table in zip(singles, tables(singles, [one, other]), strict=True)]
-    return _ranked(counted, one, other, most), _ranked([(view, b, a) for view, a, b in counted], other, one, most)
+def alone(sample: Sample, views: Sequence[View], goal: float, most: int) -> tuple[int, int, list[Event]]:
+    """Outcomes that one record shows and all others together hardly do: the two records, and at most so many events.
+
+    However rare they are: the others have many more draws, so a few sightings say much. No events, if chance would do.
+    """
+    chance = math.log(max(len(views), 1))
+    ranked = sorted(
+        (
+            (float(nats.max()) - chance, int(favourite[nats.argmax()]), view)
+            for view in views
+            for favourite, nats in [_against_all(sample.counts(view), goal)]
+        ),
+        key=lambda one: -one[0],
+    )
+    events: list[Event] = []
+    if not ranked or ranked[0][0] <= 0:
+        return 0, 0, events
+    record, other = ranked[0][1], -1
+    for excess, own, view in ranked[:most]:
+        if own != record or excess <= 0:
+            continue
+        counts = sample.counts(view)
+        favourite, nats = _against_all(counts, goal)
+        outcomes = (favourite == record) & (nats > chance)
+        seen = counts[:, outcomes].sum(axis=1)
+        if other < 0:  # the one that shows least of the best event
+            other = int(np.where(np.arange(sample.groups) == record, sample.features.n, seen).argmin())
+        events.append(Event(view, outcomes, excess, _worth(int(seen[record]), int(seen[other]), sample.draws)))
+    return record, other, events
 
 
-def _ranked(counted: Sequence[Counted], one: Sights, other: Sights, most: int) -> list[Event]:
-    """The best events of columns, of small groups of them, and of all together."""
-    ranked = _sorted(_best(view, a, b, one.n) for view, a, b in counted)
-    leading = [event.view for event in ranked if getattr(event.view, "name", WHOLE) != WHOLE][:_JOINED]
-    joints: list[View] = [
-        joint
-        for count in (2, 3)
-        for parts in combinations(leading, count)
-        if (joint := JointView(parts)).size <= _CELLS and len({getattr(part, "name", "") for part in parts}) == count
-    ]
-    if len(leading) > 1:
-        joints.append(_evidence(counted, one, other))
-    joined = zip(joints, tables(joints, [one, other]), strict=True)
-    ranked = _sorted([*ranked, *(_best(view, a, b, one.n) for view, (a, b) in joined)])
-    return ranked[:most] or [Event(Anything(), np.ones(1, dtype=np.bool_), 0.0)]
+def _against_all(counts: Codes, goal: float) -> tuple[Codes, NDArray[np.float64]]:
+    """For each outcome the record that shows it most, and the evidence against all others, less what chance shows."""
+    most = counts.max(axis=0)
+    nats = evidence(most, counts.sum(axis=0) - most, goal, others=len(counts) - 1)
+    return counts.argmax(axis=0), nats - math.log(counts.size)
 
 
-def _sorted(events: Iterable[Event]) -> list[Event]:
-    """By worth; simple ones first among equals."""
-    return sorted(events, key=lambda event: -event.worth)
+# -- two records: which events ------------------------------------------------------------------------------------
 
 
-def _views(name: str, samples: Sequence[Sights]) -> Iterator[View]:
-    real = any(sights.columns[name].dtype.kind == "f" for sights in samples if name in sights.columns)
-    pooled: NDArray[Any] = np.concatenate([sights.column(name, real) for sights in samples])
-    if not real:
-        values, counts = np.unique(pooled, return_counts=True)
-        if len(values) == 1:
-            return
-        common = np.sort(np.argsort(-counts, kind="stable")[:_VALUES])
-        kept = values[common][counts[common] >= _RARE].astype(np.int64)
-        if len(kept):
-            yield Values(name, kept)
-        if len(values) <= _BINS or name == WHOLE or name.endswith(" as text"):
-            return
-        pooled = pooled[pooled != MISSING]
-    numbers = pooled[np.isfinite(pooled)] if real else pooled
-    if len(numbers):
-        edges = np.unique(np.quantile(numbers, _LEVELS, method="higher"))
-        yield Bins(name, edges.astype(np.float64), real)
+def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], list[Event]]:
+    """Events that speak for the first of two records against the second, and the other way round, best first.
+
+    At most so many, of different views; and always the best one that the other record never showed.
+    """
+    chosen, judged = sample.half(0), sample.half(1)
+    views = chosen.views()
+    ways: list[list[Event]] = []
+    counted = [(view, chosen.counts(view)) for view in views]
+    pairs = _best_pairs(chosen, views, goal)
+    for order in (slice(None), slice(None, None, -1)):
+        singles = [_best(view, counts[order], chosen.draws, goal) for view, counts in counted]
+        judge = _Judge(judged, order, goal, math.log(len(views) + len(pairs) + 1))
+        ranked = sorted(
+            (judge(view, outcomes) for view, outcomes in singles), key=lambda event: event.rank, reverse=True
+        )
+        leading = [event.view for event in ranked if event.view.name != WHOLE][:_JOINED]
+        joints: list[View] = [
+            *pairs,
+            *(
+                joint
+                for count in (2, 3)
+                for parts in combinations(leading, count)
+                if (joint := JointView(parts)).size <= _CELLS and len({part.name for part in parts}) == count
+            ),
+        ]
+        if len(leading) > 1:
+            joints.append(_classifier([(view, counts[order]) for view, counts in counted], chosen))
+        ranked += [judge(*_best(view, chosen.counts(view)[order], chosen.draws, goal)) for view in joints]
+        ranked = sorted(ranked, key=lambda event: event.rank, reverse=True)[:most]
+        never = [judge(view, (counts[order][0] > 0) & (counts[order][1] == 0)) for view, counts in counted]
+        only = max((event for event in never if event.outcomes.any()), key=lambda event: event.rank, default=None)
+        if only is not None and not any(_same(only, event) for event in ranked):
+            ranked.append(only)
+        ways.append(ranked or [Event(Anything(), np.ones(1, dtype=np.bool_), 0.0, 0.0)])
+    return ways[0], ways[1]
 
 
-def _best(view: View, a: Codes, b: Codes, draws: int) -> Event:
+@dataclass(frozen=True)
+class _Judge:
+    """What a sample says about events that were chosen on another one."""
+
+    sample: Sample
+    order: slice
+    goal: float
+    chance: float
+
+    def __call__(self, view: View, outcomes: NDArray[np.bool_]) -> Event:
+        hits, others = self.sample.counts(view)[self.order][:, outcomes].sum(axis=1)
+        nats = float(evidence(np.array([hits]), np.array([others]), self.goal)[0])
+        return Event(view, outcomes, nats - self.chance, _worth(int(hits), int(others), self.sample.draws))
+
+
+def _best(view: View, counts: Codes, draws: int, goal: float) -> tuple[View, NDArray[np.bool_]]:
     """The event of a view that promises most: the first outcomes in the order of their own promise, or of size."""
-    orders = [np.argsort(-hunch(a, b, draws, caution=1.0), kind="stable")]
+    a, b = counts
+    orders = [
+        np.argsort(-hunch(a, b, draws, caution=1.0), kind="stable"),
+        np.argsort(-evidence(a, b, goal), kind="stable"),
+    ]
     if view.ordered:
         orders += [np.arange(view.size), np.arange(view.size)[::-1]]
-    best, chosen = -math.inf, orders[0][:1]
+    best, chosen = (-1.0, -math.inf), orders[0][:1]
     for order in orders:
-        worths = hunch(np.cumsum(a[order]), np.cumsum(b[order]), draws)
-        longest = int(np.argmax(worths))
-        if worths[longest] > best:
-            best, chosen = float(worths[longest]), order[: longest + 1]
+        hits, others = np.cumsum(a[order]), np.cumsum(b[order])
+        nats = evidence(hits, others, goal) - math.log(view.size)
+        worths = hunch(hits, others, draws)
+        longest = int(np.argmax(nats if nats.max() > 0 else worths))
+        rank = (max(float(nats[longest]), 0.0), float(worths[longest]))
+        if rank > best:
+            best, chosen = rank, order[: longest + 1]
     outcomes = np.zeros(view.size, dtype=np.bool_)
     outcomes[chosen] = True
-    return Event(view, outcomes, best)
+    return view, outcomes
 
 
-def _between(name: str, edges: NDArray[np.float64], first: int, last: int) -> str:
-    low = "" if first == 0 else f"{edges[first - 1]:.6g} ≤ "
-    high = "" if last == len(edges) else f" < {edges[last]:.6g}"
-    return f"{low}{name}{high}"
-
-
-def _shown(thing: Any) -> str:
-    """Something that is not a number, in a few words."""
-    if isinstance(thing, Silence):
-        return "silence" if thing == Silence() else f"silence ({thing.reason})"
-    return thing.hex() if isinstance(thing, bytes) else repr(thing)
-
-
-def _evidence(counted: Sequence[Counted], one: Sights, other: Sights) -> EventCounts:
+def _classifier(counted: Sequence[tuple[View, Codes]], sample: Sample) -> Classifier:
     """Weights from the logarithms of the counts' ratios, where these are more than chance."""
     parts, weights = [], []
-    for view, a, b in counted:
-        if getattr(view, "name", WHOLE) == WHOLE:
+    for view, (a, b) in counted:
+        if view.name == WHOLE:
             continue
         weight = np.log((a + 0.5) / (b + 0.5))
         solid = np.abs(weight) > 3 * np.sqrt(1 / (a + 0.5) + 1 / (b + 0.5))
         if solid.any():
             parts.append(view)
             weights.append(np.where(solid, weight, 0.0))
-    bare = EventCounts(tuple(parts), tuple(weights), np.zeros(0))
-    pooled = np.concatenate([bare.total(one), bare.total(other)])
-    edges = np.unique(np.quantile(pooled, _LEVELS, method="higher"))
-    return EventCounts(bare.parts, bare.weights, edges)
+    bare = Classifier(tuple(parts), tuple(weights), np.zeros(0))
+    return Classifier(bare.parts, bare.weights, bins(bare.total(sample.features)))
+
+
+def _same(one: Event, other: Event) -> bool:
+    return one.view is other.view and bool(np.array_equal(one.outcomes, other.outcomes))
+
+
+def _worth(hits: int, others: int, draws: int) -> float:
+    return float(hunch(np.array([hits]), np.array([others]), draws)[0])
+
+
+# -- counts of single outcomes, and of two together ---------------------------------------------------------------
+
+
+def _outcomes(sample: Sample, views: Sequence[View]) -> Iterator[Codes]:
+    """For every view the counts of its outcomes, and of all below and above each where they have an order."""
+    for view in views:
+        counts = sample.counts(view)
+        yield np.hstack([counts, counts.cumsum(axis=1), counts[:, ::-1].cumsum(axis=1)]) if view.ordered else counts
+
+
+def _extreme(counts: Codes, draws: int, goal: float) -> Iterator[Standout]:
+    """The outcome with most evidence and the one with the largest ratio; ``counts`` has a row for each record."""
+    high, low = counts.max(axis=0), counts.min(axis=0)
+    nats, worths = evidence(high, low, goal), hunch(high, low, draws)
+    for at in {int(nats.argmax()), int(worths.argmax())}:
+        yield Standout(
+            float(nats[at]) - math.log(len(nats)),
+            float(worths[at]),
+            int(counts[:, at].argmax()),
+            int(counts[:, at].argmin()),
+        )
+
+
+def _indicators(sample: Sample, views: Sequence[View]) -> list[Indicator]:
+    """Outcomes that are neither rare nor nearly certain, the most even ones first."""
+    ranked: list[tuple[float, int, View]] = []
+    for view in views:
+        if view.name == WHOLE or view.ordered:
+            continue
+        shares = sample.counts(view).sum(axis=0) / sample.features.n
+        even = np.minimum(shares, 1 - shares)
+        most = np.argsort(-even, kind="stable")[: 1 if view.size <= 3 else _EACH]
+        ranked += [(float(even[outcome]), int(outcome), view) for outcome in most if even[outcome] > 0]
+    ranked.sort(key=lambda one: -one[0])
+    return [Indicator(view, outcome) for _, outcome, view in ranked[:_INDICATORS]]
+
+
+def _together(sample: Sample, indicators: Sequence[Indicator]) -> tuple[Codes, Codes]:
+    """Two outcomes of different columns at once: their numbers [pair, 2], and counts [record, pair, 6].
+
+    Counted are both, the first alone, the second alone, neither, exactly one, and both or neither.
+    """
+    numbers = np.array(
+        [(i, j) for i, j in combinations(range(len(indicators)), 2) if indicators[i].name != indicators[j].name],
+        dtype=np.int64,
+    ).reshape(-1, 2)
+    both = np.zeros((sample.groups, len(indicators), len(indicators)), dtype=np.int64)
+    if len(numbers):
+        marks = np.stack([one.codes(sample.features) for one in indicators], axis=1).astype(np.float32)
+        for who in range(sample.groups):
+            held = marks[sample.group == who]
+            both[who] = np.rint(held.T @ held)
+    single = both.diagonal(axis1=1, axis2=2)
+    one, other, joint = single[:, numbers[:, 0]], single[:, numbers[:, 1]], both[:, numbers[:, 0], numbers[:, 1]]
+    neither = sample.draws - one - other + joint
+    cells = [joint, one - joint, other - joint, neither, one + other - 2 * joint, neither + joint]
+    return numbers, np.stack(cells, axis=2)
+
+
+def _best_pairs(sample: Sample, views: Sequence[View], goal: float) -> list[View]:
+    """The few pairs of outcomes that tell two records apart best."""
+    indicators = _indicators(sample, views)
+    numbers, counts = _together(sample, indicators)
+    if not len(numbers):
+        return []
+    high, low = counts.max(axis=0), counts.min(axis=0)
+    nats = evidence(high, low, goal).max(axis=1) - math.log(counts[0].size)
+    order = np.lexsort([hunch(high, low, sample.draws).max(axis=1), np.maximum(nats, 0)])[::-1]
+    return [JointView((indicators[i], indicators[j])) for i, j in numbers[order[:_PAIRED]].tolist()]
