@@ -154,12 +154,14 @@ def _finalists(
     goal = _UNSTATED if requested is None else float(requested)
     found: list[Finalist] = []
     decided: list[Finalist] = []
-    for door in doors(subject, records[0], coins):
+    ways_out = doors(subject, records[0], coins)
+    for door in ways_out:
         if door.name == IN_A_ROW and decided:
             break  # what one report tells by itself, it also tells beside others
-        effort = Effort(None if draws is None else int(door.share * draws), door.share * seconds)
+        share = door.share / sum(one.share for one in ways_out)
+        effort = Effort(None if draws is None else int(share * draws), share * seconds)
         found += Search(door, records, effort, goal, lexicon, coins, say).finalists()
-        decided = [one for one in found if requested is not None and one.events[0].excess > _DECIDED]
+        decided = [one for one in found if requested is not None and one.excess > _DECIDED]
     return decided or found
 
 

@@ -8,9 +8,10 @@ against the promised epsilon, beyond what chance shows among so many events, and
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from keyveil.privacy.features import WHOLE, Features, Lexicon
 from keyveil.privacy.intervals import evidence, hunch
 from keyveil.privacy.views import Anything, Classifier, Codes, Indicator, JointView, Sample, View, bins
 
+_LEADING = 12  # views that are looked at closely: by evidence, by ratio, and by what only one record shows
 _JOINED = 5  # the most telling views that are also looked at three by three
 _CELLS = 4096
 _INDICATORS = 160  # outcomes that are looked at two by two
@@ -73,60 +75,49 @@ class Standout:
 # -- many records: which two, and where to look -------------------------------------------------------------------
 
 
-def standouts(sample: Sample, views: Sequence[View], goal: float, pairs: bool) -> list[Standout]:
-    """For every view the outcome that speaks most against the promise, and the one with the largest ratio.
+def standouts(counted: Counted, goal: float, most: int, pairs: bool) -> list[Standout]:
+    """At most so many outcomes that speak against the promise, and as many with large ratios.
 
     An outcome is judged by the two records that differ most in it; with ``pairs`` also two outcomes together.
     """
-    found: list[Standout] = []
-    for counts in _outcomes(sample, views):
-        found += _extreme(counts, sample.draws, goal)
+    found = _extreme(counted.outcomes(), counted.sample.draws, goal, most)
     if pairs:
-        numbers, counts = _together(sample, _indicators(sample, views))
-        if len(numbers):
-            found += _extreme(counts.reshape(sample.groups, -1), sample.draws, goal)
-    chance = math.log(max(len(found), 1) * sample.groups**2)
-    return [Standout(one.excess - chance, one.worth, one.record, one.other) for one in found]
+        together = _together(counted.sample, _indicators(counted))[1]
+        found += _extreme(together.reshape(len(together), -1), counted.sample.draws, goal, most)
+    return found
 
 
-def differences(sample: Sample, views: Sequence[View]) -> NDArray[np.float64]:
+def differences(counted: Counted) -> NDArray[np.float64]:
     """How much all columns together differ, for all pairs of records (chi-square less its expectation)."""
-    total = np.zeros((sample.groups, sample.groups))
-    for view in views:
-        counts = sample.counts(view)
-        one, other = counts[:, None, :], counts[None, :, :]
-        total += ((one - other) ** 2 / np.maximum(one + other, 1) - 1).sum(axis=2)
+    total = np.zeros((counted.sample.groups, counted.sample.groups))
+    for who, counts in enumerate(counted.counts):
+        total[who] = ((counts - counted.counts) ** 2 / np.maximum(counts + counted.counts, 1) - 1).sum(axis=1)
     return total
 
 
-def alone(sample: Sample, views: Sequence[View], goal: float, most: int) -> tuple[int, int, list[Event]]:
+def alone(counted: Counted, goal: float, most: int) -> tuple[int, int, list[Event]]:
     """Outcomes that one record shows and all others together hardly do: the two records, and at most so many events.
 
     However rare they are: the others have many more draws, so a few sightings say much. No events, if chance would do.
     """
-    chance = math.log(max(len(views), 1))
-    ranked = sorted(
-        (
-            (float(nats.max()) - chance, int(favourite[nats.argmax()]), view)
-            for view in views
-            for favourite, nats in [_against_all(sample.counts(view), goal)]
-        ),
-        key=lambda one: -one[0],
-    )
-    events: list[Event] = []
-    if not ranked or ranked[0][0] <= 0:
-        return 0, 0, events
-    record, other = ranked[0][1], -1
-    for excess, own, view in ranked[:most]:
-        if own != record or excess <= 0:
+    sample = counted.sample
+    if not counted.views:
+        return 0, 0, []
+    favourite, nats = _against_all(counted.counts, goal)
+    tops = np.maximum.reduceat(nats, counted.starts)
+    record = int(favourite[nats.argmax()])
+    other, events = -1, list[Event]()
+    for number in np.argsort(-tops, kind="stable").tolist():
+        outcomes = counted.part((favourite == record) & (nats > 0), number)
+        if tops[number] <= 0 or len(events) == most:
+            break
+        if not outcomes.any():
             continue
-        counts = sample.counts(view)
-        favourite, nats = _against_all(counts, goal)
-        outcomes = (favourite == record) & (nats > chance)
-        seen = counts[:, outcomes].sum(axis=1)
+        seen = counted.part(counted.counts, number)[:, outcomes].sum(axis=1)
         if other < 0:  # the one that shows least of the best event
             other = int(np.where(np.arange(sample.groups) == record, sample.features.n, seen).argmin())
-        events.append(Event(view, outcomes, excess, _worth(int(seen[record]), int(seen[other]), sample.draws)))
+        worth = _worth(int(seen[record]), int(seen[other]), sample.draws)
+        events.append(Event(counted.views[number], outcomes, float(tops[number]), worth))
     return record, other, events
 
 
@@ -145,17 +136,13 @@ def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], li
 
     At most so many, of different views; and always the best one that the other record never showed.
     """
-    chosen, judged = sample.half(0), sample.half(1)
-    views = chosen.views()
+    chosen, judged = Counted.of(sample.half(0)), sample.half(1)
+    pairs = _best_pairs(chosen, goal)
     ways: list[list[Event]] = []
-    counted = [(view, chosen.counts(view)) for view in views]
-    pairs = _best_pairs(chosen, views, goal)
     for order in (slice(None), slice(None, None, -1)):
-        singles = [_best(view, counts[order], chosen.draws, goal) for view, counts in counted]
-        judge = _Judge(judged, order, goal, math.log(len(views) + len(pairs) + 1))
-        ranked = sorted(
-            (judge(view, outcomes) for view, outcomes in singles), key=lambda event: event.rank, reverse=True
-        )
+        judge = _Judge(judged, order, goal, math.log(len(chosen.views) + len(pairs) + 1))
+        worth_while = chosen.leading(order, goal)
+        ranked = _sorted(judge(*_best(view, counts, goal)) for view, counts in worth_while)
         leading = [event.view for event in ranked if event.view.name != WHOLE][:_JOINED]
         joints: list[View] = [
             *pairs,
@@ -167,15 +154,20 @@ def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], li
             ),
         ]
         if len(leading) > 1:
-            joints.append(_classifier([(view, counts[order]) for view, counts in counted], chosen))
-        ranked += [judge(*_best(view, chosen.counts(view)[order], chosen.draws, goal)) for view in joints]
-        ranked = sorted(ranked, key=lambda event: event.rank, reverse=True)[:most]
-        never = [judge(view, (counts[order][0] > 0) & (counts[order][1] == 0)) for view, counts in counted]
-        only = max((event for event in never if event.outcomes.any()), key=lambda event: event.rank, default=None)
+            joints.append(_classifier(chosen, order))
+        joined = [judge(*_best(view, chosen.sample.counts(view)[order], goal)) for view in joints]
+        ranked = _sorted([*ranked, *joined])[:most]
+        never = [judge(view, (a > 0) & (b == 0)) for view, (a, b) in worth_while if ((a > 0) & (b == 0)).any()]
+        only = max(never, key=lambda event: event.excess, default=None)
         if only is not None and not any(_same(only, event) for event in ranked):
             ranked.append(only)
         ways.append(ranked or [Event(Anything(), np.ones(1, dtype=np.bool_), 0.0, 0.0)])
     return ways[0], ways[1]
+
+
+def _sorted(events: Iterable[Event]) -> list[Event]:
+    """By rank; simple ones first among equals."""
+    return sorted(events, key=lambda event: event.rank, reverse=True)
 
 
 @dataclass(frozen=True)
@@ -193,9 +185,10 @@ class _Judge:
         return Event(view, outcomes, nats - self.chance, _worth(int(hits), int(others), self.sample.draws))
 
 
-def _best(view: View, counts: Codes, draws: int, goal: float) -> tuple[View, NDArray[np.bool_]]:
+def _best(view: View, counts: Codes, goal: float) -> tuple[View, NDArray[np.bool_]]:
     """The event of a view that promises most: the first outcomes in the order of their own promise, or of size."""
     a, b = counts
+    draws = int(a.sum())
     orders = [
         np.argsort(-hunch(a, b, draws, caution=1.0), kind="stable"),
         np.argsort(-evidence(a, b, goal), kind="stable"),
@@ -216,19 +209,15 @@ def _best(view: View, counts: Codes, draws: int, goal: float) -> tuple[View, NDA
     return view, outcomes
 
 
-def _classifier(counted: Sequence[tuple[View, Codes]], sample: Sample) -> Classifier:
+def _classifier(counted: Counted, order: slice) -> Classifier:
     """Weights from the logarithms of the counts' ratios, where these are more than chance."""
-    parts, weights = [], []
-    for view, (a, b) in counted:
-        if view.name == WHOLE:
-            continue
-        weight = np.log((a + 0.5) / (b + 0.5))
-        solid = np.abs(weight) > 3 * np.sqrt(1 / (a + 0.5) + 1 / (b + 0.5))
-        if solid.any():
-            parts.append(view)
-            weights.append(np.where(solid, weight, 0.0))
-    bare = Classifier(tuple(parts), tuple(weights), np.zeros(0))
-    return Classifier(bare.parts, bare.weights, bins(bare.total(sample.features)))
+    a, b = counted.counts[order] + 0.5
+    weight = np.log(a / b)
+    weight[np.abs(weight) <= 3 * np.sqrt(1 / a + 1 / b)] = 0.0
+    held = [(view, counted.part(weight, number)) for number, view in enumerate(counted.views) if view.name != WHOLE]
+    parts, weights = zip(*((view, own) for view, own in held if own.any()), strict=True) if weight.any() else ((), ())
+    bare = Classifier(parts, weights, np.zeros(0))
+    return Classifier(parts, weights, bins(bare.total(counted.sample.features)))
 
 
 def _same(one: Event, other: Event) -> bool:
@@ -242,36 +231,69 @@ def _worth(hits: int, others: int, draws: int) -> float:
 # -- counts of single outcomes, and of two together ---------------------------------------------------------------
 
 
-def _outcomes(sample: Sample, views: Sequence[View]) -> Iterator[Codes]:
-    """For every view the counts of its outcomes, and of all below and above each where they have an order."""
-    for view in views:
-        counts = sample.counts(view)
-        yield np.hstack([counts, counts.cumsum(axis=1), counts[:, ::-1].cumsum(axis=1)]) if view.ordered else counts
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A sample with the counts of all outcomes of all its views side by side: [record, outcome]."""
+
+    sample: Sample
+    views: Sequence[View]
+    counts: Codes
+    starts: Codes  # where the outcomes of each view begin
+
+    @classmethod
+    def of(cls, sample: Sample) -> Counted:
+        views = sample.views()
+        counts = [np.zeros((sample.groups, 0), dtype=np.int64), *(sample.counts(view) for view in views)]
+        return cls(sample, views, np.hstack(counts), np.cumsum([table.shape[1] for table in counts])[:-1])
+
+    def part(self, held: NDArray[Any], number: int) -> NDArray[Any]:
+        """What belongs to one view."""
+        start = self.starts[number]
+        return held[..., start : start + self.views[number].size]
+
+    def outcomes(self) -> Codes:
+        """Counts of all outcomes, and of all below and above each where a view has an order."""
+        ordered = [self.part(self.counts, number) for number, view in enumerate(self.views) if view.ordered]
+        sums = [held.cumsum(axis=1) for table in ordered for held in (table, table[:, ::-1])]
+        return np.hstack([self.counts, *sums])
+
+    def leading(self, order: slice, goal: float) -> list[tuple[View, Codes]]:
+        """Views that may hold the best events for one of two records, in their own order, with their counts."""
+        if not self.views:
+            return []
+        a, b = self.counts[order]
+        figures = (evidence(a, b, goal), hunch(a, b, self.sample.draws), np.where(b == 0, a, 0))
+        tops = [np.maximum.reduceat(figure, self.starts) for figure in figures]
+        chosen = {int(number) for top in tops for number in np.argsort(-top, kind="stable")[:_LEADING]}
+        chosen |= {number for number, view in enumerate(self.views) if view.ordered}
+        return [(self.views[number], self.part(self.counts, number)[order]) for number in sorted(chosen)]
 
 
-def _extreme(counts: Codes, draws: int, goal: float) -> Iterator[Standout]:
-    """The outcome with most evidence and the one with the largest ratio; ``counts`` has a row for each record."""
+def _extreme(counts: Codes, draws: int, goal: float, most: int) -> list[Standout]:
+    """Outcomes with most evidence, and with the largest ratios; ``counts`` has a row for each record."""
+    if not counts.size:
+        return []
     high, low = counts.max(axis=0), counts.min(axis=0)
-    nats, worths = evidence(high, low, goal), hunch(high, low, draws)
-    for at in {int(nats.argmax()), int(worths.argmax())}:
-        yield Standout(
-            float(nats[at]) - math.log(len(nats)),
-            float(worths[at]),
-            int(counts[:, at].argmax()),
-            int(counts[:, at].argmin()),
-        )
+    nats = evidence(high, low, goal) - math.log(counts.size * len(counts))
+    worths = hunch(high, low, draws)
+    chosen = {int(at) for figure in (nats, worths) for at in np.argsort(-figure, kind="stable")[:most]}
+    return [
+        Standout(float(nats[at]), float(worths[at]), int(counts[:, at].argmax()), int(counts[:, at].argmin()))
+        for at in sorted(chosen)
+    ]
 
 
-def _indicators(sample: Sample, views: Sequence[View]) -> list[Indicator]:
+def _indicators(counted: Counted) -> list[Indicator]:
     """Outcomes that are neither rare nor nearly certain, the most even ones first."""
+    shares = counted.counts.sum(axis=0) / counted.sample.features.n
+    even = np.minimum(shares, 1 - shares)
     ranked: list[tuple[float, int, View]] = []
-    for view in views:
+    for number, view in enumerate(counted.views):
         if view.name == WHOLE or view.ordered:
             continue
-        shares = sample.counts(view).sum(axis=0) / sample.features.n
-        even = np.minimum(shares, 1 - shares)
-        most = np.argsort(-even, kind="stable")[: 1 if view.size <= 3 else _EACH]
-        ranked += [(float(even[outcome]), int(outcome), view) for outcome in most if even[outcome] > 0]
+        own = counted.part(even, number)
+        most = np.argsort(-own, kind="stable")[: 1 if view.size <= 3 else _EACH]
+        ranked += [(float(own[outcome]), int(outcome), view) for outcome in most if own[outcome] > 0]
     ranked.sort(key=lambda one: -one[0])
     return [Indicator(view, outcome) for _, outcome, view in ranked[:_INDICATORS]]
 
@@ -281,10 +303,9 @@ def _together(sample: Sample, indicators: Sequence[Indicator]) -> tuple[Codes, C
 
     Counted are both, the first alone, the second alone, neither, exactly one, and both or neither.
     """
-    numbers = np.array(
-        [(i, j) for i, j in combinations(range(len(indicators)), 2) if indicators[i].name != indicators[j].name],
-        dtype=np.int64,
-    ).reshape(-1, 2)
+    numbers = np.stack(np.triu_indices(len(indicators), 1), axis=1)
+    columns = np.unique([one.name for one in indicators], return_inverse=True)[1]
+    numbers = numbers[columns[numbers[:, 0]] != columns[numbers[:, 1]]]
     both = np.zeros((sample.groups, len(indicators), len(indicators)), dtype=np.int64)
     if len(numbers):
         marks = np.stack([one.codes(sample.features) for one in indicators], axis=1).astype(np.float32)
@@ -298,13 +319,13 @@ def _together(sample: Sample, indicators: Sequence[Indicator]) -> tuple[Codes, C
     return numbers, np.stack(cells, axis=2)
 
 
-def _best_pairs(sample: Sample, views: Sequence[View], goal: float) -> list[View]:
+def _best_pairs(counted: Counted, goal: float) -> list[View]:
     """The few pairs of outcomes that tell two records apart best."""
-    indicators = _indicators(sample, views)
-    numbers, counts = _together(sample, indicators)
+    indicators = _indicators(counted)
+    numbers, counts = _together(counted.sample, indicators)
     if not len(numbers):
         return []
     high, low = counts.max(axis=0), counts.min(axis=0)
     nats = evidence(high, low, goal).max(axis=1) - math.log(counts[0].size)
-    order = np.lexsort([hunch(high, low, sample.draws).max(axis=1), np.maximum(nats, 0)])[::-1]
+    order = np.lexsort([hunch(high, low, counted.sample.draws).max(axis=1), np.maximum(nats, 0)])[::-1]
     return [JointView((indicators[i], indicators[j])) for i, j in numbers[order[:_PAIRED]].tolist()]

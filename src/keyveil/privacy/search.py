@@ -20,7 +20,7 @@ import numpy as np
 from keyveil.core.coins import Coins
 from keyveil.core.errors import PrivacyError
 from keyveil.core.report import PUBLIC_BYTES
-from keyveil.privacy.events import Event, alone, best_events, differences, standouts
+from keyveil.privacy.events import Counted, Event, alone, best_events, differences, standouts
 from keyveil.privacy.features import Features, Lexicon, Silence, stacked
 from keyveil.privacy.targets import Door, Way
 from keyveil.privacy.views import Sample
@@ -32,7 +32,8 @@ _TESTED = 3  # events of a finalist, besides "seen under one record only"
 _SWEEP = 0.5  # share of the scan that goes to fixed public bytes
 _FEWEST, _MOST_PUBLICS = 24, 1000  # draws of a record at one public value; public values
 _ROUNDS = (24, 6, 2)  # candidates in each round of the race
-_BROAD = 4  # candidates of the first round that all columns together chose
+_LEAST = 200  # draws of a record that the first round should have; with less effort it has fewer candidates
+_BROAD = 5  # one in so many candidates of the first round is chosen by all columns together
 _MOST_CELLS = 20_000_000  # draws times columns that are compared at once
 
 
@@ -44,7 +45,17 @@ class Finalist:
     record: Any
     other: Any
     events: Sequence[Event]
-    weight: int  # its part of the draws that prove, as long as nothing speaks against the promise
+    common: bool  # the winner of the race, and not something rare
+
+    @property
+    def weight(self) -> float:
+        """Its part of the fresh draws: more for what is common, and for what speaks against the promise."""
+        return (3.0 if self.common else 1.0) + max(self.excess, 0.0)
+
+    @property
+    def excess(self) -> float:
+        """The evidence of its events against the promise, in nats, beyond chance."""
+        return max(event.excess for event in self.events)
 
 
 @dataclass(frozen=True)
@@ -110,8 +121,8 @@ class Search:
         way = self.door.ways[-1]
         speed = rate(lambda n: self._draw(way, n), way.cost * len(self.records)) if measured else 0.0
         self._scan(self.effort.reports(SCAN, speed) / len(self.records))
-        winner = self._race(self.effort.reports(RACE, speed) / len(_ROUNDS))
-        return [winner, *nlargest(1, self._rare, key=lambda one: one.events[0].excess)]
+        winner = self._race(self.effort.reports(RACE, speed))
+        return [winner, *nlargest(1, self._rare, key=lambda one: one.excess)]
 
     # -- all records ----------------------------------------------------------------------------------------------
 
@@ -152,31 +163,34 @@ class Search:
         count = len(self.records)
         group = np.concatenate([np.repeat(np.arange(count), features.n // count) for features in several])
         sample = Sample(stacked(several), group, count)
-        views = sample.views()
-        found = standouts(sample, views, self.goal, closely)
+        counted = Counted.of(sample)
+        found = standouts(counted, self.goal, _ROUNDS[0], closely)
         self._sharp += [_Candidate(way, one.record, one.other, one.rank) for one in found]
         if not closely:
             return
-        apart = differences(sample, views)
+        apart = differences(counted)
         pairs = [(float(apart[a, b]), a, b) for a, b in combinations(range(count), 2)]
-        self._broad += [_Candidate(way, a, b, (0.0, worth)) for worth, a, b in nlargest(_BROAD, pairs)]
-        record, other, events = alone(sample, views, self.goal, _TESTED)
+        self._broad += [_Candidate(way, a, b, (0.0, worth)) for worth, a, b in nlargest(_ROUNDS[0] // _BROAD, pairs)]
+        record, other, events = alone(counted, self.goal, _TESTED)
         if events:
-            self._rare.append(Finalist(way, self.records[record], self.records[other], events, weight=1))
+            self._rare.append(Finalist(way, self.records[record], self.records[other], events, common=False))
 
     # -- two records ----------------------------------------------------------------------------------------------
 
     def _race(self, reports: float) -> Finalist:
-        """Rounds of so many reports each, between fewer and fewer pairs of records."""
-        best = _best(self._sharp, _ROUNDS[0] - _BROAD)
-        candidates = _distinct([*best, *_best(self._broad, _BROAD)])
-        for number, places in enumerate((*_ROUNDS[1:], 1)):
+        """Rounds between fewer and fewer pairs of records, with so many reports in all."""
+        seats = max(_ROUNDS[-1], min(_ROUNDS[0], int(reports / len(_ROUNDS) / (2 * _LEAST))))
+        broad = _best(self._broad, math.ceil(seats / _BROAD))
+        candidates = _distinct([*_best(self._sharp, seats - len(broad)), *broad])
+        rounds = [len(candidates), *(places for places in _ROUNDS[1:] if places < len(candidates)), 1]
+        for number, places in enumerate(rounds[1:]):
+            share = (number + 1) / len(rounds[1:])
             judged: list[tuple[_Candidate, Finalist]] = []
             for candidate in candidates:
-                judged += self._judged(candidate, reports / (2 * len(candidates)))
-                if self.effort.over(SCAN + RACE * (number + 1) / len(_ROUNDS)):
+                judged += self._judged(candidate, reports / len(rounds[1:]) / (2 * len(candidates)))
+                if self.effort.over(SCAN + RACE * share):
                     break
-            self.say(f"Comparing {self.door.name}", SCAN + RACE * (number + 1) / len(_ROUNDS))
+            self.say(f"Comparing {self.door.name}", SCAN + RACE * share)
             judged.sort(key=lambda one: one[0].rank, reverse=True)
             candidates = _distinct([candidate for candidate, _ in judged])[:places]
         return judged[0][1]
@@ -190,7 +204,7 @@ class Search:
         for first, second, events in zip(
             (a, b), (b, a), best_events(Sample.of(way.draw(pair, n, self.lexicon), 2), self.goal, _TESTED), strict=True
         ):
-            finalist = Finalist(way, self.records[first], self.records[second], events, weight=3)
+            finalist = Finalist(way, self.records[first], self.records[second], events, common=True)
             yield _Candidate(way, first, second, events[0].rank), finalist
 
     def _draw(self, way: Way, count: int) -> Features:
