@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -45,6 +45,11 @@ class Event:
 
     def count(self, features: Features) -> int:
         return int(self.outcomes[self.view.codes(features)].sum())
+
+    def with_evidence(self, sample: Sample, goal: float) -> Event:
+        """The event with the evidence of a new sample of two records added."""
+        hits, others = sample.counts(self.view)[:, self.outcomes].sum(axis=1, keepdims=True)
+        return replace(self, excess=self.excess + float(evidence(hits, others, goal)[0]))
 
     def describe(self, lexicon: Lexicon) -> str:
         runs: list[list[int]] = []
@@ -142,7 +147,7 @@ def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], li
     for order in (slice(None), slice(None, None, -1)):
         judge = _Judge(judged, order, goal, math.log(len(chosen.views) + len(pairs) + 1))
         worth_while = chosen.leading(order, goal)
-        ranked = _sorted(judge(*_best(view, counts, goal)) for view, counts in worth_while)
+        ranked = sorted_events(judge(*_best(view, counts, goal)) for view, counts in worth_while)
         leading = [event.view for event in ranked if event.view.name != WHOLE][:_JOINED]
         joints: list[View] = [
             *pairs,
@@ -156,7 +161,7 @@ def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], li
         if len(leading) > 1:
             joints.append(_classifier(chosen, order))
         joined = [judge(*_best(view, chosen.sample.counts(view)[order], goal)) for view in joints]
-        ranked = _sorted([*ranked, *joined])[:most]
+        ranked = sorted_events([*ranked, *joined])[:most]
         never = [judge(view, (a > 0) & (b == 0)) for view, (a, b) in worth_while if ((a > 0) & (b == 0)).any()]
         only = max(never, key=lambda event: event.excess, default=None)
         if only is not None and not any(_same(only, event) for event in ranked):
@@ -165,7 +170,7 @@ def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], li
     return ways[0], ways[1]
 
 
-def _sorted(events: Iterable[Event]) -> list[Event]:
+def sorted_events(events: Iterable[Event]) -> list[Event]:
     """By rank; simple ones first among equals."""
     return sorted(events, key=lambda event: event.rank, reverse=True)
 

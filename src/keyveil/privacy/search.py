@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from itertools import combinations
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 from keyveil.core.coins import Coins
 from keyveil.core.errors import PrivacyError
 from keyveil.core.report import PUBLIC_BYTES
-from keyveil.privacy.events import Counted, Event, alone, best_events, differences, standouts
+from keyveil.privacy.events import Counted, Event, alone, best_events, differences, sorted_events, standouts
 from keyveil.privacy.features import Features, Lexicon, Silence, stacked
 from keyveil.privacy.targets import Door, Way
 from keyveil.privacy.views import Sample
@@ -121,8 +121,9 @@ class Search:
         way = self.door.ways[-1]
         speed = rate(lambda n: self._draw(way, n), way.cost * len(self.records)) if measured else 0.0
         self._scan(self.effort.reports(SCAN, speed) / len(self.records))
-        winner = self._race(self.effort.reports(RACE, speed))
-        return [winner, *nlargest(1, self._rare, key=lambda one: one.excess)]
+        rare = nlargest(1, self._rare, key=lambda one: one.excess)
+        reports = self.effort.reports(RACE, speed) / (1 + len(rare))
+        return [self._race(reports), *(self._seen_again(one, reports) for one in rare)]
 
     # -- all records ----------------------------------------------------------------------------------------------
 
@@ -146,7 +147,7 @@ class Search:
 
     def _sweep(self, at: Callable[[bytes], Way], each: float, most: int) -> Iterator[Features]:
         """A few reports of every record at each of many public values; as many are kept as fit beside each other."""
-        few = max(_FEWEST, math.isqrt(int(each)) // 2)
+        few = max(_FEWEST, math.isqrt(int(each)) // 4)
         publics = max(1, min(round(each / few), _MOST_PUBLICS))
         for number in range(publics):
             way = at(self.coins.bytes(PUBLIC_BYTES))
@@ -206,6 +207,16 @@ class Search:
         ):
             finalist = Finalist(way, self.records[first], self.records[second], events, common=True)
             yield _Candidate(way, first, second, events[0].rank), finalist
+
+    def _seen_again(self, finalist: Finalist, reports: float) -> Finalist:
+        """What only one record showed, with the evidence of new draws added to what spoke for it."""
+        way = finalist.way
+        most = _MOST_CELLS // (2 * len(self._draw(way, 1).columns))
+        n = max(1, int(min(reports / (2 * way.cost), most)))
+        sample = Sample.of(way.draw([finalist.record, finalist.other], n, self.lexicon), 2)
+        return replace(
+            finalist, events=sorted_events([event.with_evidence(sample, self.goal) for event in finalist.events])
+        )
 
     def _draw(self, way: Way, count: int) -> Features:
         return way.draw(self.records, count, self.lexicon)
