@@ -34,6 +34,7 @@ _FEWEST, _MOST_PUBLICS = 24, 1000  # draws of a record at one public value; publ
 _ROUNDS = (24, 6, 2)  # candidates in each round of the race
 _LEAST = 200  # draws of a record that the first round should have; with less effort it has fewer candidates
 _BROAD = 5  # one in so many candidates of the first round is chosen by all columns together
+_RARE = 0.2  # share of the fresh draws for what one record alone shows, compared with the shares of doors
 _MOST_CELLS = 20_000_000  # draws times columns that are compared at once
 
 
@@ -45,12 +46,12 @@ class Finalist:
     record: Any
     other: Any
     events: Sequence[Event]
-    common: bool  # the winner of the race, and not something rare
+    share: float  # its part of the fresh draws, where nothing speaks against the promise
 
     @property
     def weight(self) -> float:
-        """Its part of the fresh draws: more for what is common, and for what speaks against the promise."""
-        return (3.0 if self.common else 1.0) + max(self.excess, 0.0)
+        """Its part of the fresh draws: more for what speaks against the promise."""
+        return self.share + max(self.excess, 0.0)
 
     @property
     def excess(self) -> float:
@@ -174,7 +175,7 @@ class Search:
         self._broad += [_Candidate(way, a, b, (0.0, worth)) for worth, a, b in nlargest(_ROUNDS[0] // _BROAD, pairs)]
         record, other, events = alone(counted, self.goal, _TESTED)
         if events:
-            self._rare.append(Finalist(way, self.records[record], self.records[other], events, common=False))
+            self._rare.append(Finalist(way, self.records[record], self.records[other], events, _RARE))
 
     # -- two records ----------------------------------------------------------------------------------------------
 
@@ -205,7 +206,7 @@ class Search:
         for first, second, events in zip(
             (a, b), (b, a), best_events(Sample.of(way.draw(pair, n, self.lexicon), 2), self.goal, _TESTED), strict=True
         ):
-            finalist = Finalist(way, self.records[first], self.records[second], events, common=True)
+            finalist = Finalist(way, self.records[first], self.records[second], events, self.door.share)
             yield _Candidate(way, first, second, events[0].rank), finalist
 
     def _seen_again(self, finalist: Finalist, reports: float) -> Finalist:

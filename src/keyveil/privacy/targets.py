@@ -42,7 +42,7 @@ class Door:
     """A kind of way out. ``ways`` are searched with many draws each, ``at`` with few at each of many public values."""
 
     name: str
-    share: float  # of the effort
+    share: float  # of the effort, compared with other doors
     ways: tuple[Way, ...]
     at: Callable[[bytes], Way] | None = None
     mixed: Way | None = None  # over all public values: what ``at`` draws at each of them comes from this as well
