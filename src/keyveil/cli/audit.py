@@ -137,7 +137,7 @@ def _limits(found: Audit) -> str:
     )  # as likely under the other record, for all we know
     rarest = math.exp(float(found.requested_epsilon or 0)) * unseen
     return (
-        f"Not refuted is no proof. A total leak in fewer than about one report in {max(int(1 / rarest), 1):,} was out of\n"
-        "reach of so many draws, and so is what shows at few public values, or for records that were not compared.\n"
-        "keyveil certify proves."
+        f"Not refuted is no proof. A total leak in fewer than about one report in {max(int(1 / rarest), 1):,} was\n"
+        "out of reach of so many draws, and so is what shows at few public values, or for records that were not\n"
+        "compared. keyveil certify proves."
     )

@@ -139,7 +139,8 @@ def _against_all(counts: Codes, goal: float) -> tuple[Codes, NDArray[np.float64]
 def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], list[Event]]:
     """Events that speak for the first of two records against the second, and the other way round, best first.
 
-    At most so many, of different views; and always the best one that the other record never showed.
+    At most so many, of different views, the last for the largest bound; and always the best one that the other record
+    never showed.
     """
     chosen, judged = Counted.of(sample.half(0)), sample.half(1)
     pairs = _best_pairs(chosen, goal)
@@ -161,7 +162,9 @@ def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], li
         if len(leading) > 1:
             joints.append(_classifier(chosen, order))
         joined = [judge(*_best(view, chosen.sample.counts(view)[order], goal)) for view in joints]
-        ranked = sorted_events([*ranked, *joined])[:most]
+        ranked = sorted_events([*ranked, *joined])
+        largest = sorted(ranked[most - 1 :], key=lambda event: -event.worth)[:1]
+        ranked = [*ranked[: most - 1], *largest]
         never = [judge(view, (a > 0) & (b == 0)) for view, (a, b) in worth_while if ((a > 0) & (b == 0)).any()]
         only = max(never, key=lambda event: event.excess, default=None)
         if only is not None and not any(_same(only, event) for event in ranked):
