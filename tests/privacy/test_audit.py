@@ -150,7 +150,7 @@ def test_time_is_kept() -> None:
     began = perf_counter()
     found = audit(flipped, records=[0, 1], seconds=1, coins=SeededCoins(2))
     assert perf_counter() - began < 10  # generous, for machines that are busy with other things
-    assert found.lower_bound > 0.9
+    assert found.lower_bound > 0.7  # a thousand fresh draws are made, however busy the machine is
     assert found.requested_epsilon is None
     assert not found.violated
 

@@ -84,7 +84,7 @@ def rate(work: Callable[[int], object], reports: int) -> float:
         began = time.perf_counter()
         work(count)
         elapsed = time.perf_counter() - began
-        if elapsed > 0.1 or count >= 1 << 16:
+        if elapsed > 0.03 or count >= 1 << 16:
             return count * reports / max(elapsed, 1e-9)
         count *= 4
 
