@@ -72,7 +72,8 @@ def audit(
         page = Terminal()
         page.print(_table([found, *_several(found)]))
         page.print(_worst(found))
-        page.print(_limits(found))
+        if not found.violated:
+            page.print(_limits(found))
     return 1 if found.violated else 0
 
 
@@ -130,14 +131,12 @@ def _worst(found: Audit) -> str:
 
 def _limits(found: Audit) -> str:
     """What the draws could not have shown, in words."""
-    if found.violated:
-        return "A larger bound may take more seconds; what is proved stays proved."
     unseen = at_most(
         0, found.worst.draws, (1 - found.confidence) / 2
     )  # as likely under the other record, for all we know
     rarest = math.exp(float(found.requested_epsilon or 0)) * unseen
     return (
-        f"Not refuted is no proof. A total leak in fewer than about one report in {max(int(1 / rarest), 1):,} was\n"
-        "out of reach of so many draws, and so is what shows at few public values, or for records that were not\n"
-        "compared. keyveil certify proves."
+        f"Not refuted is no proof. A total leak in fewer than about one report in {max(int(1 / rarest), 1):,} was out "
+        "of reach of so many draws, and so is what shows at few public values, or for records that were not compared. "
+        "keyveil certify proves."
     )
