@@ -29,9 +29,7 @@ from keyveil.privacy.targets import IN_A_ROW, doors, title, usable
 __all__ = ["Audit", "Progress", "WorstEvent", "audit"]
 
 _UNSTATED = 3.0  # the search looks for more than this first, where no epsilon is promised
-_DECIDED = (
-    4.0  # nats of evidence beyond chance (1 in 50 honest searches) from which all fresh draws go to what they speak for
-)
+_DECIDED = 4.0  # nats of evidence, beyond chance, from which all fresh draws go to it; e^-4 of honest searches have it
 _FEWEST = 1000  # fresh draws of each record, however little time is left
 
 
