@@ -103,7 +103,7 @@ def _add_routes(app: FastAPI) -> None:
     ) -> None:
         app.add_api_route(path, does, methods=[method], dependencies=list(who), response_model=shape, **told)
 
-    without_token = {"security": [{}]}  # also: a token shows drafts
+    without_token: dict[str, Any] = {"security": [{}]}  # also: a token shows drafts
     route("GET", ONE, EVERYBODY, endpoints.show_campaign, models.CampaignView, openapi_extra=without_token)
     route("GET", LIST, EVERYBODY, endpoints.show_dictionary)
     # Devices have no role: the campaign says whose reports it takes.
