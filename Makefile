@@ -7,7 +7,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install system demo test quick mutants check format bench soak docs lock
+.PHONY: help install system demo test quick mutants check format bench soak docs lock audit sbom
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,12 @@ mutants: install system  ## which changes of the code no test notices; survivors
 
 docs: install  ## the documentation, into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+audit: install  ## known vulnerabilities of the locked versions; says so if the advisories cannot be reached
+	$(BIN)/python -m tools.audit requirements.lock
+
+sbom: install  ## what is installed in .venv, as a CycloneDX document
+	@$(BIN)/python tools/sbom.py
 
 lock:  ## pin the dependencies again (needs uv; UPGRADE=--upgrade moves to newer versions)
 	$(or $(UV),$(wildcard $(BIN)/uv),$(error make lock needs uv)) pip compile pyproject.toml --extra local --extra plots --extra server --extra dev \

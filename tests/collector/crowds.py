@@ -25,7 +25,7 @@ from keyveil.core.tally import Tally
 from keyveil.device.transport import HttpTransport
 from keyveil.lab.datasets import independent
 from keyveil.mechanisms.base import Mechanism
-from tests.collector.campaigns import snacks
+from tests.collector.campaigns import count, snacks
 from tests.collector.processes import Served, served
 
 TOKEN = "an-admin-token-for-tests-only"
@@ -129,7 +129,6 @@ def encoded(document: RoundDocument, mechanism: Mechanism, rows: Any) -> tuple[b
 
 def direct(document: RoundDocument, mechanism: Mechanism, batches: Sequence[Batch]) -> Tally:
     """The tally of the same reports without any collector."""
-    from keyveil.collector.folding import count
 
     return count(document, [report for batch in batches for report in batch])
 

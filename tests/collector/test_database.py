@@ -19,11 +19,10 @@ from sqlalchemy import text
 from keyveil.campaign.wire import Batch
 from keyveil.collector import database
 from keyveil.collector.database import Database
-from keyveil.collector.folding import count
 from keyveil.collector.service import Service
 from keyveil.collector.tables import metadata
 from keyveil.core.errors import KeyveilError, StorageError
-from tests.collector.campaigns import batch_of, merged, started
+from tests.collector.campaigns import batch_of, count, merged, started
 from tests.postgres import PostgreSQL, found
 
 
@@ -67,7 +66,7 @@ def test_a_locked_file_refuses_and_nothing_is_half_stored(tmp_path: Path, monkey
 
     with pytest.raises(StorageError) as refused:
         service.submit("snacks", batch).result()
-    assert refused.value.code == "storage/unavailable"
+    assert refused.value.code == "storage/locked"
     intruder.execute("ROLLBACK")
     intruder.close()
 
@@ -100,7 +99,7 @@ def test_a_full_disk_refuses_and_every_acknowledged_report_is_kept(small_disk: P
             assert service.submit("snacks", one).result().accepted == len(one)
             kept.append(one)
         except StorageError as refused:
-            assert refused.code == "storage/unavailable"
+            assert refused.code == "storage/full"
             refusals += 1
             if refusals == 3:
                 break
@@ -121,7 +120,7 @@ def settle(service: Service) -> None:
     try:
         service.settle()
     except KeyveilError as refused:
-        assert refused.code == "storage/unavailable"
+        assert refused.code == "storage/full"
 
 
 def test_a_database_that_restarts_loses_nothing_acknowledged() -> None:

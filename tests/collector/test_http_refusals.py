@@ -142,7 +142,7 @@ def test_a_locked_database_is_unavailable_and_nothing_is_half_stored(collector: 
         answer = collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
         other.execute("ROLLBACK")
 
-    assert (answer.status, problem(answer)) == (503, "storage/unavailable")
+    assert (answer.status, problem(answer)) == (503, "storage/locked")
     assert int(answer.headers["retry-after"]) >= 1 and collector.stored == 0
     again = collector.ask("POST", "/v1/campaigns/snacks/reports", batch.to_json())
     assert json.loads(again.body)["accepted"] == 3 and collector.stored == 3

@@ -28,11 +28,11 @@ from sqlalchemy import select
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
 from keyveil.collector import folding, rounds, tables, writer
-from keyveil.collector.folding import count, read_tally
+from keyveil.collector.folding import read_tally
 from keyveil.collector.service import Service
 from keyveil.collector.writer import UploadResult
 from keyveil.core.errors import KeyveilError, StorageError
-from tests.collector.campaigns import asked, batch_of, snacks
+from tests.collector.campaigns import asked, batch_of, count, snacks
 from tests.collector.conftest import SetClock
 
 CAMPAIGN = ["draft", "open", "closed", "estimated"]

@@ -15,11 +15,10 @@ from sqlalchemy import func, select
 from keyveil.campaign.wire import Batch
 from keyveil.collector import rounds, tables
 from keyveil.collector import service as service_module
-from keyveil.collector.folding import count
 from keyveil.collector.service import Service
 from keyveil.collector.writer import UploadResult
 from keyveil.core.canonical import canonical
-from tests.collector.campaigns import asked, batch_of, merged, refusal, snacks, started
+from tests.collector.campaigns import asked, batch_of, count, merged, refusal, snacks, started
 from tests.collector.conftest import SetClock
 
 
@@ -415,15 +414,3 @@ def test_the_trouble_of_one_campaign_is_not_that_of_the_others(
     with pytest.raises(RuntimeError):
         service.tick()
     assert service.tally("snacks")[1].reports == 20
-
-
-def test_one_request_cannot_keep_everybody_waiting_with_long_payloads(service: Service) -> None:
-    asked_for = {"name": "pckv-ue", "epsilon": "1", "max_pairs": 2}
-    document = started(service, schema={"keys": 3000, "low": 0, "high": 1}, protocol=asked_for)
-    many = (1 << 20) // document.report_bytes + 1
-    batch = Batch(
-        1, document.hash, tuple(n.to_bytes(16, "big") for n in range(many)), (bytes(document.report_bytes),) * many
-    )
-
-    assert refusal(lambda: service.submit("snacks", batch)) == "report/batch"
-    assert service.writer.waiting == 0

@@ -12,6 +12,7 @@ import typer
 
 import keyveil
 from keyveil.cli.audit import audit
+from keyveil.cli.backup import backup, restore
 from keyveil.cli.campaign import app as campaign
 from keyveil.cli.certify import certify
 from keyveil.cli.compare import compare
@@ -43,6 +44,8 @@ app.command()(estimate)
 app.command()(compare)
 app.command()(mechanisms)
 app.command()(serve)
+app.command()(backup)
+app.command()(restore)
 app.command()(report)
 app.command()(tally)
 app.add_typer(campaign)

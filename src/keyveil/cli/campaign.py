@@ -226,6 +226,8 @@ def status(
         for one in found["rounds"]:
             rows.add_row(str(one["round"]), one["mechanism"], one["state"], f"{one['reports']:,}", f"{one['folded']:,}")
         screen().print(rows)
+        for note in [one["note"] for one in found["rounds"] if one.get("note")]:
+            screen().print(note)
         refused = ", ".join(f"{count:,} {code}" for code, count in sorted(found["refused"].items())) or "none"
         screen().print(f"Duplicates: {found['duplicates']:,}. Refused: {refused}.")
     return 0

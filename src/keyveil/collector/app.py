@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +17,7 @@ from starlette.types import ASGIApp
 from keyveil.campaign.wire import JSON
 from keyveil.collector import endpoints, logs, models, problems
 from keyveil.collector.access import AccessControl, admin, analyst
+from keyveil.collector.lanes import Lane
 from keyveil.collector.metrics import Metrics, Watch
 from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
@@ -36,7 +36,8 @@ EVERYBODY: Who = ()
 ANALYSTS: Who = (Depends(analyst),)
 ADMINS: Who = (Depends(admin),)
 
-_UPLOAD_THREADS = 8  # of their own, so that slow questions of analysts do not hold up devices
+_UPLOAD_THREADS = 6  # of their own, so that slow questions of analysts do not hold up devices;
+_HEAVY_THREADS = 2  # others for large uploads, so that these do not hold up small ones
 
 log = logs.logger()
 
@@ -66,8 +67,8 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
     )
     app.state.service = service
     app.state.access = AccessControl(service, settings.kept_tokens())
-    app.state.metrics = Metrics(service.gauges)
-    app.state.lane = CapacityLimiter(_UPLOAD_THREADS)
+    app.state.metrics = Metrics(service.health.gauges, service.health.own_gauges)
+    app.state.lane, app.state.heavy_lane = Lane(_UPLOAD_THREADS), Lane(_HEAVY_THREADS)
     app.add_middleware(
         Bounded,
         most=settings.body_bytes,
@@ -145,6 +146,7 @@ def _ticking(service: Service, seconds: float) -> Callable[[FastAPI], AbstractAs
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         over = threading.Event()
+        service.folding.watched = seconds > 0
         thread = threading.Thread(target=tick, args=(over,), name="keyveil-tick", daemon=True)
         if seconds:
             thread.start()

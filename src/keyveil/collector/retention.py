@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, select, update
 
 from keyveil.collector.repository import Repository
-from keyveil.collector.tables import FOLDED, SCRUBBED, batch, report
+from keyveil.collector.tables import FOLDED, SCRUBBED, SET_ASIDE, batch, report
 from keyveil.collector.writer import Writer
 
 _AT_ONCE = 1000  # groups of reports in one transaction
@@ -38,7 +38,7 @@ def _due(connection: Connection, round_id: int, last: int) -> list[int]:
     """Folded groups of a round that arrived in a bucket up to the last one."""
     found = connection.execute(
         select(batch.c.id)
-        .where(batch.c.round_id == round_id, batch.c.state == FOLDED, batch.c.bucket <= last)
+        .where(batch.c.round_id == round_id, batch.c.state.in_((FOLDED, SET_ASIDE)), batch.c.bucket <= last)
         .order_by(batch.c.id)
         .limit(_AT_ONCE)
     )

@@ -10,10 +10,11 @@ import hashlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import UTC
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,13 +25,15 @@ from keyveil.campaign.wire import Batch
 from keyveil.collector import tables
 from keyveil.collector.database import Database
 from keyveil.collector.exporting import exported
+from keyveil.collector.health import FoldingHealth, Health
+from keyveil.collector.rates import Rates
 from keyveil.collector.repository import Repository, StoredCampaign, StoredRound, dictionary
 from keyveil.collector.retention import scrub
 from keyveil.collector.rounds import advance, close_campaign, close_round, open_campaign, shown
-from keyveil.collector.status import BUCKET_HOURS, all_unfolded, headline, status
+from keyveil.collector.status import BUCKET_HOURS, headline, status
 from keyveil.collector.tokens import Roles, hashed, new_token
 from keyveil.collector.validation import checked
-from keyveil.collector.writer import Counts, UploadResult, Writer, count_refusals
+from keyveil.collector.writer import Counts, UploadResult, Writer, count_refusals, stored_reports
 from keyveil.core.canonical import canonical
 from keyveil.core.clock import Clock, system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
@@ -54,6 +57,8 @@ class ServiceLimits:
 
     waiting_reports: int = 50_000
     group_reports: int = 20_000
+    upload_bytes_per_second: int | None = None  # of each campaign; no limit if none
+    free_bytes: int = 64 << 20  # on the disk of SQLite; with less, a collector is not ready
 
 
 class Service:
@@ -65,6 +70,9 @@ class Service:
         self.database = Database(url)
         self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports)
         self.roles = Roles(self.writer)
+        self.folding = FoldingHealth()
+        self.health = Health(self.writer, self.folding, limits.free_bytes)
+        self._rates = Rates(limits.upload_bytes_per_second)
         self._repository = Repository()
         self._seen: dict[str, tuple[float, StoredCampaign]] = {}
         self._refusals: Counts = Counter()
@@ -168,11 +176,12 @@ class Service:
     def submit(self, name: str, batch: Batch, token: str | None = None) -> Future[UploadResult]:
         """Check a batch and queue it; the answer comes when what was accepted is durable."""
         stored = self._stored(name)
+        self._rates.take(stored.id, batch.size)
         self.writer.reserve(len(batch))
         try:
-            return self.writer.submit(
-                checked(stored, self._answered(name, stored, batch), batch, token, self._bucket())
-            )
+            answered = self._answered(name, stored, batch)
+            known = partial(self._known, answered.id)
+            return self.writer.submit(checked(stored, answered, batch, token, self._bucket(), known))
         except BaseException as refused:
             self.writer.release(len(batch))
             if isinstance(refused, KeyveilError) and not isinstance(refused, StorageError):
@@ -285,10 +294,14 @@ class Service:
 
     def tick(self) -> bool:
         """Fold, move campaigns on, count refusals, scrub; whether there may be more to do at once."""
+        with self.folding.watching():
+            return self._tick()
+
+    def _tick(self) -> bool:
         self._count_refusals()
         with self.database.read() as connection:
             running = self._repository.every(connection, ("open", "closed"))
-        more, failed = False, None
+        more, failed = False, None  # type: bool, Exception | None
         for stored in running:
             try:
                 moved = advance(self.writer, self._repository, stored, today(self.clock))
@@ -311,22 +324,8 @@ class Service:
             pass
 
     def ready(self) -> None:
-        """Raises unless reports can be stored now."""
-        if not self.writer.alive:
-            raise StorageError("storage/unavailable", "The collector is shutting down.")
-        with self.database.read() as connection:
-            connection.execute(select(1))
-
-    def gauges(self) -> dict[str, float]:
-        """Numbers for the metrics: queue, unfolded reports, commits and their seconds."""
-        with self.database.read() as connection:
-            waiting = all_unfolded(connection)
-        return {
-            "waiting_reports": self.writer.waiting,
-            "unfolded_reports": waiting,
-            "commits": self.writer.commits,
-            "commit_seconds": self.writer.commit_seconds,
-        }
+        """Raises unless a report that is sent now would be stored and counted."""
+        self.health.refuse_unless_ready()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -338,6 +337,11 @@ class Service:
                 seen = time.monotonic(), self._repository.named(connection, name)
             self._seen[name] = seen
         return seen[1]
+
+    def _known(self, round_id: int, ids: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """Of some reports those that are stored, with their payloads."""
+        with self.database.read() as connection:
+            return {number: payload for number, payload, _ in stored_reports(connection, round_id, ids)}
 
     def _bucket(self) -> int:
         return int(self.clock().astimezone(UTC).timestamp()) // (3600 * BUCKET_HOURS)

@@ -14,6 +14,7 @@ import uvicorn
 
 from keyveil.collector import logs
 from keyveil.collector.app import NO_PAGES, Mounts, make_app
+from keyveil.collector.protocol import guarded
 from keyveil.collector.service import Service, ServiceLimits
 from keyveil.collector.settings import Settings, refuse_plain
 from keyveil.collector.tokens import ROLES
@@ -81,6 +82,7 @@ def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Con
         server_header=False,
         proxy_headers=False,  # the client's address is not wanted
         ws="none",
+        http=guarded(settings.head_bytes, settings.head_seconds, settings.connections_per_address),
         backlog=settings.backlog,
         limit_concurrency=settings.connections,
         timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
@@ -89,7 +91,10 @@ def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Con
 
 @contextmanager
 def _open(settings: Settings) -> Iterator[Service]:
-    service = Service(settings.database_url, limits=ServiceLimits(settings.queue_reports, settings.group_reports))
+    limits = ServiceLimits(
+        settings.queue_reports, settings.group_reports, settings.upload_bytes_per_second, settings.free_bytes
+    )
+    service = Service(settings.database_url, limits=limits)
     try:
         yield service
     finally:

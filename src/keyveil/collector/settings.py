@@ -37,7 +37,12 @@ class Settings(BaseSettings):
     dictionary_bytes: Count = 64 << 20
     memory_bytes: int = Field(default=256 << 20, ge=LARGEST)  # of all bodies under way; beyond it clients get a 429
     body_seconds: float = Field(default=30.0, gt=0, le=3600)  # that a client may take to send its body
+    head_bytes: int = Field(default=16 << 10, ge=1024, le=1 << 20)  # of a request's line and headers
+    head_seconds: float = Field(default=10.0, gt=0, le=3600)  # that a client may take to send them
+    upload_bytes_per_second: Count | None = None  # of each campaign; beyond it devices get a 429
+    free_bytes: int = Field(default=64 << 20, ge=0)  # on the disk of SQLite; with less, the collector is not ready
     connections: Count = 2000  # at the same time; more get a 503
+    connections_per_address: Count | None = None  # only without a proxy: behind one, all have its address
     backlog: Count = 2048
     tick_seconds: Seconds = 1.0  # between two looks at rounds, folds and scrubs; 0 for never
     shutdown_seconds: Seconds = 30.0  # for requests under way

@@ -63,11 +63,11 @@ batch = Table(
     Column("shard", Integer, nullable=False),  # which collector process wrote it
     Column("bucket", Integer, nullable=False),  # arrival, in whole buckets of hours
     Column("reports", Integer, nullable=False),
-    Column("state", Integer, nullable=False),  # UNFOLDED, FOLDED, SCRUBBED
+    Column("state", Integer, nullable=False),  # UNFOLDED, FOLDED, SCRUBBED, SET_ASIDE
     Index("batch_work", "round_id", "state"),
 )
 
-UNFOLDED, FOLDED, SCRUBBED = 0, 1, 2
+UNFOLDED, FOLDED, SCRUBBED, SET_ASIDE = 0, 1, 2, 3
 
 report = Table(
     "report",

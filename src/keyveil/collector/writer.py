@@ -2,14 +2,15 @@
 
 While a commit is written to the disk the next uploads queue up, and the next commit stores all of them. An upload is
 acknowledged after the commit that holds it and never before; what a full queue cannot take is refused at once, and
-nothing of it is kept.
+nothing of it is kept. Large uploads are stored in pieces, each in a commit of its own, so that small ones need not wait
+for all of them (``queueing``); they are acknowledged after the last piece.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, delete, insert, select, update
 
 from keyveil.collector.database import Database
+from keyveil.collector.pieces import gather, in_pieces
+from keyveil.collector.queueing import FairQueue
 from keyveil.collector.tables import UNFOLDED, batch, enrolment, participation, refusal, report, round
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError, StorageError
 
@@ -25,6 +28,8 @@ DUPLICATE = "report/duplicate"
 CONFLICT = "report/conflict"
 
 _ASKED_AT_ONCE = 500  # ids in one question to the database
+_GROUP_BYTES = 2 << 20  # bytes after which a commit takes no further uploads
+_ROW = 64  # bytes of a row besides its payload, and the work of a task
 
 T = TypeVar("T")
 Counts = Counter[tuple[int, int, str]]
@@ -55,6 +60,11 @@ class Upload:
     pseudonym: bytes | None = None
     done: Future[UploadResult] = field(default_factory=Future)
 
+    @property
+    def work(self) -> int:
+        """Bytes to be written, roughly."""
+        return _ROW + sum(_ROW + len(payload) for _, payload in self.reports)
+
 
 @dataclass(frozen=True, eq=False)
 class _Task:
@@ -69,9 +79,9 @@ class Writer:
 
     def __init__(self, database: Database, waiting: int, group: int) -> None:
         self.database = database
-        self.commits, self.commit_seconds = 0, 0.0
+        self.commits, self.failed_commits, self.commit_seconds = 0, 0, 0.0
         self._most, self._group = waiting, group
-        self._queue: deque[Upload | _Task] = deque()
+        self._queue: FairQueue[Upload | _Task] = FairQueue()
         self._waiting = 0
         self._changed = threading.Condition()
         self._closing = False
@@ -105,20 +115,27 @@ class Writer:
 
     def submit(self, upload: Upload) -> Future[UploadResult]:
         """Queue an upload whose places were reserved."""
+        pieces = in_pieces(upload)
         with self._changed:
             self._refuse_closed()
-            self._queue.append(upload)
+            for piece in pieces:
+                self._queue.put(upload.campaign_id, piece.work, piece)
             self._changed.notify()
+        if len(pieces) > 1:
+            gather(upload.done, [piece.done for piece in pieces])
         return upload.done
 
-    def run(self, step: Callable[[Connection], T]) -> T:
-        """Do something in a transaction of its own, in turn, and wait for it."""
+    def run(self, step: Callable[[Connection], T], patience: float | None = None) -> T:
+        """Do something in a transaction of its own, in turn, and wait for it; so many seconds at most, if told."""
         task = _Task(step)
         with self._changed:
             self._refuse_closed()
-            self._queue.append(task)
+            self._queue.put(None, _ROW, task)
             self._changed.notify()
-        result: T = task.done.result()
+        try:
+            result: T = task.done.result(patience)
+        except TimeoutError:
+            raise StorageError("storage/slow", f"The database took longer than {patience:g} seconds.") from None
         return result
 
     def close(self) -> None:
@@ -146,14 +163,16 @@ class Writer:
                 self._changed.wait()
             if not self._queue:
                 return None
-            first = self._queue.popleft()
+            first = self._queue.take()
             if isinstance(first, _Task):
                 return first
-            group, reports = [first], len(first.reports)
-            while self._queue and isinstance(following := self._queue[0], Upload) and reports < self._group:
+            group, reports, work = [first], len(first.reports), first.work
+            while self._queue and isinstance(following := self._queue.peek(), Upload):
+                reports, work = reports + len(following.reports), work + following.work
+                if reports > self._group or work > _GROUP_BYTES:
+                    break
                 group.append(following)
-                reports += len(following.reports)
-                self._queue.popleft()
+                self._queue.take()
             return group
 
     def _store(self, group: list[Upload], again: bool = True) -> list[UploadResult | KeyveilError]:
@@ -176,6 +195,7 @@ class Writer:
         except Exception as reason:  # whatever the error was, no upload may be acknowledged
             failed = reason if isinstance(reason, KeyveilError) else _broken()
             outcomes = [failed] * len(group)
+            self.failed_commits += 1
         self.commits += 1
         self.commit_seconds += time.perf_counter() - begin
         self.release(sum(upload.reserved for upload in group))
@@ -271,7 +291,7 @@ def _insert_round(database: Database, connection: Connection, round_id: int, upl
         rows = [(round_id, number, fresh[number][1], group) for number in sorted(fresh)]
         inserted = database.insert_reports(connection, rows)
         if inserted < len(rows):
-            found = _stored(connection, round_id, list(fresh))
+            found = stored_reports(connection, round_id, list(fresh))
             there = {number: payload for number, payload, owner in found if owner != group}
             here = batch.c.id == group
             counted = update(batch).where(here).values(reports=inserted)
@@ -310,7 +330,9 @@ def _unclaim(connection: Connection, round_id: int, uploads: Sequence[Upload]) -
 
 def _again(connection: Connection, round_id: int, upload: Upload) -> Reasons:
     """A person who has reported may send the same report again, and no other."""
-    stored = {number: payload for number, payload, _ in _stored(connection, round_id, [n for n, _ in upload.reports])}
+    stored = {
+        number: payload for number, payload, _ in stored_reports(connection, round_id, [n for n, _ in upload.reports])
+    }
 
     def reason(number: bytes, payload: bytes) -> str:
         if number not in stored:
@@ -320,7 +342,9 @@ def _again(connection: Connection, round_id: int, upload: Upload) -> Reasons:
     return {(upload, number): reason(number, payload) for number, payload in upload.reports}
 
 
-def _stored(connection: Connection, round_id: int, ids: list[bytes]) -> list[tuple[bytes, bytes | None, int]]:
+def stored_reports(
+    connection: Connection, round_id: int, ids: Sequence[bytes]
+) -> list[tuple[bytes, bytes | None, int]]:
     """Those of some reports that are in the database: id, payload (None after the scrub) and group."""
     found = []
     for start in range(0, len(ids), _ASKED_AT_ONCE):
