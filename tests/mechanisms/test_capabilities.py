@@ -31,6 +31,7 @@ from keyveil.mechanisms.capabilities import (
     ContingencyTables,
     Histograms,
     JointStatistics,
+    KeyCovariances,
     KeyDependence,
     KnownTotal,
     Parted,
@@ -85,6 +86,14 @@ def key_dependence(one: Any, tally: Tally, estimates: Estimates) -> None:
     for population in (False, True):
         constants = dataclasses.replace(one.dependence(population), n=N)
         assert constants.variance(np.ones(3), np.full(3, 0.2), np.full(3, 0.1)) >= 0 and constants.both <= 0
+    sums(one, tally, estimates)
+
+
+def key_covariances(one: Any, tally: Tally, estimates: Estimates) -> None:
+    for population in (False, True):
+        known, held = one.key_covariances(np.arange(3), np.arange(2), np.full(3, 0.2), population)
+        assert known.shape == (3, 2) and np.isfinite(known).all() and np.isfinite(held).all()
+        assert known[0, 1] == pytest.approx(known[1, 0])
     sums(one, tally, estimates)
 
 
@@ -149,6 +158,7 @@ def sums(one: Any, tally: Tally, estimates: Estimates) -> None:
 TRIED: dict[type, Callable[[Any, Tally, Estimates], None]] = {
     SupportRates: support_rates,
     KeyDependence: key_dependence,
+    KeyCovariances: key_covariances,
     Parted: sums,
     KnownTotal: known_total,
     Histograms: histograms,
@@ -224,9 +234,9 @@ def test_a_refusal_names_the_options_that_help() -> None:
     assert who_can(Cells) == "kvue with bins, wsr with bins and ssr with bins"
     assert who_can(JointStatistics) == "ioh for at most 6 keys, moments and marginals"
     assert "topsel in direct mode" in who_can(SupportRates)
-    unequal, rappor = collected("wsr with unequal weights"), collected("rappor")
+    unequal, nnls = collected("wsr with unequal weights"), dataclasses.replace(FORMS["rappor"], decoder="nnls")
     with pytest.raises(MechanismError, match="The estimates of rappor do not tell") as refused:
-        subset_sum(rappor.estimates, ["0", "1"])
+        compare_keys(nnls.estimate(collected("rappor").tally), "0", "1")
     assert refused.value.code == "queries/dependence" and "kvue, privkv" in refused.value.sentence
     with pytest.raises(MechanismError, match="those of wsr with unequal weights say something else") as refused:
         processed("mle-apx", unequal.estimates)
