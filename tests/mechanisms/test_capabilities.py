@@ -198,12 +198,12 @@ def test_what_only_mechanisms_of_the_house_declare_is_true(title: str) -> None:
 ASKED: dict[str, tuple[Callable[[Collected], object], str, tuple[type, ...]]] = {
     "subset": (
         lambda one: subset_sum(one.estimates, ["0", "1"], tally=one.tally),
-        "queries/dependence",
+        "question/dependence",
         KEYS_TOGETHER,
     ),
     "compare": (
         lambda one: compare_keys(one.estimates, "0", "1", tally=one.tally),
-        "queries/dependence",
+        "question/dependence",
         KEYS_TOGETHER,
     ),
     "quantiles": (lambda one: distribution(one.mechanism, one.tally), "estimate/no-distribution", (Windows, Cells)),
@@ -237,7 +237,7 @@ def test_a_refusal_names_the_options_that_help() -> None:
     unequal, nnls = collected("wsr with unequal weights"), dataclasses.replace(FORMS["rappor"], decoder="nnls")
     with pytest.raises(MechanismError, match="The estimates of rappor do not tell") as refused:
         compare_keys(nnls.estimate(collected("rappor").tally), "0", "1")
-    assert refused.value.code == "queries/dependence" and "kvue, privkv" in refused.value.sentence
+    assert refused.value.code == "question/dependence" and "kvue, privkv" in refused.value.sentence
     with pytest.raises(MechanismError, match="those of wsr with unequal weights say something else") as refused:
         processed("mle-apx", unequal.estimates)
     assert refused.value.code == "postprocess/constants" and who_can(SupportRates) in refused.value.sentence

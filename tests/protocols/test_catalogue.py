@@ -89,7 +89,10 @@ def test_a_name_is_shown_with_all_of_its_options(capsys: pytest.CaptureFixture[s
     assert run(["mechanisms", "ssr", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["devices"] is True and told["takes"] == "every set"
-    assert {one["name"]: one["default"] for one in told["options"]}["max_pairs"] is None
+    options = {one.pop("name"): one for one in told["options"]}
+    assert options["max_pairs"] == {"type": "whole number", "required": True, "default": None}
+    assert options["bins"] == {"type": "whole number", "required": False, "default": None}
+    assert options["goal"] == {"type": "text", "required": False, "default": "both"}
     assert "quantiles" in told["answers"]["bins=4"] and "quantiles" not in told["answers"][""]
 
     assert run(["mechanisms", "ssrr"]) == 2

@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from keyveil.campaign.documents import Campaign, problems, refuse_unanswerable
+from keyveil.campaign.documents import Campaign, problems
 from keyveil.cli.campaign_advice import (
     Warning,
     forecast_campaign,
@@ -20,6 +20,7 @@ from keyveil.cli.campaign_advice import (
     warnings,
 )
 from keyveil.cli.campaign_ask import ask
+from keyveil.cli.campaign_devices import refuse_refused
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
@@ -107,8 +108,9 @@ def create(
             contact=contact,
         )
     slim, beside = parted(document)
-    campaign = Campaign.from_document(slim, fetch_beside(file or Path(), keys_file, beside))
-    refuse_unanswerable(campaign.protocol_name, campaign.protocol)
+    fetch = fetch_beside(file or Path(), keys_file, beside)
+    campaign = Campaign.from_document(slim, fetch)
+    refuse_refused(campaign, fetch)
     if out is not None:
         write_json(out, document)
         say(f"Written: {out}")
@@ -138,12 +140,17 @@ def check(
     slim, beside = parted(read_json(file))
     fetch = fetch_beside(file, keys_file, beside)
     wrong = problems(slim, fetch)
+    if not wrong:
+        campaign = Campaign.from_document(slim, fetch)
+        try:
+            refuse_refused(campaign, fetch)
+        except CampaignError as refused:
+            wrong = [refused]
     if wrong:
         _print(json, {"problems": [{"code": one.code, "sentence": one.sentence} for one in wrong]})
         for one in wrong:
             say(f"keyveil: {one.sentence} [{one.code}]")
         return 2
-    campaign = Campaign.from_document(slim, fetch)
     with progress_bar(invented_people(campaign, people)) as (bar, task):
         bar.update(task, description="Inventing people")
         found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n))
@@ -374,7 +381,7 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
     page.print(rounds)
     errors = _table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
     for what, spread, known in (
-        ("shares", found.frequency, found.keys),
+        ("frequencies", found.frequency, found.keys),
         ("means", found.mean, found.means_known),
     ):
         cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")

@@ -231,7 +231,7 @@ class Service:
     ) -> Estimates:
         """What all rounds so far say together, or one of them; refused below the campaign's least number."""
         if not 0 < confidence < 1:
-            raise CampaignError("query/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
+            raise CampaignError("question/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
         mechanism: Mechanism | None = None
         if round is not None:
             finished = self.finished(name, round)

@@ -2,9 +2,8 @@
 
 ``BoundedLinks`` follows from constants of the mechanism and from frequencies alone, ``PairwiseLinks`` from what the
 mechanism knows of every pair of keys. The share of people who hold both keys is not known then, and taken as what makes
-the answer least certain. ``Told`` follows from reports about both keys
-together, which tell that share. ``MergedLinks`` follows from what parts of the people tell who were asked differently.
-Derivation: docs/queries.md.
+the answer least certain. ``EstimatedLinks`` follows from reports about both keys together, which tell that share.
+``MergedLinks`` follows from what parts of the people tell who were asked differently. Derivation: docs/queries.md.
 """
 
 from __future__ import annotations
@@ -66,18 +65,19 @@ def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally
         return BoundedLinks(estimates, dependence(estimates, mechanism))
     if tally is None:
         raise MechanismError(
-            "queries/tally",
+            "question/tally",
             f"How estimates of {estimates.mechanism} depend on each other is in the reports; give tally.",
         )
     if tally.reports != estimates.n:
         raise MechanismError(
-            "queries/tally", f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}."
+            "question/tally",
+            f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}.",
         )
     if parted is not None:
         told = [one for one in parted.part_answers(tally) if "frequency" in one.mechanism.estimated]
         return MergedLinks(estimates.population, tuple(_part(one, estimates) for one in told))
     assert joint is not None
-    return Told(estimates, joint, tally)
+    return EstimatedLinks(estimates, joint, tally)
 
 
 def _part(part: PartAnswer, merged: Estimates) -> PartLinks:
@@ -97,7 +97,7 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
     own = source(estimates, mechanism)
     if own is None and estimates.mechanism in mechanism_names():
         raise MechanismError(
-            "queries/mechanism",
+            "question/mechanism",
             f"How estimates of {estimates.mechanism} depend on each other follows from its options, which these "
             "estimates do not have; give mechanism.",
         )
@@ -105,7 +105,7 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
     if known is None:
         name = estimates.mechanism if own is None else own.title
         raise MechanismError(
-            "queries/dependence",
+            "question/dependence",
             f"The estimates of {name} do not tell how they depend on each other; "
             f"those of {who_can(*KEYS_TOGETHER)} do.",
         )
@@ -124,7 +124,10 @@ class BoundedLinks:
         return self.constants.variance(weights, column.values[keys], column.se[keys])
 
     def of_means(self, first: int, second: int) -> float:
-        """Errors of two means meet in what their frequencies share, and once more in what their values do."""
+        """The least covariance of two means, on [-1, 1], to first order in the errors of f and f·m.
+
+        Frequencies may be as dependent as ``constants`` allow, and products f·m as dependent as frequencies.
+        """
         f = np.clip(self.estimates.frequency.values[[first, second]], 0.0, 1.0)
         m = np.abs(self.estimates.mean.values[[first, second]])
         most = self.constants.at_most(float(f[0]), float(f[1]))
@@ -172,8 +175,8 @@ class PairwiseLinks:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Covariances as the reports tell them, pair by pair."""
+class EstimatedLinks:
+    """Covariances estimated from reports about both keys of a pair."""
 
     estimates: Estimates
     mechanism: JointStatistics

@@ -1,4 +1,4 @@
-"""What a mechanism declares that its reports can tell: small protocols, asked for by capability and never by class.
+"""What a mechanism declares that its reports can tell: small protocols that other rooms look for, never for a class.
 
     rates = can(mechanism, SupportRates)            # the mechanism seen as one that has them, or None
     joint = need(mechanism, JointStatistics)        # or one sentence that names the mechanisms that have them

@@ -248,7 +248,7 @@ class SideBySide(NothingAnnounced, KeyValue):
         return counts
 
     def part_tally(self, tally: Tally, number: int) -> Tally:
-        """The tally of one part, as if its people had been asked alone."""
+        """The tally of one part, as if its people were the only ones."""
         counts, start, stop = self._own(tally), *self._starts[number : number + 2]
         if sum(int(counts[first]) for first in self._starts[:-1]) != tally.reports:
             raise TallyError("tally/malformed", f"The parts of this tally do not add up to {tally.reports} reports.")

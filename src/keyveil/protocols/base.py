@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -24,6 +24,7 @@ from keyveil.core.report import Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.options import documented
 from keyveil.mechanisms.parting import EVERYONE as EVERYONE  # a round says whom it asks
 from keyveil.mechanisms.parting import Part as Part
 from keyveil.mechanisms.parting import in_parts as in_parts
@@ -125,12 +126,7 @@ class Protocol(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters besides schema and epsilon, as they stand in documents."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: decimal_text(value) if isinstance(value, Fraction) else value
-            for name, value in named.items()
-            if name not in ("schema", "epsilon")
-        }
+        return documented(self)
 
     @property
     def single(self) -> Mechanism | None:

@@ -31,25 +31,25 @@ _IN_COMMON = 0.4  # share of a value's variance that all answers of a person hav
 # -- sets -----------------------------------------------------------------------------------------------------------
 
 
-def active_sets(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:
+def active_sets(n: int, frequencies: Floats, rng: np.random.Generator) -> Holdings:
     """People of lognormal activity, each with one interest: keys 0, 8, 16, … go together, and so do 1, 9, 17, …"""
-    d = len(shares)
+    d = len(frequencies)
     rest = (_INTERESTS - _CLOSER) / (_INTERESTS - 1)  # so that the mean over interests is 1
     activity = rng.lognormal(-(_ACTIVITY**2) / 2, _ACTIVITY, n)
     interest = rng.integers(_INTERESTS, size=n)
 
     def held(rows: slice, count: int) -> NDArray[np.bool_]:
         closeness = np.where(interest[rows, None] == np.arange(d) % _INTERESTS, _CLOSER, rest)
-        return rng.random((count, d)) < 1 - np.exp(-shares * activity[rows, None] * closeness)
+        return rng.random((count, d)) < 1 - np.exp(-frequencies * activity[rows, None] * closeness)
 
     return in_rows(n, d, held)
 
 
-def heavy_sets(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:
+def heavy_sets(n: int, frequencies: Floats, rng: np.random.Generator) -> Holdings:
     """Set sizes with a Pareto tail, from 0 to the number of keys; keys by weight, without repetition."""
-    d = len(shares)
-    sizes = np.minimum(np.floor(rng.pareto(_TAIL, n) * float(shares.sum()) * (_TAIL - 1)), d).astype(np.int64)
-    weights = np.log(shares)
+    d = len(frequencies)
+    sizes = np.minimum(np.floor(rng.pareto(_TAIL, n) * float(frequencies.sum()) * (_TAIL - 1)), d).astype(np.int64)
+    weights = np.log(frequencies)
 
     def held(rows: slice, count: int) -> NDArray[np.bool_]:
         order = np.argsort(-(weights + rng.gumbel(size=(count, d))), axis=1)
@@ -60,10 +60,10 @@ def heavy_sets(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:
     return in_rows(n, d, held)
 
 
-def survey_sets(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:
+def survey_sets(n: int, frequencies: Floats, rng: np.random.Generator) -> Holdings:
     """Questions that most people answer; some people answer nearly all of them, some few."""
-    d = len(shares)
-    level = np.log(shares / (1 - shares))
+    d = len(frequencies)
+    level = np.log(frequencies / (1 - frequencies))
     willing = _WILLING * rng.normal(size=n)
 
     def held(rows: slice, count: int) -> NDArray[np.bool_]:

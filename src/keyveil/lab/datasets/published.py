@@ -38,11 +38,11 @@ def _linear(slope: float = 1.0, size: float = 5, keys: float = 20) -> Recipe:
             "population/option", "linear-s takes a slope of at least 0, and whole numbers size ≤ keys."
         )
     weights = 1 + slope * (ranks(int(keys)) - 1)
-    shares = int(size) * weights / weights.sum()
-    if shares.max() > 1:
+    frequencies = int(size) * weights / weights.sum()
+    if frequencies.max() > 1:
         raise PopulationError("population/option", "Sets of this size cannot have these frequencies: one exceeds 1.")
     about = f"exactly {int(size)} of {int(keys)} keys each, frequencies linear in rank (slope {slope:g})"
-    return Recipe(20_000, about, fixed(shares), uniform(-0.8, 0.8, int(keys)), fixed_size_sets)
+    return Recipe(20_000, about, fixed(frequencies), uniform(-0.8, 0.8, int(keys)), fixed_size_sets)
 
 
 def _half_normal() -> Floats:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from keyveil.core.errors import PopulationError
+from keyveil.core.hints import did_you_mean
 from keyveil.core.schema import Schema
 from keyveil.lab.datasets.dataset import Dataset
 from keyveil.lab.datasets.lifelike import LIFELIKE
@@ -27,14 +27,14 @@ def names() -> tuple[str, ...]:
 def recipe(name: str, **options: float) -> Recipe:
     """A recipe by name; ``grid`` and ``linear-s`` have options."""
     if name not in _RECIPES:
-        close = get_close_matches(name, _RECIPES, n=1)
-        hint = f" (did you mean {close[0]}?)" if close else f"; there are {', '.join(_RECIPES)}"
+        hint = did_you_mean(name, _RECIPES) or f"; there are {', '.join(_RECIPES)}"
         raise PopulationError("population/unknown-recipe", f"There is no synthetic population {name!r}{hint}.")
     known = inspect.signature(_RECIPES[name]).parameters
     for option in options:
         if option not in known:
             there = f"its options are {', '.join(known)}" if known else "it has no options"
-            raise PopulationError("population/option", f"The population {name} has no option {option!r}; {there}.")
+            hint = did_you_mean(option, known) or f"; {there}"
+            raise PopulationError("population/option", f"The population {name} has no option {option!r}{hint}.")
     return _RECIPES[name](**options)
 
 
