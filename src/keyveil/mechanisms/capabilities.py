@@ -70,9 +70,7 @@ class KeyDependence(Protocol):
 class KeyCovariances(Protocol):
     """It is known how the estimates of two keys depend on each other, differently from pair to pair of keys."""
 
-    def key_covariances(
-        self, rows: Counts, columns: Counts, frequency: Floats, population: bool = False
-    ) -> PairTerms:
+    def key_covariances(self, rows: Counts, columns: Counts, frequency: Floats, population: bool = False) -> PairTerms:
         """The covariances of the frequencies of some keys with those of others, [row, column], for one report.
 
         ``frequency`` is of all keys, within [0, 1]. The covariance of a key with itself is not looked at. Values of a
