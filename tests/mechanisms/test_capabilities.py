@@ -236,7 +236,8 @@ def test_a_refusal_names_the_options_that_help() -> None:
     told = "ioh for at most 6 keys, moments, marginals and split with groups=ssr:1,moments:1"
     assert who_can(JointStatistics) == told
     assert "topsel in direct mode" in who_can(SupportRates)
-    unequal, nnls = collected("wsr with unequal weights"), dataclasses.replace(FORMS["rappor"], decoder="nnls")
+    rappor: Any = FORMS["rappor"]
+    unequal, nnls = collected("wsr with unequal weights"), dataclasses.replace(rappor, decoder="nnls")
     with pytest.raises(MechanismError, match="The estimates of rappor do not tell") as refused:
         compare_keys(nnls.estimate(collected("rappor").tally), "0", "1")
     assert refused.value.code == "question/dependence" and "kvue, privkv" in refused.value.sentence
