@@ -52,6 +52,18 @@ class Notice:
     state: str
     dictionary: bytes | None = None  # the list of keys beside the document
 
+    @property
+    def opened(self) -> date | None:
+        """The first day on which the open round could have been open, if one is named; rounds open in their order."""
+        number = 0 if self.open_round is None else self.open_round.number
+        return max((window.opens for window in self.campaign.rounds[:number] if window.opens), default=None)
+
+    def next_opening(self, day: date) -> date | None:
+        """The first day after a day on which a round opens, if one is named."""
+        return min(
+            (window.opens for window in self.campaign.rounds if window.opens and window.opens > day), default=None
+        )
+
     def refuse_closed(self, day: date) -> None:
         """Refuse a round outside its dates, which the owner was shown.
 
@@ -59,12 +71,12 @@ class Notice:
         """
         if self.open_round is None:
             return
-        begun = [window.opens for window in self.campaign.rounds[: self.open_round.number] if window.opens]
+        which = f"Round {self.open_round.number} of {self.campaign.name}"
         closes = self.campaign.window(self.open_round.number).closes or self.campaign.until
-        if day < max(begun, default=day) or day > (closes or day):
-            raise CampaignError(
-                "round/closed", f"Round {self.open_round.number} of {self.campaign.name} is not open today."
-            )
+        if day < (self.opened or day):
+            raise CampaignError("round/closed", f"{which} is not open today: it opens on {self.opened}.")
+        if day > (closes or day):
+            raise CampaignError("round/closed", f"{which} is not open today: its last day was {closes}.")
 
 
 def read_notice(transport: Transport, name: str, limits: DeviceLimits, known: Callable[[str], bytes | None]) -> Notice:
