@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from keyveil.device.memory import Memory
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
@@ -22,7 +23,6 @@ from keyveil.core.coins import Coins
 from keyveil.core.errors import DeviceError
 from keyveil.device import Device
 from keyveil.device.ledger import Ledger
-from keyveil.device.memory import Memory
 from keyveil.device.outbox import Outbox
 from tests.device.collector import Collector, Sleeper, Watch, document
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from keyveil.device.memory import Memory
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
@@ -25,7 +26,6 @@ from keyveil.device import Caps, Device, HttpAnswer, Outcome, Patience
 from keyveil.device import device as device_module
 from keyveil.device.consent import Consents
 from keyveil.device.ledger import Ledger
-from keyveil.device.memory import Memory
 from keyveil.device.outbox import Parcel
 from keyveil.device.vault import Vault
 from keyveil.lab.coins import SeededCoins

@@ -53,8 +53,9 @@ def look_at(record: Any, mechanism: Mechanism) -> Preview:
     try:
         if not isinstance(record, Mapping):
             return Preview([], (_not_a_record(record),))
-        pairs = mechanism.check(schema.read(record))
-        ignored = [note for key, value in record.items() if (note := _judged(key, value, schema)) is not None]
+        held = dict(record.items())  # read once: an object may say something else the next time
+        pairs = mechanism.check(schema.read(held))
+        ignored = [note for key, value in held.items() if (note := _judged(key, value, schema)) is not None]
     except Exception:  # an object that pretends to be a record may raise anything at all
         return Preview([], (_not_a_record(record),))
     capped = can(mechanism, Capped)
