@@ -134,6 +134,12 @@ class Campaign:
         """SHA-256 of the canonical document, in hex: the campaign's version."""
         return hashlib.sha256(canonical(self.document())).hexdigest()
 
+    @cached_property
+    def terms(self) -> str:
+        """SHA-256 of the document without its dates, in hex: what the campaigns of a series have in common."""
+        lasting = {**self.document(), "rounds": [window.enough for window in self.rounds]}
+        return hashlib.sha256(canonical(lasting)).hexdigest()
+
     def answers_to(self, text: str) -> bool:
         """Whether a text names this campaign: by its name, by its hash, or by the first six or more digits of it."""
         return text == self.name or (HASH_PREFIX.fullmatch(text) is not None and self.hash.startswith(text))

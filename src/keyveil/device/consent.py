@@ -9,13 +9,11 @@ move forward.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from datetime import date
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.core.canonical import canonical
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError
 from keyveil.device.vault import Vault
 
@@ -34,9 +32,7 @@ class Terms:
 
     @classmethod
     def of(cls, campaign: Campaign) -> Terms:
-        lasting = {**campaign.document(), "rounds": [window.enough for window in campaign.rounds]}
-        every = campaign.recurrence.every_days or 1
-        terms = cls(hashlib.sha256(canonical(lasting)).hexdigest(), campaign.hash, every_days=every)
+        terms = cls(campaign.terms, campaign.hash, every_days=campaign.recurrence.every_days or 1)
         if campaign.dates is None:
             return terms
         first, last = campaign.dates

@@ -232,7 +232,7 @@ class Device:
 
         Three things decide, in this order: calendar and terms, then the ledger, and only then the record.
         """
-        campaign, terms = notice.campaign, Terms.of(notice.campaign).terms
+        campaign, terms = notice.campaign, notice.campaign.terms
         series, day = self._prefix + campaign.name, self.vault.today()
         self._hold(notice, document, series)
         earlier = self._outbox.find(series, document.campaign, document.number)
@@ -366,7 +366,7 @@ class Device:
         document, series = notice.open_round, self._prefix + notice.campaign.name
         if document is None or self._outbox.find(series, document.campaign, document.number) is not None:
             return None
-        terms, period = Terms.of(notice.campaign).terms, notice.campaign.recurrence.period(day)
+        terms, period = notice.campaign.terms, notice.campaign.recurrence.period(day)
         try:
             notice.refuse_closed(today(self._clock))
             self.vault.refuse_jump()

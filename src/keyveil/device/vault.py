@@ -149,8 +149,8 @@ class Vault:
             if version < 1:
                 raise DeviceError("device/file", f"{self.path} is not a device's file.")
             migrate(now, version)
-        if version < _PLACED:
-            self.settle(anew=True)
+            if version < _PLACED:  # before the file is there: a crash must not leave one that misses its mark
+                self.settle(anew=True)
 
 
 _DAMAGE = (sqlite3.Error, TypeError, ValueError, ArithmeticError)  # rows that make no sense are damage as well
