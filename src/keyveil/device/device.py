@@ -72,11 +72,16 @@ class Device:
         self._prefix = f"{collector.rstrip('/')}/" if collector else ""
         self._uploader = Uploader(transport, self._coins, clock, patience or Patience(), packed, sleep)
         self.vault = Vault(path, clock, self._coins)
-        self._ledger = Ledger(self.vault, caps)
         self._outbox, self._consents, self._identity = Outbox(self.vault), Consents(self.vault), Identity(self.vault)
         self._standing, self._turns, self._pauses = StandingReports(self.vault), Turns(self.vault), Pauses(self.vault)
-        self._dictionaries = Dictionaries(self.vault)
-        self._notice_copy()
+        self._dictionaries, self._ledger = Dictionaries(self.vault), Ledger(self.vault)
+        if self.vault.place is not None:
+            with self.vault.whole():
+                self.export()
+                for series in self._consents.states():
+                    self._consents.latest(series)
+                self._notice_copy()
+        self._ledger.open(caps)
 
     def __enter__(self) -> Self:
         return self

@@ -122,8 +122,11 @@ class Line:
 class Ledger:
     """The entries of a device, and the caps that they are held against; both last as long as its file."""
 
-    def __init__(self, vault: Vault, caps: Caps | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, vault: Vault) -> None:
         self._vault = vault
+
+    def open(self, caps: Caps | Mapping[str, Any] | None) -> None:
+        """Store the caps that are given, or the usual ones in a file that has none."""
         known = self._caps()
         if caps is not None or known is None:
             self.keep(Caps.read(caps or {}, known))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from keyveil.core.clock import Clock, today
 from keyveil.core.coins import Coins
-from keyveil.core.errors import DeviceError
+from keyveil.core.errors import DeviceError, KeyveilError
 from keyveil.device.migrations import VERSION, create, migrate
 from keyveil.device.place import Mark, Place
 
@@ -25,6 +25,8 @@ IN_MEMORY = ":memory:"
 _SECRET_BYTES = 32
 _PATIENCE = 30.0  # seconds to wait for another process of the same device
 _PLACED = 3  # the version since which files have a mark beside them
+_SQLITE = (sqlite3.Error, UnicodeError)  # the second where SQLite quotes damaged text in its message
+_DAMAGE = (*_SQLITE, KeyveilError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
 MOST_JUMP = 400  # days that a clock may be ahead of the latest day seen without the owner's word
 
 
@@ -46,12 +48,26 @@ class Vault:
             self._open(coins)
         except BaseException as reason:
             self.connection.close()
-            if isinstance(reason, _DAMAGE):
+            if isinstance(reason, _SQLITE):
                 raise _unusable(self.path, reason) from reason
             raise
 
     def close(self) -> None:
         self.connection.close()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """While everything in the file is read once: whatever makes no sense in it is damage, and closes the file."""
+        try:
+            (found,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+            for (table,) in self.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                self.connection.execute(f'SELECT * FROM "{table}"').fetchall()  # text that is none is found here
+            yield
+        except _DAMAGE as reason:
+            self.close()
+            raise reason if isinstance(reason, DeviceError) else _unusable(self.path, reason) from reason
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -63,7 +79,7 @@ class Vault:
         except BaseException as reason:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
-            if isinstance(reason, sqlite3.Error):
+            if isinstance(reason, _SQLITE):
                 raise _unusable(self.path, reason) from reason
             raise
 
@@ -151,9 +167,6 @@ class Vault:
             migrate(now, version)
             if version < _PLACED:  # before the file is there: a crash must not leave one that misses its mark
                 self.settle(anew=True)
-
-
-_DAMAGE = (sqlite3.Error, TypeError, ValueError, ArithmeticError)  # rows that make no sense are damage as well
 
 
 def _unusable(path: str, reason: Exception) -> DeviceError:
