@@ -23,6 +23,7 @@ from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError, PrivacyError, TransportError
+from keyveil.core.work import limited
 from keyveil.protocols.declarations import refuse_undeclared
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -40,6 +41,7 @@ class DeviceLimits:
     pairs: int = 1 << 8  # of a record that count: max_pairs, padding, set sizes
     number: int = 1 << 32  # any whole number among its options
     work: int = 1 << 23  # keys times bins times pairs: what the tables of a question grow with
+    units: int = 1 << 20  # of computation that is priced before it is done (core.work): about a second
     report_bytes: int = 1 << 16
 
 
@@ -97,7 +99,8 @@ def read_notice(transport: Transport, name: str, limits: DeviceLimits, known: Ca
 
     body = _get(transport, f"/v1/campaigns/{name}", limits)
     try:
-        understood = _without_dictionary(body, name, limits) or _understood(_view(body), name, limits, fetch)
+        with limited(limits.units):
+            understood = _without_dictionary(body, name, limits) or _understood(_view(body), name, limits, fetch)
     except _NONSENSE as reason:
         raise CampaignError("campaign/document", f"What {name} asks makes no sense to this device.") from reason
     except MemoryError as reason:
