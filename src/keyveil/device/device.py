@@ -35,7 +35,7 @@ from keyveil.device.outbox import REFUSED, WAITING, WITHDRAWN, Outbox, Parcel
 from keyveil.device.outcome import BETWEEN, CLOSED, FREE, NOT_ASKED, Outcome
 from keyveil.device.preview import Preview, look_at
 from keyveil.device.schedule import EVERY_SERIES, RESTORED, Pauses, Standing, StandingReports, Turns
-from keyveil.device.upload import Patience, Sleep, Uploader
+from keyveil.device.upload import PASSING, Patience, Sleep, Uploader
 from keyveil.device.vault import Vault
 from keyveil.device.verification import DeviceLimits, Notice, read_notice
 from keyveil.mechanisms.base import Pairs
@@ -105,6 +105,7 @@ class Device:
             consent=self._consents.states().get(series),
             agreed=self._consents.covers(series, Terms.of(notice.campaign)),
             refusal=self._refusal(notice, day),
+            draws=self._draws(notice, day),
             remarks=self._remarks(),
             packed=self._uploader.packed,
         )
@@ -222,11 +223,11 @@ class Device:
         return self._send(parcel, outcome)
 
     def flush(self) -> list[Outcome]:
-        """Try again to send what waits; if one still has to wait, so do those after it."""
+        """Try again to send what waits; if the collector cannot be reached, those after it wait too."""
         outcomes: list[Outcome] = []
         for parcel in self._outbox.waiting(self._prefix):
             outcomes.append(self._send(parcel, Outcome.of(parcel)))
-            if outcomes[-1].state == WAITING:
+            if outcomes[-1].state == WAITING and outcomes[-1].code not in PASSING:
                 break
         return outcomes
 
@@ -366,17 +367,25 @@ class Device:
         campaign = notice.campaign
         return self._ledger.campaign(self._prefix + campaign.name, campaign.hash, campaign.protocol.epsilon)
 
+    def _draws(self, notice: Notice, day: date) -> bool:
+        """Whether an answer to the open round would be drawn now: there is none yet, and no report stands."""
+        document, series = notice.open_round, self._prefix + notice.campaign.name
+        if document is None or self._outbox.find(series, document.campaign, document.number) is not None:
+            return False
+        period = notice.campaign.recurrence.period(day)
+        return period is None or self._standing.find(series, notice.campaign.terms, period) is None
+
     def _refusal(self, notice: Notice, day: date) -> str | None:
         """Why no new report would be made, whatever the record; nothing if one would."""
         document, series = notice.open_round, self._prefix + notice.campaign.name
         if document is None or self._outbox.find(series, document.campaign, document.number) is not None:
             return None
-        terms, period = notice.campaign.terms, notice.campaign.recurrence.period(day)
+        period = notice.campaign.recurrence.period(day)
         try:
             notice.refuse_closed(today(self._clock))
             self.vault.refuse_jump()
             self._pauses.refuse(series, document.campaign, notice.opened, period)
-            if period is None or self._standing.find(series, terms, period) is None:
+            if self._draws(notice, day):
                 refuse_beyond(document.cost, [self._campaign_line(notice)])
                 refuse_beyond(self._price(notice, document, series, day), self._lines(notice, day))
         except KeyveilError as refused:

@@ -36,6 +36,7 @@ class Explanation:
     consent: str | None  # given, withdrawn, or nothing said yet
     agreed: bool  # whether that consent covers these terms
     refusal: str | None  # why this device would not answer
+    draws: bool = False  # whether answering now would draw a new report, and pay for it
     remarks: tuple[str, ...] = ()  # about the device's file and its clock
     packed: bool = True  # the form of its uploads
 
@@ -93,6 +94,7 @@ class Explanation:
             "consent": self.consent,
             "agreed": self.agreed,
             "refusal": self.refusal,
+            "draws": self.draws,
             "remarks": list(self.remarks),
         }
 
