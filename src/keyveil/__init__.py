@@ -39,6 +39,7 @@ offer(
         "mechanisms.catalogue": "keyveil.protocols.catalogue:catalogue",
         "estimates.frame": "keyveil.frames.results:frame_of",
         "estimates.read": "keyveil.frames.results:read_estimates",
+        "estimates.processed": "keyveil.learn.processed:read_processed",
         "estimates.plot": "keyveil.display.estimates:forest",
         "estimates.table": "keyveil.display.estimates:table",
     }

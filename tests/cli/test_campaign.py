@@ -21,7 +21,6 @@ from keyveil.collector.service import Service
 from keyveil.core.coins import Coins
 from keyveil.core.tally import Tally
 from keyveil.device import HttpTransport
-from keyveil.protocols.catalogue import catalogue
 
 Output = pytest.CaptureFixture[str]
 
@@ -157,34 +156,6 @@ def test_forecasts_are_made_for_all_kinds_of_questions(mechanism: str, tmp_path:
     assert found["frequency_se"] is not None and found["mean_se"] is not None
 
 
-@pytest.mark.parametrize("mechanism", [one.name for one in catalogue() if not one.devices])
-def test_what_no_device_answers_makes_no_campaign(mechanism: str, tmp_path: Path, capsys: Output) -> None:
-    file, draft = tmp_path / "c.json", tmp_path / "kvue.json"
-    plain = [*SNACKS, "--epsilon", "1"]
-    assert run(["campaign", "create", *plain, "--mechanism", mechanism, "--out", str(file)]) == 2
-    assert "campaign/unanswerable" in capsys.readouterr().err and not file.exists()
-
-    assert run(["campaign", "create", *plain, "--mechanism", "kvue", "--out", str(draft)]) == 0
-    document = json.loads(draft.read_text())
-    file.write_text(json.dumps({**document, "protocol": {**document["protocol"], "name": mechanism}}))
-    for command in (["check", str(file)], ["create", str(file), "--database", str(tmp_path / "c.db")]):
-        assert run(["campaign", *command]) == 2
-        assert "campaign/unanswerable" in capsys.readouterr().err
-
-
-def test_a_campaign_says_what_it_will_and_will_not_tell(tmp_path: Path, capsys: Output) -> None:
-    file = str(tmp_path / "c.json")
-    assert run(["campaign", "create", *SNACKS, "--mechanism", "kvue", "--epsilon", "1", "--out", file]) == 0
-    told = capsys.readouterr().err
-    assert "It will tell how many people have each key; the mean value of each key;" in told
-    assert "It will not tell of the people who have one key, how many have another; that takes" in told
-
-    found = said(capsys, "campaign", "check", file, "--people", "1000")
-    assert {"frequency", "mean", "top"} <= set(found["answers"])
-    assert "moments" in found["not_answered"]["conditional"]
-    assert set(found["answers"]).isdisjoint(found["not_answered"])
-
-
 # -- a campaign on a database ---------------------------------------------------------------------------------------
 
 
@@ -273,7 +244,7 @@ def test_an_earlier_round_can_be_exported_and_counted(tmp_path: Path, capsys: Ou
     asked, table = ["campaign", "estimates", "pilot", "--round", "1", *where], tmp_path / "s.csv"
     for command in (asked, ["estimate", str(tmp_path / "first.tally")]):
         assert run(command) == 0
-        assert capsys.readouterr().out == "The reports of set-size tell neither shares nor means of keys.\n"
+        assert capsys.readouterr().out == "The reports of set-size tell neither frequencies nor means of keys.\n"
         assert "estimate/silent" in refused(capsys, *command, "--plot", str(tmp_path / "s.png"))
     assert "estimate/silent" in refused(capsys, *asked, "--csv", str(table))
     assert len(said(capsys, *asked)["estimates"]) == 3 and not table.exists()

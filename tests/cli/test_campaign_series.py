@@ -46,7 +46,7 @@ def test_a_weekly_series_is_made_and_goes_on_to_its_end(tmp_path: Path, capsys: 
     assert Campaign.from_document(second["campaign"]).terms == Campaign.from_document(made).terms
     assert run(["campaign", "compare", Campaign.from_document(made).hash, second["hash"], *database]) == 2
     said = capsys.readouterr().err
-    assert "query/renewed" in said and "2030-02-04" in said  # the day from which it is possible
+    assert "question/renewed" in said and "2030-02-04" in said  # the day from which it is possible
 
     for action in ("open", "stop"):
         assert run(["campaign", action, second["hash"], *database]) == 0
@@ -97,7 +97,7 @@ def test_estimates_speak_of_the_days_on_which_reports_were_drawn() -> None:
 def test_only_renewed_reports_are_compared() -> None:
     weeks = [Campaign.from_document(week(number, **MONTHLY)) for number in range(6)]
     for pair in ((0, 1), (1, 0), (0, 3), (4, 5), (2, 2)):
-        assert code_of(lambda pair=pair: refuse_same_reports(*(weeks[at] for at in pair))) == "query/renewed"  # type: ignore[misc]
+        assert code_of(lambda pair=pair: refuse_same_reports(*(weeks[at] for at in pair))) == "question/renewed"
     refuse_same_reports(weeks[3], weeks[4])
     refuse_same_reports(weeks[5], weeks[0])
     plain = [Campaign.from_document(week(number)) for number in range(2)]

@@ -32,7 +32,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 def test_it_shows_consent_report_ledger_and_truth(shown: tuple[str, Path]) -> None:
     text, _ = shown
-    for part in ("epsilon 2 for the whole campaign", "payload", "Their ledger", "estimated share", "round 2 (ssr)"):
+    for part in ("epsilon 2 for the whole campaign", "payload", "Their ledger", "estimated frequency", "round 2 (ssr)"):
         assert part in text
     assert all(key in text for key in SNACKS)
 

@@ -15,6 +15,7 @@ import pytest
 from keyveil.cli.app import run
 from keyveil.collector.models import EstimatesView
 from keyveil.collector.models import Row as DescribedRow
+from keyveil.core.estimates import Estimates
 from tests.collector.running import Collector, running
 
 Output = pytest.CaptureFixture[str]
@@ -84,7 +85,15 @@ def test_a_simulation_has_the_same_rows_and_the_truth_in_them(mechanism: str, tm
 
     assert list(simulated["estimates"][0]) == ROW
     assert simulated["n"] == simulated["users"] == 500
+    assert Estimates.from_document(simulated).rows() == simulated["estimates"]
     if not several:
-        found = printed(capsys, "estimate", tally)["estimates"]
+        found = printed(capsys, "estimate", tally)
         unknown = {"true_frequency": None, "true_mean": None}
-        assert [row | unknown for row in simulated["estimates"]] == found
+        assert [row | unknown for row in simulated["estimates"]] == found["estimates"]
+        assert (float(found["epsilon"]), found["exact"]) == (simulated["epsilon"], without_truth(simulated["exact"]))
+        told = ("schema", "mechanism", "options", "n", "confidence", "population")
+        assert {name: found[name] for name in told} == {name: simulated[name] for name in told}
+
+
+def without_truth(exact: dict[str, Any]) -> dict[str, Any]:
+    return {name: numbers for name, numbers in exact.items() if name != "truth"}

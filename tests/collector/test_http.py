@@ -207,7 +207,7 @@ def test_questions_are_answered_by_the_round_they_name(collector: Collector) -> 
     assert [row["rank"] for row in ranked] == [1, 2]
     assert total[0]["keys"] == ["burger", "fries"] and set(total[0]["sum"]) == {"value", "low", "high", "se", "flag"}
     assert problem(ask({"kind": "top", "count": 2, "round": 2})) == "round/unknown"
-    assert problem(ask({"kind": "gossip"})) == "query/kind"
+    assert problem(ask({"kind": "gossip"})) == "question/kind"
     assert problem(ask(["top"])) == "request/invalid"
     assert ask({"kind": "conditional", "key": "fries", "given": {"pepsi": True}}).status == 422  # ssr cannot say
 

@@ -19,10 +19,17 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
+import keyveil as kv
 from keyveil.core.errors import KeyveilError, MechanismError, MissingExtra, SchemaError
-from keyveil.core.estimates import FLAGS, Column, Estimates, Header, Interval, worst
+from keyveil.core.estimates import FLAGS, OPTIONAL, Column, Estimates, Header, Interval, worst
+from keyveil.core.records import Records
 from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
 from keyveil.frames.truth import Truth
+from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms import registry
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import forms
 
 mpl.use("Agg")
 
@@ -437,40 +444,88 @@ def numbers(schema: Schema) -> st.SearchStrategy[np.ndarray]:
     return st.lists(any_number, min_size=schema.d, max_size=schema.d).map(np.array)
 
 
+def assert_identical(read: Estimates, made: Estimates) -> None:
+    """Every field is the same to the last bit; NaN is the same as NaN."""
+    assert type(read) is type(made) and read.header == made.header
+    for column in ("frequency", "mean"):
+        ours, theirs = getattr(read, column), getattr(made, column)
+        assert (ours.absent, ours.scaled, ours.schema) == (theirs.absent, theirs.scaled, theirs.schema)
+        for part in ("values", "se", "low", "high", "flag"):
+            np.testing.assert_array_equal(getattr(ours, part), getattr(theirs, part))
+    for numbers in ("respondents", *OPTIONAL):
+        ours, theirs = getattr(read, numbers), getattr(made, numbers)
+        assert (ours is None) == (theirs is None)
+        np.testing.assert_array_equal(ours, theirs)
+    assert (read.truth is None) == (made.truth is None)
+    if read.truth is not None and made.truth is not None:
+        assert (read.truth.schema, read.truth.n) == (made.truth.schema, made.truth.n)
+        np.testing.assert_array_equal(read.truth.count, made.truth.count)
+        np.testing.assert_array_equal(read.truth.total, made.truth.total)
+
+
+SCHEMAS = (
+    Schema(keys=["a", "b"], low=[1, 2], high=[3, 50], map=["linear", "log"]),
+    Schema(keys=2, low="0.1", high=7),
+    Schema(keys=['é "x"'], other="rest"),
+)
+EPSILONS = (Fraction("0.3"), Fraction(1, 3), Fraction(32))
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_pairs": 2, "bins": None},
+    {"weights": [1, 2], "part": {"split": "paper", "kappa": "1/3"}},
+)
+
+
 @given(st.data())
 def test_json_brings_back_every_bit(data: st.DataObject) -> None:
-    schema = Schema(keys=["a", "b"], low=[1, 2], high=[3, 50], map=["linear", "log"])
+    schema = data.draw(st.sampled_from(SCHEMAS))
 
     def column(scaled: bool) -> Column:
-        if data.draw(st.booleans()):
-            return Column.unknown(schema, "nobody asked", scaled=scaled)
         flag = np.array(data.draw(st.lists(st.integers(0, len(FLAGS) - 1), min_size=2, max_size=2)), dtype=np.int8)
+        if data.draw(st.booleans()):
+            return dataclasses.replace(Column.unknown(schema, "nobody asked", scaled=scaled), flag=flag)
         values, se, low, high = (data.draw(numbers(schema)) for _ in range(4))
         return Column(schema, values, se, low, high, flag, scaled=scaled)
 
+    about = [data.draw(st.sampled_from(kinds)) for kinds in ((0.9, 0.95), (False, True), OPTIONS)]
     known = data.draw(st.booleans())
     made = Estimates(
-        header=Header(schema, "ssr", Fraction("0.3"), 10, 0.9, data.draw(st.booleans()), {"max_pairs": 2}),
-        respondents=np.array([3, 7]),
+        header=Header(schema, "ssr", data.draw(st.sampled_from(EPSILONS)), data.draw(st.integers(0, 2**60)), *about),
+        respondents=np.array([3, 2**60]),
         frequency=column(scaled=False),
         mean=column(scaled=True),
-        product=np.array([0.1, np.nan]) if known else None,
+        **{name: data.draw(st.none() | numbers(schema)) for name in OPTIONAL},
         truth=Truth(schema, 10, np.array([1, 2]), np.array([0.1, -0.3])) if known else None,
     )
 
     with np.errstate(all="ignore"):
         read = Estimates.from_json(made.to_json())
         assert read.to_json() == made.to_json()
-    assert (read.header, read.mean.absent, read.frequency.absent) == (
-        made.header,
-        made.mean.absent,
-        made.frequency.absent,
-    )
-    for kind in ("frequency", "mean"):
-        for part in ("values", "se", "low", "high", "flag"):
-            np.testing.assert_array_equal(getattr(getattr(read, kind), part), getattr(getattr(made, kind), part))
-    np.testing.assert_array_equal(read.respondents, made.respondents)
-    assert (read.truth is None, read.product is None) == (made.truth is None, made.product is None)
+    assert_identical(read, made)
+
+
+@pytest.mark.parametrize(("name", "mechanism"), list(forms()), ids=lambda case: case if isinstance(case, str) else "")
+def test_estimates_of_every_mechanism_come_back(name: str, mechanism: Mechanism) -> None:
+    reports = mechanism.perturb_many(mechanism_people(mechanism), SeededCoins(1))
+    for tally in (mechanism.tally(reports), Tally.empty(mechanism.fingerprint, mechanism.tally_shape)):
+        made = mechanism.estimate(tally, 0.9, population=True).flagged("suppressed", np.array([True, False, False]))
+        read = Estimates.from_json(made.to_json())
+
+        assert_identical(read, made)
+        assert registry.from_header(read.header) == mechanism
+
+
+def mechanism_people(mechanism: Mechanism) -> Records:
+    """Twenty people; with one key each where a mechanism takes no more, and with all keys where it takes no fewer."""
+    few, all_keys = [{str(key % 3): 0.5} for key in range(20)], [{"0": 0.5, "1": -0.5, "2": 0.0}] * 20
+    for records in (few, all_keys):
+        people = kv.Population.from_records(records).records(mechanism.schema)
+        try:
+            mechanism.perturb_many(people, SeededCoins(0))
+        except KeyveilError:
+            continue
+        return people
+    raise AssertionError(f"{mechanism.name} takes neither one key nor all of them")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": {"keys": 2}}', "null", '{"schema": 3}'])

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 import keyveil as kv
+from keyveil.campaign.documents import Campaign
 from keyveil.cli.app import run
 from keyveil.core.errors import KeyveilError, MissingExtra
 from keyveil.core.extras import extra
 from keyveil.core.hints import did_you_mean
+from keyveil.lab import datasets
+from keyveil.learn.questions import Question
 
 SCHEMA = kv.Schema(keys=["burger", "fries", "pepsi"])
 
@@ -34,6 +37,11 @@ def test_a_hint_names_what_is_close(name: str, known: list[str], hint: str) -> N
     assert did_you_mean(name, known) == hint
 
 
+def campaign_with(**fields: Any) -> Campaign:
+    known = {"keyveil": 1, "name": "c", "purpose": "C.", "schema": {"keys": 3}, "rounds": [{}]}
+    return Campaign.from_document({**known, "protocol": {"name": "kvue", "epsilon": "1"}, **fields})
+
+
 def estimates() -> Any:
     mechanism = kv.mechanism("kvue", SCHEMA, 1)
     return mechanism.estimate(mechanism.tally([mechanism.perturb({"fries": 0}, kv.Coins())]))
@@ -47,6 +55,13 @@ def estimates() -> Any:
         (lambda: kv.mechanism("ssr", SCHEMA, 1, max_pair=2), "no option 'max_pair' (did you mean max_pairs?)"),
         (lambda: estimates().frequency["frie"], "no key 'frie' (did you mean fries?)"),
         (lambda: estimates().mean["Pepsi"], "no key 'Pepsi' (did you mean pepsi?)"),
+        (lambda: kv.postprocess.estimates("norm_sub", estimates()), "no method 'norm_sub' (did you mean norm-sub?)"),
+        (lambda: kv.postprocess.estimates("magic", estimates()), "no method 'magic'; there are base, "),
+        (lambda: Question.read({"kind": "quantile"}), "not 'quantile' (did you mean quantiles?)"),
+        (lambda: Question.read({"kind": "top", "count": 1, "rounds": 1}), "no 'rounds' (did you mean round?)"),
+        (lambda: datasets.load("uniformm"), "population 'uniformm' (did you mean uniform?)"),
+        (lambda: datasets.load("grid", share=1), "grid has no option 'share'; its options are"),
+        (lambda: campaign_with(purposes=""), "no 'purposes' (did you mean purpose?)"),
     ],
 )
 def test_python_says_what_was_meant(act: Callable[[], Any], hint: str) -> None:

@@ -12,10 +12,11 @@ import pytest
 from keyveil.core.errors import DeviceError, PrivacyError, RecordError
 from keyveil.device import Device
 from keyveil.device import device as device_module
+from keyveil.device.ledger import Ledger, LedgerEntry
 from keyveil.device.outbox import Parcel
 from keyveil.device.outcome import Outcome
 from keyveil.device.preview import Preview
-from keyveil.device.schedule import StandingReports
+from keyveil.device.schedule import Pauses, StandingReports
 from tests.device.trajectories import Leak, Trajectories
 
 KVUE = {"name": "kvue", "epsilon": "1"}
@@ -184,32 +185,22 @@ def raising_for_the_sake_of_a_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(device_module, "look_at", strict)
 
 
-def unpaid(patch: pytest.MonkeyPatch) -> None:
-    whole = device_module._entry
-    patch.setattr(device_module, "_entry", lambda *about: replace(whole(*about), epsilon=Fraction(1, 2)))
+def half_paid(patch: pytest.MonkeyPatch) -> None:
+    whole = Ledger.debit
+    patch.setattr(Ledger, "debit", lambda self, entry: whole(self, replace(entry, epsilon=entry.epsilon / 2)))
 
 
-def standing_beyond_withdrawal(patch: pytest.MonkeyPatch) -> None:
-    """Consent given again draws at once under the id that was withdrawn, and books it as a repetition."""
-    patch.setattr(device_module.Pauses, "refuse", lambda *_: None)
-    patch.setattr(StandingReports, "end", lambda *_: None)
-    whole = Device._draw
+def draws_booked_as_repetitions(patch: pytest.MonkeyPatch) -> None:
+    """A second draw under an id that was used before is booked as a repetition."""
+    patch.setattr(Pauses, "refuse", lambda *_: None)
     patch.setattr(StandingReports, "find", lambda *_: None)
-    booked = device_module._entry
+    whole = Ledger.debit
 
-    def entry(notice: Any, document: Any, series: str, day: Any, public: bytes, *rest: Any) -> Any:
-        made = booked(notice, document, series, day, public, *rest)
-        return replace(made, epsilon=made.epsilon if public not in seen else Fraction(0))
+    def debit(self: Ledger, entry: LedgerEntry) -> None:
+        known = entry.report in [earlier.report for earlier in self.entries()]
+        whole(self, replace(entry, epsilon=Fraction(0)) if known else entry)
 
-    seen: set[bytes] = set()
-
-    def draw(self: Device, document: Any, pairs: Any, public: bytes) -> bytes:
-        seen.clear()
-        seen.update(one.report for one in self._outbox.everything())
-        return whole(self, document, pairs, public)
-
-    patch.setattr(Device, "_draw", draw)
-    patch.setattr(device_module, "_entry", entry)
+    patch.setattr(Ledger, "debit", debit)
 
 
 MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], dict[str, Any]]] = [
@@ -219,8 +210,8 @@ MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], dict[str, Any]]] = [
     (coins_derived_from_the_record, {}),
     (renewal_when_the_record_changes, PERIODS),
     (raising_for_the_sake_of_a_record, PERIODS),
-    (unpaid, {}),
-    (standing_beyond_withdrawal, PERIODS),
+    (half_paid, {}),
+    (draws_booked_as_repetitions, PERIODS),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from keyveil.core import coins as coins_module
 from keyveil.core.coins import FreshCoins
 from keyveil.core.errors import KeyveilError
 from keyveil.device import Device
@@ -75,7 +75,7 @@ def test_every_copy_is_noticed_whatever_the_record(path: Path, how: str, record:
         watch.days_later(7)
         collector.open(week(number, **MONTHLY))
         with device(collector, path, clock=watch) as one:
-            assert code_of(lambda one=one: one.report("snack-survey", record)) == "report/restored"  # type: ignore[misc]
+            assert code_of(lambda one=one: one.report("snack-survey", record)) == "report/restored"
     assert len(collector.reports) == 1
     watch.days_later(7)
     collector.open(week(4, **MONTHLY))
@@ -130,8 +130,13 @@ def test_nothing_leaves_before_the_mark_is_written(path: Path, monkeypatch: pyte
 def test_a_device_keeps_no_randomness_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is resumed from a snapshot in which a report was about to be drawn draws another one."""
     asked: list[int] = []
-    whole = coins_module.os.urandom
-    monkeypatch.setattr(coins_module.os, "urandom", lambda count: asked.append(count) or whole(count))
+    whole = os.urandom
+
+    def urandom(count: int) -> bytes:
+        asked.append(count)
+        return whole(count)
+
+    monkeypatch.setattr(os, "urandom", urandom)
     coins = FreshCoins()
     drawn = [coins.bytes(3), coins.bytes(3)]
     assert asked == [3, 3] and len(set(drawn)) == 2

@@ -92,7 +92,7 @@ def test_a_standing_report_ends_with_consent_and_the_next_period_is_drawn() -> N
     one.consent("snack-survey")
 
     for at in (1, 2, 3):  # the period that was running counts as answered
-        assert code_of(lambda at=at: answers(one, collector, watch, at, {}, **MONTHLY)) == "report/withdrawn"  # type: ignore[misc]
+        assert code_of(lambda at=at: answers(one, collector, watch, at, {}, **MONTHLY)) == "report/withdrawn"
     again = answers(one, collector, watch, 4, RECORD, **MONTHLY)
     assert again.used and again.report != first.report and len(one.ledger()) == 2
 
@@ -175,7 +175,7 @@ def test_the_explanation_says_in_two_sentences_what_a_series_reveals_and_costs()
         ({"every_days": 7, "series_until": "2027-11-20"}, "at most every 7 days, until 2027-11-20."),
     ):
         collector = Collector()
-        collector.open(week(0, **terms))  # type: ignore[arg-type]
+        collector.open(week(0, **terms))
         page = " ".join(device(collector).explain("snack-survey").text.split())
         assert said in page
 
@@ -243,7 +243,12 @@ def test_the_attack_names_every_day_if_equal_records_have_equal_ids(monkeypatch:
     held: list[Any] = []
     monkeypatch.setattr(one._identity, "of_round", lambda *_: bytes([len(held[-1])] * 16))
     whole = one.report
-    monkeypatch.setattr(one, "report", lambda name, record: held.append(record) or whole(name, record))
+
+    def report(name: str, record: Any) -> Any:
+        held.append(record)
+        return whole(name, record)
+
+    monkeypatch.setattr(one, "report", report)
     assert attacked(one, collector, watch, states) == DAYS
 
 

@@ -103,6 +103,7 @@ def any_protocol(coins: SeededCoins, name: str) -> dict[str, Any]:
 def worst(coins: SeededCoins, tries: int) -> tuple[int, int, dict[str, Any]]:
     """The largest counts that a search finds: random documents, then numbers of the worst one changed one by one."""
     best: tuple[int, int, dict[str, Any]] = (0, 0, {})
+    found: dict[str, Any]
     for attempt in range(tries):
         if attempt < 2 * tries // 3 or not best[2]:
             name = NAMES[coins.below(len(NAMES))]

@@ -142,11 +142,10 @@ class Trajectories:
         for output in {output for _, outputs in cases for output in outputs}:
             following: Worlds = {}
             for (least, most), outputs in cases:
-                masses = outputs.get(output)
-                if masses is None:
+                if output not in outputs:
                     raise Leak(steps, "it is impossible under another trajectory")
-                total = sum(masses.values(), Fraction(0))
-                law = frozenset((state, mass / total) for state, mass in masses.items())
+                total = sum(outputs[output].values(), Fraction(0))
+                law = frozenset((state, mass / total) for state, mass in outputs[output].items())
                 low, high = following.get(law, (least * total, most * total))
                 following[law] = min(low, least * total), max(high, most * total)
             self._judge(steps, following)
@@ -249,9 +248,11 @@ class Words:
         self.shift, self.whole = shift, Mechanism.word
 
     def __enter__(self) -> None:
-        def word(mechanism: Mechanism, public: bytes) -> int:
-            words = list(mechanism.every_word())
-            return words[(sha256(public).digest()[0] + self.shift) % len(words)]
+        shift = self.shift
+
+        def word(self: Mechanism, public: bytes) -> int:
+            words = list(self.every_word())
+            return words[(sha256(public).digest()[0] + shift) % len(words)]
 
         Mechanism.word = word  # type: ignore[method-assign]
 

@@ -275,7 +275,7 @@ def test_protocols_have_options_and_see_the_same_numbers_as_a_simulation(mixed: 
 
 
 def test_what_cannot_spend_epsilon_is_refused_with_the_reason() -> None:
-    """A protocol whose rounds tell a tenth of what is asked for, whatever is asked for."""
+    """A protocol whose rounds spend a tenth, whatever is requested."""
 
     @dataclass(frozen=True)
     class Timid(Protocol):
@@ -290,7 +290,7 @@ def test_what_cannot_spend_epsilon_is_refused_with_the_reason() -> None:
     data = datasets.load("linear-s", n=100, seed=1)
     found = compare(data, 1, [Timid(data.schema, Fraction(1)), "kvue"])
     assert found.mechanisms == ("kvue",)
-    assert "it spends 0.1" in found.refused["timid"]
+    assert "a request of 32 spends 0.1" in found.refused["timid"]
 
 
 def test_objects_keep_their_options_at_every_epsilon() -> None:

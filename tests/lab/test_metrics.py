@@ -105,7 +105,7 @@ def test_jain_is_one_for_equals_and_one_over_d_for_one_victim() -> None:
 
 def test_subset_queries_add_up_errors() -> None:
     true = np.full(10, 0.1)
-    assert metrics.subset_query(true + 0.01, true, 0.5, seed=1) == pytest.approx(0.05**2)
+    assert metrics.subset_error(true + 0.01, true, 0.5, seed=1) == pytest.approx(0.05**2)
 
 
 def test_heavy_hitters() -> None:

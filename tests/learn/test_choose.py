@@ -89,9 +89,9 @@ def test_clear_refusals() -> None:
         ([0.0] * 10_001, {**OUE, "n": 10}, "choose/too-many-keys"),
         ([0.5, 0.5], {"n": 10}, "postprocess/constants"),
         ([0.5, 0.5], {**OUE, "n": 10, "repeats": 1}, "choose/repeats"),
-        ([0.5, 0.5], {**OUE, "n": 10, "queries": [[2]]}, "choose/queries"),
-        ([0.5, 0.5], {**OUE, "n": 10, "queries": []}, "choose/queries"),
-        ([0.5, 0.5], {**OUE, "n": 10, "queries": np.ones((1, 3))}, "choose/queries"),
+        ([0.5, 0.5], {**OUE, "n": 10, "questions": [[2]]}, "choose/questions"),
+        ([0.5, 0.5], {**OUE, "n": 10, "questions": []}, "choose/questions"),
+        ([0.5, 0.5], {**OUE, "n": 10, "questions": np.ones((1, 3))}, "choose/questions"),
         ([0.5, 0.5], {**OUE, "n": 10, "methods": ["best"]}, "postprocess/unknown"),
         ([0.5, 0.5], {**OUE, "n": 10, "methods": []}, "choose/methods"),
     ):

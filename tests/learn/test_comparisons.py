@@ -260,17 +260,17 @@ def test_pure_noise_has_no_correlation() -> None:
 def test_clear_refusals() -> None:
     plain, other = _made("oue", [0.5, 0.4], 0.01), _made("kvue", [0.5, 0.4], 0.01)
     questions = (
-        (lambda: subset_sum(plain, []), "queries/empty"),
-        (lambda: subset_sum(plain, ["0", 0]), "queries/twice"),
+        (lambda: subset_sum(plain, []), "question/empty"),
+        (lambda: subset_sum(plain, ["0", 0]), "question/twice"),
         (lambda: subset_sum(plain, ["cola"]), "schema/unknown-key"),
-        (lambda: subset_sum(_made("ssr", [0.5, 0.4], 0.01), ["0"]), "queries/mechanism"),
-        (lambda: subset_sum(_made("rappor", [0.5, 0.4], 0.01), ["0"]), "queries/dependence"),
-        (lambda: subset_sum(_made("somebody-elses", [0.5, 0.4], 0.01), ["0"]), "queries/dependence"),
+        (lambda: subset_sum(_made("ssr", [0.5, 0.4], 0.01), ["0"]), "question/mechanism"),
+        (lambda: subset_sum(_made("rappor", [0.5, 0.4], 0.01), ["0"]), "question/dependence"),
+        (lambda: subset_sum(_made("somebody-elses", [0.5, 0.4], 0.01), ["0"]), "question/dependence"),
         (lambda: compare_keys(plain, "0", "1", "mean"), "estimate/no-mean"),
-        (lambda: compare_keys(plain, "0", "1", "median"), "queries/of"),  # type: ignore[arg-type]
+        (lambda: compare_keys(plain, "0", "1", "median"), "question/of"),  # type: ignore[arg-type]
         (lambda: correlation(plain), "estimate/no-mean"),
-        (lambda: compare_campaigns(plain, of_a_population(other), "0"), "queries/population"),
-        (lambda: top(plain, 3), "queries/top"),
+        (lambda: compare_campaigns(plain, of_a_population(other), "0"), "question/population"),
+        (lambda: top(plain, 3), "question/top"),
     )
     for ask, code in questions:
         with pytest.raises(KeyveilError) as refused:

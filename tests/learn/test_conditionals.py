@@ -259,7 +259,7 @@ def test_questions_without_an_answer_are_refused(name: str, key: str, condition:
 def test_it_says_which_mechanism_could() -> None:
     with pytest.raises(KeyveilError, match="moments with order=3"):
         Conditionals(*restaurant()).frequency("pepsi", {"burger": True, "fries": False})
-    with pytest.raises(KeyveilError, match=r"those of ioh .*, moments and marginals do\.$") as refused:
+    with pytest.raises(KeyveilError, match=r"those of ioh .*, moments, marginals and split with .* do\.$") as refused:
         Conditionals(*restaurant("kvue"))
     assert refused.value.code == "question/no-joint"
     few = Conditionals(*restaurant("marginals", members=2))

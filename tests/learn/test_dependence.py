@@ -19,7 +19,7 @@ from keyveil.core.tally import Tally
 from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.comparisons import compare_keys, subset_sum
-from keyveil.learn.dependence import Told, links
+from keyveil.learn.dependence import EstimatedLinks, links
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.joint.statistics import JointAnswers
 
@@ -71,7 +71,7 @@ def independent(estimates: Estimates) -> Floats:
 def of_the_other_target(mechanism: Any, estimates: Estimates, tally: Tally) -> Floats:
     """And who takes people for a sample who are none, or the other way round."""
     mistaken = estimates.under(replace(estimates.header, population=not estimates.population))
-    told, both = Told(mistaken, mechanism, tally), np.arange(2)
+    told, both = EstimatedLinks(mistaken, mechanism, tally), np.arange(2)
     variances = [told.variance(np.arange(D), np.ones(D)), told.variance(both, np.array([1.0, -1.0]))]
     return np.sqrt(variances)
 
@@ -148,7 +148,7 @@ def test_means_are_ratios_and_err_like_ratios() -> None:
         [[(mean(at + move, key) - mean(at - move, key)) / (2 * step) for move in step * np.eye(5)] for key in (0, 1)]
     )
     expected = float(slopes[0] @ covariance @ slopes[1])
-    assert Told(given, Known(), tally).of_means(0, 1) == pytest.approx(expected, rel=1e-6)
+    assert EstimatedLinks(given, Known(), tally).of_means(0, 1) == pytest.approx(expected, rel=1e-6)
 
 
 # -- what reports do not tell ------------------------------------------------------------------------------------------
@@ -210,9 +210,9 @@ def test_clear_refusals() -> None:
     _, foreign, _ = collected("moments", epsilon=5)
     _, single, of_single = collected("moments", order=1)
     for ask, code in (
-        (lambda: subset_sum(estimates, KEYS), "queries/tally"),
-        (lambda: compare_keys(estimates, "0", "1", mechanism=mechanism), "queries/tally"),
-        (lambda: subset_sum(estimates, KEYS, tally=other), "queries/tally"),
+        (lambda: subset_sum(estimates, KEYS), "question/tally"),
+        (lambda: compare_keys(estimates, "0", "1", mechanism=mechanism), "question/tally"),
+        (lambda: subset_sum(estimates, KEYS, tally=other), "question/tally"),
         (lambda: subset_sum(estimates, KEYS, tally=foreign), "tally/foreign"),
         (lambda: subset_sum(of_single, KEYS, tally=single), "question/order"),
     ):

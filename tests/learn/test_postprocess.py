@@ -11,9 +11,10 @@ from keyveil.core.estimates import Column, Estimates
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.means import shrunk_means
-from keyveil.learn.postprocess import METHODS, estimates
+from keyveil.learn.postprocess import METHODS, Processed, estimates
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create
+from tests.core.test_estimates import assert_identical
 
 D = 40
 SCHEMA = kv.Schema(keys=D)
@@ -46,6 +47,18 @@ def test_the_public_face() -> None:
         [0, 0, 0.35, 0.65]
     )
     assert kv.postprocess.estimates is estimates and "postprocess" in dir(kv)
+
+
+@pytest.mark.parametrize("method", ["norm-sub", "base", "post-pos", "bayes"])
+def test_processed_estimates_come_back_from_json_with_the_raw_ones(method: str, kvue: Estimates) -> None:
+    made = estimates(method, kvue, total=3.6 if method == "norm-sub" else None)
+    read = Estimates.from_json(made.to_json())
+
+    assert isinstance(read, Processed)
+    assert_identical(read, made)
+    assert_identical(read.raw, made.raw)
+    assert (read.method, read.constraint) == (made.method, made.constraint)
+    assert_identical(estimates("base-cut", read), estimates("base-cut", kvue))
 
 
 # -- what comes out --------------------------------------------------------------------------------------------------

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from keyveil.core.canonical import canonical
+from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import GRID, Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.registry import ROUNDS, create_round, forms, from_document
+from keyveil.mechanisms.registry import (
+    ROUNDS,
+    create_round,
+    find,
+    find_mechanism,
+    forms,
+    from_document,
+    make,
+    mechanism_names,
+    protocol_names,
+)
 
 SCHEMA = Schema(keys=3)
 ROUND_OPTIONS: dict[str, dict[str, Any]] = {
@@ -94,3 +108,40 @@ def test_nothing_that_was_chosen_is_left_open(name: str) -> None:
     """A round's document names every number that a device needs; only kinds of values may be absent."""
     mechanism = dict(forms())[name]
     assert {option for option, value in mechanism.options.items() if value is None} <= {"bins", "weights"}
+
+
+DEFAULTS = [(name, options) for name in mechanism_names() for options in find_mechanism(name).examples]
+
+
+@given(st.sampled_from(DEFAULTS), st.integers(2, 9), st.integers(1, 60), st.data())
+def test_defaults_that_are_spelled_out_give_the_same_fingerprint(
+    case: tuple[str, dict[str, Any]], keys: int, tenths: int, data: st.DataObject
+) -> None:
+    """At any number of keys and any ε, and whichever of the defaults somebody writes down, also as text."""
+    name, options = case
+    schema, epsilon = Schema(keys=keys), Fraction(tenths, 10)
+    try:
+        chosen = create_round(name, schema, epsilon, **options)
+    except KeyveilError:  # the example is for three keys
+        assume(False)
+    told = data.draw(st.sets(st.sampled_from(sorted(chosen.options)))) if chosen.options else set()
+    spelled = {option: value for option, value in chosen.options.items() if option in told and value is not None}
+    text = {option: str(value) if isinstance(value, int) else value for option, value in spelled.items()}
+    if name == "split" and "group_options" in told:  # the cap stands beside the options of the groups
+        text["max_pairs"] = chosen.options["max_pairs"]
+
+    again = create_round(name, schema, epsilon, **{**options, **text})
+
+    assert again == chosen and again.options == chosen.options
+    assert again.fingerprint == chosen.fingerprint
+
+
+@pytest.mark.parametrize("name", protocol_names())
+def test_defaults_of_protocols_that_are_spelled_out_give_the_same_rounds(name: str) -> None:
+    for options in find(name).examples:
+        chosen: Any = make(name, SCHEMA, 1, **options)
+        again: Any = make(name, SCHEMA, 1, **json.loads(json.dumps(chosen.parameters)))
+
+        assert again.parameters == chosen.parameters
+        prints = [[one.mechanism.fingerprint for one in protocol.course] for protocol in (chosen, again)]
+        assert prints[0] == prints[1]

@@ -25,6 +25,7 @@ from keyveil.learn.marginals import consistent
 from keyveil.learn.postprocess import estimates as processed
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import (
+    KEYS_TOGETHER,
     Capped,
     Cells,
     ContingencyTables,
@@ -32,6 +33,7 @@ from keyveil.mechanisms.capabilities import (
     JointStatistics,
     KeyDependence,
     KnownTotal,
+    Parted,
     SupportRates,
     Windows,
     can,
@@ -147,6 +149,7 @@ def sums(one: Any, tally: Tally, estimates: Estimates) -> None:
 TRIED: dict[type, Callable[[Any, Tally, Estimates], None]] = {
     SupportRates: support_rates,
     KeyDependence: key_dependence,
+    Parted: sums,
     KnownTotal: known_total,
     Histograms: histograms,
     Cells: cells,
@@ -185,13 +188,13 @@ def test_what_only_mechanisms_of_the_house_declare_is_true(title: str) -> None:
 ASKED: dict[str, tuple[Callable[[Collected], object], str, tuple[type, ...]]] = {
     "subset": (
         lambda one: subset_sum(one.estimates, ["0", "1"], tally=one.tally),
-        "queries/dependence",
-        (KeyDependence, JointStatistics),
+        "question/dependence",
+        KEYS_TOGETHER,
     ),
     "compare": (
         lambda one: compare_keys(one.estimates, "0", "1", tally=one.tally),
-        "queries/dependence",
-        (KeyDependence, JointStatistics),
+        "question/dependence",
+        KEYS_TOGETHER,
     ),
     "quantiles": (lambda one: distribution(one.mechanism, one.tally), "estimate/no-distribution", (Windows, Cells)),
     "conditional": (lambda one: Conditionals(one.mechanism, one.tally), "question/no-joint", (JointStatistics,)),
@@ -221,10 +224,10 @@ def test_a_refusal_names_the_options_that_help() -> None:
     assert who_can(Cells) == "kvue with bins, wsr with bins and ssr with bins"
     assert who_can(JointStatistics) == "ioh for at most 6 keys, moments and marginals"
     assert "topsel in direct mode" in who_can(SupportRates)
-    unequal = collected("wsr with unequal weights")
-    with pytest.raises(MechanismError, match="The estimates of wsr with unequal weights do not tell") as refused:
-        subset_sum(unequal.estimates, ["0", "1"])
-    assert refused.value.code == "queries/dependence" and "kvue, privkv" in refused.value.sentence
+    unequal, rappor = collected("wsr with unequal weights"), collected("rappor")
+    with pytest.raises(MechanismError, match="The estimates of rappor do not tell") as refused:
+        subset_sum(rappor.estimates, ["0", "1"])
+    assert refused.value.code == "question/dependence" and "kvue, privkv" in refused.value.sentence
     with pytest.raises(MechanismError, match="those of wsr with unequal weights say something else") as refused:
         processed("mle-apx", unequal.estimates)
     assert refused.value.code == "postprocess/constants" and who_can(SupportRates) in refused.value.sentence

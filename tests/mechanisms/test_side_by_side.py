@@ -24,7 +24,16 @@ from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import CAPABILITIES, Announced, Capped, Cells, JointStatistics, Windows, can
+from keyveil.mechanisms.capabilities import (
+    CAPABILITIES,
+    Announced,
+    Capped,
+    Cells,
+    JointStatistics,
+    Parted,
+    Windows,
+    can,
+)
 from keyveil.mechanisms.joint.statistics import share
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.split import Split
@@ -280,9 +289,9 @@ def test_the_whole_can_tell_what_a_part_can(groups: str, options: str, capabilit
 
 
 def test_every_capability_of_a_split_is_one_of_its_parts() -> None:
-    """Nothing is claimed that no part can do; what may be announced, the whole says itself."""
+    """Nothing is claimed that no part can do, but for what may be announced and how parts are merged."""
     for mechanism in (split(), split("kvue:1,moments:1"), split("marginals:1,wsr:1", options="wsr.bins=4")):
-        for capability in CAPABILITIES - {Announced}:
+        for capability in CAPABILITIES - {Announced, Parted}:
             if can(mechanism, capability):
                 assert any(can(part, capability) for part in mechanism.parts)
 

@@ -13,7 +13,7 @@ import keyveil as kv
 from keyveil.cli.app import run
 from keyveil.core.errors import KeyveilError
 from keyveil.learn.questions import answer
-from keyveil.mechanisms.questions import ASKABLE, who_answers
+from keyveil.mechanisms.questions import ASKABLE, who_answers, who_is_asked
 from keyveil.mechanisms.registry import find, names
 from keyveil.protocols.base import Finished
 from keyveil.protocols.catalogue import describe
@@ -56,10 +56,12 @@ def test_what_is_claimed_is_answered_and_what_is_not_is_refused_with_the_names_o
         assert (quantity in claimed) == (not getattr(result.estimates, quantity).absent), quantity
     last: Finished = result.history[-1]
     declared = as_protocol(result.mechanism).longest()[-1].mechanism.name
+    rounds = [one.round.mechanism for one in result.history]
     for kind, question in QUESTIONS.items():
+        asked: Finished = result.history[who_is_asked(rounds, kind) - 1]
 
-        def ask(question: dict[str, Any] = question) -> list[dict[str, Any]]:
-            return answer(question, last.round.mechanism, last.tally, last.estimates())
+        def ask(question: dict[str, Any] = question, one: Finished = asked) -> list[dict[str, Any]]:
+            return answer(question, one.round.mechanism, one.tally, one.estimates())
 
         if kind in claimed:
             assert ask(), kind
@@ -87,7 +89,10 @@ def test_a_name_is_shown_with_all_of_its_options(capsys: pytest.CaptureFixture[s
     assert run(["mechanisms", "ssr", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["devices"] is True and told["takes"] == "every set"
-    assert {one["name"]: one["default"] for one in told["options"]}["max_pairs"] is None
+    options = {one.pop("name"): one for one in told["options"]}
+    assert options["max_pairs"] == {"type": "whole number", "required": True, "default": None}
+    assert options["bins"] == {"type": "whole number", "required": False, "default": None}
+    assert options["goal"] == {"type": "text", "required": False, "default": "both"}
     assert "quantiles" in told["answers"]["bins=4"] and "quantiles" not in told["answers"][""]
 
     assert run(["mechanisms", "ssrr"]) == 2

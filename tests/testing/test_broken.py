@@ -32,6 +32,7 @@ from keyveil.mechanisms.capabilities import (
     KeyDependence,
     KnownTotal,
     LearnsSizes,
+    Parted,
     PredictedVariance,
     SupportRates,
     Takes,
@@ -45,6 +46,7 @@ from keyveil.mechanisms.families.one_key import OneKey
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.moments import Moments
+from keyveil.mechanisms.keyvalue.split import Split
 from keyveil.mechanisms.keyvalue.topsel_cover import TopSelCover
 from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.mechanisms.numeric.square_wave import SquareWave
@@ -409,6 +411,24 @@ class Mirrored(SquareWave):
         return replace(found, counts=found.counts[:, ::-1])
 
 
+class HalfHeard(Split):
+    """Counts the first part for all of the people, although the others are in the merged estimates."""
+
+    def part_answers(self, tally: Tally) -> Any:
+        return super().part_answers(tally)[:1]
+
+
+class SureParts(Split):
+    """States weights that lead to the estimates, of parts that were heard four times as often as they were."""
+
+    def part_answers(self, tally: Tally) -> Any:
+        return [replace(one, tally=_fourfold(one.tally)) for one in super().part_answers(tally)]
+
+
+def _fourfold(tally: Tally) -> Tally:
+    return Tally(tally.fingerprint, 4 * tally.reports, 4 * tally.counts)
+
+
 class SureOfPairs(Moments):
     """States variances that are half as large as they are."""
 
@@ -493,6 +513,8 @@ DECLARED: list[tuple[Any, dict[str, Any], type, str]] = [  # what is declared an
     (OneOdd, {"bins": 4}, Cells, "cell_odds"),
     (Mirrored, {}, Windows, "window_counts"),
     (SureOfPairs, {}, JointStatistics, "answer_jointly"),
+    (HalfHeard, {"max_pairs": 2}, Parted, "part_answers"),
+    (SureParts, {"max_pairs": 2}, Parted, "part_answers"),
     (MirroredCells, {}, ContingencyTables, "contingency_tables"),
     (Trusting, {"max_pairs": 2}, Announced, "announced_ratio"),
     (AnyName, {"max_pairs": 2}, Announced, "announced"),

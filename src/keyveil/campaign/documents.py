@@ -20,10 +20,11 @@ from keyveil.campaign.recurrence import ONCE, Recurrence, read_day, read_recurre
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.core.hints import did_you_mean
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.registry import build
 from keyveil.protocols.base import Protocol
-from keyveil.protocols.catalogue import answered, suits_devices
+from keyveil.protocols.catalogue import answered, unsuited
 from keyveil.protocols.registry import as_protocol
 
 VERSION = 1
@@ -176,10 +177,9 @@ def dictionary_of(keys: Sequence[str]) -> bytes:
 
 def refuse_unanswerable(name: str, protocol: Protocol) -> None:
     """Refuse a mechanism that cannot take every record, as devices do: a missing report would tell."""
-    if not suits_devices(protocol):
-        takes = {"one key": "exactly one key", "every key": "a value for every key"}[
-            protocol.longest()[0].mechanism.takes
-        ]
+    choosy = unsuited(protocol)
+    if choosy is not None:
+        takes = {"one key": "exactly one key", "every key": "a value for every key"}.get(choosy.takes, choosy.takes)
         raise _refused(
             "unanswerable",
             f"No device would answer {name}: it needs {takes} of everybody, so that answering at all would tell. "
@@ -278,7 +278,8 @@ def _complete(document: dict[str, Any]) -> None:
 
 def _nothing_else(document: dict[str, Any]) -> None:
     if strange := set(document) - _FIELDS:
-        raise _refused("document", f"A campaign has no {', '.join(sorted(map(repr, strange)))}.")
+        hint = did_you_mean(min(strange, key=str), _FIELDS)
+        raise _refused("document", f"A campaign has no {', '.join(sorted(map(repr, strange)))}{hint}.")
 
 
 def _schema(document: Any, fetch: Fetch | None) -> tuple[Schema, str | None]:

@@ -45,16 +45,16 @@ def drawn(campaign: Campaign) -> Period | None:
 def refuse_same_reports(one: Campaign, other: Campaign) -> None:
     """Refuse to compare campaigns that may hold the same reports; those of other terms never do."""
     if one.hash == other.hash:
-        raise CampaignError("query/renewed", "A campaign cannot be compared with itself.")
+        raise CampaignError("question/renewed", "A campaign cannot be compared with itself.")
     if one.recurrence.renew_days is None or one.terms != other.terms:
         return
     if one.dates is None or other.dates is None:
-        raise CampaignError("query/renewed", "Campaigns without dates may hold the same reports: name their days.")
+        raise CampaignError("question/renewed", "Campaigns without dates may hold the same reports: name their days.")
     (opened, closed), (following, _) = sorted((one.dates, other.dates))
     renewed = one.recurrence.renewed_from(closed)
     if renewed is not None and following < renewed:
         raise CampaignError(
-            "query/renewed",
+            "question/renewed",
             f"These campaigns hold the same reports, drawn once for a period: compare {one.name} of {opened} "
             f"with a campaign that opens on {renewed} or later.",
         )

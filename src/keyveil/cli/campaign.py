@@ -10,7 +10,7 @@ import msgspec
 import typer
 from rich.table import Table
 
-from keyveil.campaign.documents import Campaign, problems, refuse_unanswerable
+from keyveil.campaign.documents import Campaign, problems
 from keyveil.campaign.series import drawn
 from keyveil.cli.campaign_advice import (
     Warning,
@@ -21,7 +21,9 @@ from keyveil.cli.campaign_advice import (
     warnings,
 )
 from keyveil.cli.campaign_ask import ask
-from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
+from keyveil.cli.campaign_devices import refuse_refused
+from keyveil.cli.campaign_enrol import enrol
+from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.campaign_series import answered_of_next, answers_said, as_of, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
@@ -121,8 +123,9 @@ def create(
             one_in=one_in,
         )
     slim, beside = parted(document)
-    campaign = Campaign.from_document(slim, fetch_beside(file or Path(), keys_file, beside))
-    refuse_unanswerable(campaign.protocol_name, campaign.protocol)
+    fetch = fetch_beside(file or Path(), keys_file, beside)
+    campaign = Campaign.from_document(slim, fetch)
+    refuse_refused(campaign, fetch)
     if out is not None:
         write_json(out, document)
         say(f"Written: {out}")
@@ -152,12 +155,17 @@ def check(
     slim, beside = parted(read_json(file))
     fetch = fetch_beside(file, keys_file, beside)
     wrong = problems(slim, fetch)
+    if not wrong:
+        campaign = Campaign.from_document(slim, fetch)
+        try:
+            refuse_refused(campaign, fetch)
+        except CampaignError as refused:
+            wrong = [refused]
     if wrong:
         _print(json, {"problems": [{"code": one.code, "sentence": one.sentence} for one in wrong]})
         for one in wrong:
             say(f"keyveil: {one.sentence} [{one.code}]")
         return 2
-    campaign = Campaign.from_document(slim, fetch)
     with progress_bar(invented_people(campaign, people)) as (bar, task):
         bar.update(task, description="Inventing people")
         found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n))
@@ -301,31 +309,7 @@ def export(
     return 0
 
 
-@app.command()
-def enrol(
-    name: Name,
-    count: Annotated[int, typer.Option("--count", min=1, max=1_000_000, help="How many tokens.")] = 1,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write them there, one in each line.")] = None,
-    server: Server = None,
-    database: Database = None,
-    token_file: TokenFile = None,
-    json: Json = False,
-) -> int:
-    """Make enrolment tokens, one for each device; they are shown now and never again."""
-    tokens: list[str] = []
-    with reach(server, database, token_file) as collector:
-        while len(tokens) < count:
-            some = min(count - len(tokens), 10_000)
-            tokens += collector.ask("POST", address(name, "enrolments"), {"count": some})["tokens"]
-    if out is not None:
-        write_tokens(out, tokens)
-        say(f"Written: {out}")
-        _print(json, {"count": len(tokens), "written": [str(out)]})
-    elif not _print(json, {"tokens": tokens}):
-        print("\n".join(tokens))
-    return 0
-
-
+app.command()(enrol)
 app.command()(ask)
 app.command("next")(next_)
 app.command()(compare)
@@ -396,7 +380,7 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
     page.print(rounds)
     errors = _table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
     for what, spread, known in (
-        ("shares", found.frequency, found.keys),
+        ("frequencies", found.frequency, found.keys),
         ("means", found.mean, found.means_known),
     ):
         cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
 from typing import Any
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.epsilon import decimal_text
+from keyveil.device import Caps
 from keyveil.planning.forecast import MOST_INVENTED, Forecast, ForecastRound, forecast
 
 USUAL_PEOPLE = 10_000  # where the campaign does not say how many are enough
@@ -74,6 +76,13 @@ def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> 
         warn(over, "over", f"Round {number} closes on {window.closes}, which is over.")
     epsilon = campaign.protocol.epsilon
     warn(epsilon > MOST_EPSILON, "epsilon", f"An epsilon of {decimal_text(epsilon)} hides hardly anything.")
+    usual = Fraction(Caps().schema_period)
+    warn(
+        epsilon > usual,
+        "caps",
+        f"Devices answer only if their owner has raised the cap: it is {decimal_text(usual)} in {Caps().days} days, "
+        f"and {decimal_text(epsilon)} is asked.",
+    )
     warn(not campaign.contact, "contact", "Nobody is named whom people can ask.")
     warn(
         campaign.enrolment == "none",
@@ -90,6 +99,6 @@ def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> 
         warn(
             found.frequency is not None and found.frequency[0] > 0.1,
             "noise",
-            "Half of the shares are off by more than 0.1: ask more people, fewer keys, or a larger epsilon.",
+            "Half of the frequencies are off by more than 0.1: ask more people, fewer keys, or a larger epsilon.",
         )
     return listed

@@ -47,11 +47,11 @@ def ask(
     token_file: TokenFile = None,
     json: Json = False,
 ) -> int:
-    """Ask a campaign more than shares and means: what it cannot answer is refused with the name of what could."""
+    """Ask a campaign more than frequencies and means: what it cannot answer is refused with the name of what could."""
     wanted = [*questions(given, quantiles, keys, subset, compare, of, rank), *map(_read, question or [])]
     if not wanted:
         options = "--given, --quantiles, --subset, --compare, --rank or --question"
-        raise KeyveilError("query/nothing", f"Say what to ask, by {options}.")
+        raise KeyveilError("question/nothing", f"Say what to ask, by {options}.")
     said = {"round": round, "confidence": confidence}
     wanted = [{**{name: value for name, value in said.items() if value is not None}, **one} for one in wanted]
     for one in wanted:
@@ -77,5 +77,5 @@ def _read(text: str) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         read = None
     if not isinstance(read, dict):
-        raise KeyveilError("query/document", """A question is a JSON object such as {"kind": "top", "count": 5}.""")
+        raise KeyveilError("question/document", """A question is a JSON object such as {"kind": "top", "count": 5}.""")
     return read

@@ -35,7 +35,7 @@ def export_reports(collector: Collector, name: str, round: int | None, out: Path
         },
     )
     reports = parquet.ParquetFile(out).metadata.num_rows
-    return {"round": number, "reports": reports, "written": [str(out), str(about)]}
+    return {"round": number, "n": reports, "reports": reports, "written": [str(out), str(about)]}
 
 
 def _round_document(collector: Collector, view: dict[str, Any], number: int) -> Any:
@@ -56,7 +56,7 @@ def export_tally(collector: Collector, name: str, round: int | None, out: Path) 
         part.write(counts)
     write_json(beside(out), {**about, "min_reports": view["campaign"]["min_reports"]})
     reports = Tally.from_bytes(counts).reports
-    return {"round": number, "reports": reports, "written": [str(out), str(beside(out))]}
+    return {"round": number, "n": reports, "reports": reports, "written": [str(out), str(beside(out))]}
 
 
 def write_csv(path: Path, estimates: Estimates) -> None:

@@ -17,6 +17,7 @@ from keyveil.core.errors import CampaignError, KeyveilError
 
 LONGEST_LIST = 2000  # keys that stay in the document
 MOST_DIGITS = 18  # of a number of keys; Python refuses to read thousands
+_FLAGS = {"name": "mechanism", "epsilon": "epsilon"}
 
 
 def read_json(path: Path) -> Any:
@@ -70,6 +71,8 @@ def drafted(
     one_in: int | None = None,
 ) -> dict[str, Any]:
     """A campaign document from the options of the command line; what is not given has its default."""
+    if taken := {"name", "epsilon"} & set(options):  # a document lists them beside the options
+        raise KeyveilError("mechanism/option", f"{mechanism} has no option {min(taken)!r}; say --{_FLAGS[min(taken)]}.")
     schema: dict[str, Any] = {"keys": _keys(keys)}
     schema |= {end: _bound(end, text) for end, text in (("low", low), ("high", high)) if text is not None}
     if every is not None:

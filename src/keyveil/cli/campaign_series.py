@@ -63,7 +63,7 @@ def compare(
 ) -> int:
     """What has changed from one campaign of a series to another; refused where both hold the same reports."""
     if of not in ("frequency", "mean"):
-        raise CampaignError("query/of", f"--of is frequency or mean, not {of!r}.")
+        raise CampaignError("question/of", f"--of is frequency or mean, not {of!r}.")
     told: Of = "mean" if of == "mean" else "frequency"
     with reach(server, database, token_file) as collector:
         first, second = (collector.campaign(name)[0] for name in (earlier, later))

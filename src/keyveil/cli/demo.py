@@ -30,9 +30,9 @@ from keyveil.display.estimates import page as whole_page
 from keyveil.frames.population import Population
 
 NAME = "snacks"
-SHARE = "0.2"  # of the people are asked how much they buy, before the others are asked what
+SHARE = "0.2"  # of the people, the pilot: they are asked how many things they buy, the others then which
 CAP = "0.99"  # of the people have no more pairs than count in the main round
-SNACKS = {  # key: share of people who buy it, and their mean rating from 1 to 5
+SNACKS = {  # key: its frequency, and the mean rating of those who buy it, from 1 to 5
     "coffee": (0.62, 4.3),
     "crisps": (0.48, 3.4),
     "apple": (0.41, 4.0),
@@ -81,7 +81,7 @@ def demo(
 
 
 def _campaign(people: int, epsilon: str) -> dict[str, Any]:
-    """A pilot group tells how much people buy; the others are then asked what, at sizes that fit."""
+    """A pilot group tells how many things people buy; its answers set the cap for the others."""
     schema = Schema(keys=list(SNACKS), low=1, high=5)
     return {
         "keyveil": 1,
@@ -176,8 +176,8 @@ def _fresh(out: Path) -> Path:
 def _snackers(people: int, seed: int) -> Population:
     from keyveil.lab.datasets import independent
 
-    shares, ratings = zip(*SNACKS.values(), strict=True)
-    on_scale = independent(people, shares, [(rating - 3) / 2 for rating in ratings], seed, names=list(SNACKS))
+    frequencies, ratings = zip(*SNACKS.values(), strict=True)
+    on_scale = independent(people, frequencies, [(rating - 3) / 2 for rating in ratings], seed, names=list(SNACKS))
     values = np.round(on_scale.values * 2 + 3, 2)
     return Population(on_scale.names, on_scale.offsets, on_scale.keys, values)
 
@@ -192,15 +192,15 @@ def those(population: Population, chosen: NDArray[np.int64]) -> Population:
 
 def _table(estimates: Estimates) -> Table:
     table = Table(title="Truth against estimates with 95 % intervals", title_justify="left", pad_edge=False)
-    for column in ("key", "share", "estimated share", "mean", "estimated mean", "in"):
+    for column in ("key", "frequency", "estimated frequency", "mean", "estimated mean", "in"):
         table.add_column(column, justify="left" if column in ("key", "in") else "right", no_wrap=True)
     truth = estimates.truth
     assert truth is not None
-    means = estimates.schema.from_unit(truth.mean)
+    means = truth.mean_in_units
     for at, key in enumerate(estimates.schema.keys):
-        share, mean = estimates.frequency[key], estimates.mean[key]
-        inside = "".join("✓" if hit else "✗" for hit in (truth.frequency[at] in share, means[at] in mean))
-        shown = (f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in (share, mean))
+        frequency, mean = estimates.frequency[key], estimates.mean[key]
+        inside = "".join("✓" if hit else "✗" for hit in (truth.frequency[at] in frequency, means[at] in mean))
+        shown = (f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in (frequency, mean))
         table.add_row(key, f"{truth.frequency[at]:.3f}", next(shown), f"{means[at]:.3f}", next(shown), inside)
     return table
 

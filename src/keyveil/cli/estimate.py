@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as parser
 from pathlib import Path
 from typing import Annotated
 
@@ -67,8 +66,7 @@ def estimate(
     if report is not None:
         write_page(estimates, report)
     if json:
-        document = parser.loads(estimates.to_json())
-        print(msgspec.json.encode({**document, **answers}).decode())
+        print(msgspec.json.encode({**estimates.document(schema=True), **answers}).decode())
         return 0
     console = screen()
     console.print(silent or table(estimates, top))
@@ -105,13 +103,15 @@ def table(estimates: Estimates, top: int) -> Table:
     """The most frequent keys, for the terminal."""
     title = f"{estimates.mechanism}, {many(estimates.n, 'report')}, {estimates.confidence:.0%} intervals"
     rows = Table(title=title, title_justify="left", pad_edge=False)
-    for column in ("key", "share", "mean", "flag"):
-        rows.add_column(column, justify="right" if column in ("share", "mean") else "left", no_wrap=True)
-    keys, shares = estimates.schema.keys, estimates.frequency.values
-    order = range(len(keys)) if estimates.frequency.absent else sorted(range(len(keys)), key=lambda at: -shares[at])
+    for column in ("key", "frequency", "mean", "flag"):
+        rows.add_column(column, justify="right" if column in ("frequency", "mean") else "left", no_wrap=True)
+    keys, frequencies = estimates.schema.keys, estimates.frequency.values
+    order = (
+        range(len(keys)) if estimates.frequency.absent else sorted(range(len(keys)), key=lambda at: -frequencies[at])
+    )
     for at in list(order)[:top]:
-        share, mean = _cell(estimates.frequency, keys[at]), _cell(estimates.mean, keys[at])
-        rows.add_row(keys[at], share, mean, estimates.flag[at])
+        frequency, mean = _cell(estimates.frequency, keys[at]), _cell(estimates.mean, keys[at])
+        rows.add_row(keys[at], frequency, mean, estimates.flag[at])
     return rows
 
 
@@ -119,7 +119,7 @@ def refuse_silent(estimates: Estimates, *files: Path | None) -> str | None:
     """The sentence for reports that tell nothing about single keys; no file is made of it."""
     if not (estimates.frequency.absent and estimates.mean.absent):
         return None
-    sentence = f"The reports of {estimates.mechanism} tell neither shares nor means of keys."
+    sentence = f"The reports of {estimates.mechanism} tell neither frequencies nor means of keys."
     if any(file is not None for file in files):
         raise MechanismError("estimate/silent", f"{sentence[:-1]}: there is nothing to write or draw.")
     return sentence

@@ -40,8 +40,8 @@ $ keyveil mechanisms --page docs/what-can-be-asked.md
 
 {told} is told with the usual options, {part} with others that are listed below the table. Devices answer only what
 can take every record: otherwise whether somebody answers at all would tell. Of protocols, frequencies and means come
-from all rounds together, and every other question is put to the last round. Bits are what a person sends in all at
-ε = {epsilon} and the number of keys beside them, ids not counted.
+from all rounds together, and every other question is put to the last round that can answer it. Bits are what a person
+sends in all at ε = {epsilon} and the number of keys beside them, ids not counted.
 
 {table}
 
@@ -134,16 +134,17 @@ def markdown(found: list[Description]) -> str:
 def _show(screen: Terminal, one: Description) -> None:
     screen.print(f"{one.name} ({one.kind}, {one.price.rounds} round{'s' if one.price.rounds > 1 else ''})")
     screen.print(one.summary)
+    alike: dict[tuple[str, ...], list[str]] = {}
     for options, kinds in one.answers.items():
-        screen.print(f"\nTells{f' with {options}' if options else ''}:")
+        alike.setdefault(kinds, []).append(options)
+    for kinds, forms in alike.items():
+        screen.print(f"\nTells{' with ' * bool(forms[0])}{' or '.join(filter(None, forms))}:")
         for kind in kinds:
             screen.print(f"  {kind:14}{ASKABLE[kind].meaning}")
     screen.print(f"\nRecords    {one.takes}; devices {'answer it' if one.devices else 'refuse it'}")
-    screen.print(f"Price      {one.price.bits:.0f} bits at {one.price.keys} keys and ε = {EPSILON}")
+    screen.print(f"Price      a person sends {one.price.bits:.0f} bits, at {one.price.keys} keys and ε = {EPSILON}")
     if one.options:
         screen.print("\nOptions    (--set NAME=VALUE)")
         for option in one.options:
-            default = (
-                "must be given" if option.default is None else f"default {option.default}" if option.default else ""
-            )
-            screen.print(f"  {option.name:14}{option.type:24}{default}")
+            default = "must be given" if option.required else f"default {option.default}" if option.default else ""
+            screen.print(f"  {option.name:14}{option.type:14}  {default}".rstrip())

@@ -31,10 +31,16 @@ def settings(given: list[str] | None, max_pairs: int | None = None) -> dict[str,
         name, equals, value = item.partition("=")
         if not equals or not name:
             raise MechanismError("mechanism/option", f"--set takes name=value, not {item!r}.")
-        options[name.strip().replace("-", "_")] = value.strip()
+        _add(options, name.strip().replace("-", "_"), value.strip())
     if max_pairs is not None:
-        options["max_pairs"] = max_pairs
+        _add(options, "max_pairs", max_pairs)
     return options
+
+
+def _add(options: dict[str, str | int], name: str, value: str | int) -> None:
+    if name in options:
+        raise MechanismError("mechanism/option", f"The option {name} is given twice.")
+    options[name] = value
 
 
 def without_data(name: str, keys: int, epsilon: Number, options: dict[str, Any]) -> Mechanism | Protocol:

@@ -23,7 +23,7 @@ Given = Annotated[
 Quantiles = Annotated[str | None, typer.Option("--quantiles", metavar="Q,…", help="Of the values: 0.25,0.5,0.75.")]
 Keys = Annotated[str | None, typer.Option("--keys", metavar="KEY,…", help="Quantiles of these keys; otherwise of all.")]
 Subset = Annotated[
-    list[str] | None, typer.Option("--subset", metavar="KEY,…", help="The sum of the shares of some keys.")
+    list[str] | None, typer.Option("--subset", metavar="KEY,…", help="The sum of the frequencies of some keys.")
 ]
 Compare = Annotated[list[str] | None, typer.Option("--compare", metavar="KEY,KEY", help="Do two keys differ?")]
 Of = Annotated[
@@ -53,9 +53,9 @@ def questions(
 ) -> list[Document]:
     """The questions that these options ask."""
     if keys and not quantiles:
-        raise KeyveilError("query/keys", "--keys belongs to --quantiles: say which quantiles of these keys.")
+        raise KeyveilError("question/keys", "--keys belongs to --quantiles: say which quantiles of these keys.")
     if of and not compare:
-        raise KeyveilError("query/of", f"--of {of} belongs to --compare: say which two keys.")
+        raise KeyveilError("question/of", f"--of {of} belongs to --compare: say which two keys.")
     only = {"keys": several(keys)} if keys else {}
     by = {"of": of} if of else {}
     return [
@@ -79,7 +79,7 @@ def grouped(answers: Iterable[tuple[Document, list[Row]]]) -> dict[str, list[Row
 
 
 def tables(groups: dict[str, list[Row]]) -> list[Table]:
-    """Answers for a terminal, one table for each kind of question that was asked."""
+    """Answers for a terminal, one table for each kind of question."""
     return [_TABLES[name](rows) for name, rows in groups.items() if rows]
 
 
@@ -99,12 +99,12 @@ def _conditional(text: str) -> Document:
 
 
 def _given(rows: list[Row]) -> Table:
-    table = _table("Among those who hold or lack some keys", "key", "given", "share", "mean", "flag")
+    table = _table("Among those who hold or lack some keys", "key", "given", "frequency", "mean", "flag")
     for row in rows:
         condition = ", ".join(name if held else f"not {name}" for name, held in row["given"].items()) or "anything"
-        share, mean = row["frequency"], row["mean"]
-        flag = share["flag"] if mean is None else worst(share["flag"], mean["flag"])
-        table.add_row(row["key"], condition, _shown(share), _shown(mean), flag)
+        frequency, mean = row["frequency"], row["mean"]
+        flag = frequency["flag"] if mean is None else worst(frequency["flag"], mean["flag"])
+        table.add_row(row["key"], condition, _shown(frequency), _shown(mean), flag)
     return table
 
 
@@ -116,7 +116,7 @@ def _quantiles(rows: list[Row]) -> Table:
 
 
 def _sums(rows: list[Row]) -> Table:
-    table = _table("Sums of shares", "keys", "sum", "flag")
+    table = _table("Sums of frequencies", "keys", "sum", "flag")
     for row in rows:
         table.add_row(" + ".join(row["keys"]), _shown(row["sum"]), row["sum"]["flag"])
     return table
@@ -132,7 +132,7 @@ def _comparisons(rows: list[Row]) -> Table:
 
 
 def _ranking(rows: list[Row]) -> Table:
-    table = _table("The most frequent keys", "rank", "key", "may rank", "share", "flag")
+    table = _table("The most frequent keys", "rank", "key", "may rank", "frequency", "flag")
     for row in rows:
         table.add_row(str(row["rank"]), row["key"], f"{row['best']} to {row['worst']}", _shown(row), row["flag"])
     return table

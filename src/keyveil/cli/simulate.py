@@ -91,21 +91,21 @@ def simulate(
 
 def _table(estimates: Estimates, top: int) -> Table:
     table = Table(title="Truth against estimates with 95 % intervals", title_justify="left", pad_edge=False)
-    for column in ("key", "share", "estimated share", "mean", "estimated mean", "in", "flag"):
+    for column in ("key", "frequency", "estimated frequency", "mean", "estimated mean", "in", "flag"):
         table.add_column(column, justify="left" if column in ("key", "in", "flag") else "right", no_wrap=True)
     truth = estimates.truth
     assert truth is not None
     means, shown, keys = truth.mean_in_units, estimates.display(), estimates.schema.keys
     for at in most_frequent(truth.frequency, top).tolist():
-        share, share_in = _cell(shown.frequency, keys[at], truth.frequency[at])
+        frequency, frequency_in = _cell(shown.frequency, keys[at], truth.frequency[at])
         mean, mean_in = _cell(shown.mean, keys[at], means[at])
         table.add_row(
             keys[at],
             f"{truth.frequency[at]:.3f}",
-            share,
+            frequency,
             f"{means[at]:.3f}",
             mean,
-            share_in + mean_in,
+            frequency_in + mean_in,
             estimates.flag[at],
         )
     return table
@@ -133,6 +133,6 @@ def _summary(result: Simulation) -> str:
     return (
         f"{mechanism.name}, epsilon {float(mechanism.epsilon):g}, {many(result.truth.n, 'person', 'people')}, "
         f"{result.bits_per_report:.4g} bits a report, {result.seconds:.1f} s. Mean squared error{runs}: "
-        f"shares {known('mse_frequency')}, means on [-1, 1] {known('mse_mean')}; intervals that hold the truth: "
-        f"shares {known('coverage_frequency')}, means {known('coverage_mean')}."
+        f"frequencies {known('mse_frequency')}, means on [-1, 1] {known('mse_mean')}; intervals that hold the truth: "
+        f"frequencies {known('coverage_frequency')}, means {known('coverage_mean')}."
     )

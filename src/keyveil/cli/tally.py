@@ -58,6 +58,7 @@ def tally(
             "campaign": document.campaign,
             "round": document.number,
             "mechanism": document.mechanism.name,
+            "n": counted.reports,
             "reports": counted.reports,
             "written": [str(target), str(beside(target))],
         }

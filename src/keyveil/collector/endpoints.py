@@ -117,9 +117,9 @@ def show_estimates(
 
 
 def ask(service: TheService, name: Name, question: Document) -> Response:
-    """Answer a question from the reports of one round, the latest unless it says which."""
+    """Answer a question from the reports of one round: the latest that can answer it, unless it says which."""
     read = questions.Question.read(question)
-    found = service.finished(name, read.round)
+    found = service.finished(name, read.round, read.asks)
     estimates = found.estimates(read.confidence or 0.95)
     rows = questions.answer(read, found.round.mechanism, found.tally, estimates, service.min_reports(name))
     return _json({"answers": rows})

@@ -40,7 +40,7 @@ STATUS: Mapping[str, int] = {
     "entropy/": 500,
     "estimate/min-reports": 409,
     "install/": 501,
-    "query/too-few": 409,
+    "question/too-few": 409,
     "queue/": 429,
     "report/document": 409,
     "report/malformed": 400,

@@ -37,6 +37,7 @@ from keyveil.core.errors import CampaignError, KeyveilError, ReportError, Storag
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.questions import who_is_asked
 from keyveil.protocols.base import Finished
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class Service:
     ) -> Estimates:
         """What all rounds so far say together, or one of them; refused below the campaign's least number."""
         if not 0 < confidence < 1:
-            raise CampaignError("query/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
+            raise CampaignError("question/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
         mechanism: Mechanism | None = None
         if round is not None:
             finished = self.finished(name, round)
@@ -248,11 +249,16 @@ class Service:
                 mechanism = history[0].round.mechanism
         return estimates if postprocess is None else _processed(postprocess, estimates, mechanism)
 
-    def finished(self, name: str, round: int | None = None) -> Finished:
-        """A round and its tally so far; refused below the campaign's least number. The last one if none is named."""
+    def finished(self, name: str, round: int | None = None, asks: str | None = None) -> Finished:
+        """A round and its tally so far; refused below the campaign's least number.
+
+        If none is named it is the last one, or the last that can answer what a question ``asks``.
+        """
         with self.database.read() as connection:
             stored = self._repository.named(connection, name)
             number = len(stored.rounds) if round is None else round
+            if round is None and asks is not None:
+                number = who_is_asked([one.document.mechanism for one in stored.rounds], asks)
             stored.round(number)
             found = self._repository.history(connection, stored, number)[-1]
         if found.tally.reports < stored.campaign.min_reports:

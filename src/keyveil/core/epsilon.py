@@ -1,4 +1,4 @@
-"""Exact arithmetic on the privacy parameter: what was asked, what was realised, and which of the two is larger.
+"""Exact arithmetic on the privacy parameter: what was requested, what was realised, and which of the two is larger.
 
 Nothing here rounds in favour of the data collector: ``exp_floor`` rounds e^epsilon down before weights are built from
 it, ``log_ceiling`` rounds a realised ratio's epsilon up before anybody is told.
@@ -49,6 +49,11 @@ def decimal_text(value: Fraction) -> str:
         return str(decimal(value))
     except ValueError:
         return str(value)
+
+
+def read_fraction(value: Any) -> Fraction:
+    """The fraction that ``decimal_text`` spells; also of a number, where a float means its shortest decimal."""
+    return Fraction(value) if isinstance(value, Fraction) or "/" in str(value) else exact(value)
 
 
 @lru_cache(maxsize=1024)

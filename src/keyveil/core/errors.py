@@ -16,7 +16,7 @@
     ├── TransportError    a collector that cannot be reached or does not answer in time
     ├── EntropyError      the operating system gave no randomness
     ├── ContractError     a mechanism that lacks a member, or one that does not keep what all mechanisms promise
-    ├── PrivacyError      a channel that does not keep the epsilon it was asked for
+    ├── PrivacyError      a channel that does not keep the requested epsilon
     └── MissingExtra      a part of Keyveil that is not installed
 
 The code (``schema/empty``, ``tally/foreign``, …) is part of the public contract: it is what the command line prints
@@ -104,7 +104,7 @@ class ContractError(KeyveilError, AssertionError):
 
 
 class PrivacyError(KeyveilError):
-    """A channel that does not keep the epsilon it was asked for."""
+    """A channel that does not keep the requested epsilon."""
 
 
 class MissingExtra(KeyveilError):

@@ -139,19 +139,17 @@ class Column:
             )
 
     def document(self) -> dict[str, Any]:
-        """The numbers on the scale of estimation as JSON; or why there are none."""
-        if self.absent:
-            return {"absent": self.absent}
-        numbers = {name: [_exactly(one) for one in getattr(self, name)] for name in NUMBERS}
-        return {**numbers, "flag": [FLAGS[code] for code in self.flag]}
+        """The numbers on the scale of estimation as JSON, or why there are none; and the flags."""
+        numbers = {name: written_numbers(getattr(self, name)) for name in NUMBERS}
+        return {**({"absent": self.absent} if self.absent else numbers), "flag": [FLAGS[code] for code in self.flag]}
 
     @classmethod
     def from_document(cls, document: Any, schema: Schema, *, scaled: bool) -> Column:
         """The column that ``document`` wrote down."""
-        if "absent" in document:
-            return cls.unknown(schema, document["absent"], scaled=scaled)
-        values, se, low, high = (np.array([_read(one) for one in document[name]]) for name in NUMBERS)
         flag = np.array([FLAGS.index(name) for name in document["flag"]], dtype=np.int8)
+        if "absent" in document:
+            return dataclasses.replace(cls.unknown(schema, document["absent"], scaled=scaled), flag=flag)
+        values, se, low, high = (read_numbers(document[name]) for name in NUMBERS)
         return cls(schema, values, se, low, high, flag, scaled=scaled)
 
     def flagged(self, flag: str, where: NDArray[np.bool_]) -> Column:
@@ -265,17 +263,30 @@ class Estimates:
         lists = [[_or_none(cell) for cell in column] for column in columns.values()]
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*lists, strict=True)]
 
-    def document(self, *, unit: bool = False) -> dict[str, Any]:
-        """How it was estimated, the rows under ``estimates``, and under ``exact`` what the rows leave out.
+    def document(self, *, unit: bool = False, schema: bool = False) -> dict[str, Any]:
+        """The header, the rows under ``estimates``, and under ``exact`` what the rows leave out.
 
-        Rows have means in the schema's units; ``exact`` has them on [-1, 1], so that nothing is lost by rounding.
+        Files, HTTP, the command line and simulations all write this object, some with more entries beside it. The
+        schema is among them unless the reader has it already, as for a campaign. Rows have means in the schema's units;
+        ``exact`` has them on [-1, 1], so that nothing is lost by rounding.
         """
-        return {**self.header.document(), "estimates": self.rows(unit=unit), "exact": self._exact()}
+        described = {"schema": self.schema.document()} if schema else {}
+        return {**described, **self.header.document(), "estimates": self.rows(unit=unit), "exact": self.exact()}
+
+    def exact(self) -> dict[str, Any]:
+        """Numbers by key that the rows lack or round, as JSON; what was not estimated is left out."""
+        optional = {name: getattr(self, name) for name in OPTIONAL}
+        return {
+            "respondents": self.respondents.tolist(),
+            "frequency": self.frequency.document(),
+            "mean": self.mean.document(),
+            **{name: written_numbers(numbers) for name, numbers in optional.items() if numbers is not None},
+            **({} if self.truth is None else {"truth": self.truth.document()}),
+        }
 
     def to_json(self, *, unit: bool = False) -> str:
-        """One JSON object: ``document`` and the schema; ``from_json`` reverses it."""
-        document = {**self.document(unit=unit), "schema": self.schema.document()}
-        return json.dumps(document, ensure_ascii=False, allow_nan=False)
+        """``document`` with the schema, as text; ``from_json`` reverses it."""
+        return json.dumps(self.document(unit=unit, schema=True), ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Estimates:
@@ -288,7 +299,7 @@ class Estimates:
 
     @classmethod
     def from_document(cls, document: Any, schema: Schema | None = None) -> Estimates:
-        """The estimates of a ``document``; ``schema`` is that of the document unless it is given."""
+        """The estimates that ``document`` wrote down; ``schema`` is needed where the document lacks it."""
         return cast("Estimates", look("estimates.read")(document, schema))
 
     def to_frame(self, backend: Backend = "pandas", *, unit: bool = False) -> Any:
@@ -332,17 +343,6 @@ class Estimates:
         }
         return {"key": list(self.schema.keys), **known, **flags}
 
-    def _exact(self) -> dict[str, Any]:
-        """Numbers by key that the rows lack or round; what was not estimated is left out."""
-        optional = {name: getattr(self, name) for name in OPTIONAL}
-        return {
-            "respondents": self.respondents.tolist(),
-            "frequency": self.frequency.document(),
-            "mean": self.mean.document(),
-            **{name: [_exactly(one) for one in numbers] for name, numbers in optional.items() if numbers is not None},
-            **({} if self.truth is None else {"truth": self.truth.document()}),
-        }
-
 
 def _per_key(schema: Schema, numbers: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """A read-only copy with one number per key; a single number stands for all keys."""
@@ -360,15 +360,17 @@ def unreadable(why: str) -> MechanismError:
     return MechanismError("estimate/document", f"Estimates cannot be read from this: {why}.")
 
 
-def _exactly(number: float) -> float | str | None:
-    """A number as JSON can have it without loss: NaN is null, infinity a word."""
-    if math.isnan(number):
-        return None
-    return float(number) if math.isfinite(number) else str(float(number))
+def written_numbers(numbers: Sequence[float] | Floats) -> list[float | str | None]:
+    """Numbers as JSON can have them without loss: NaN is null, infinity the word "inf" or "-inf"."""
+    return [
+        None if math.isnan(number) else float(number) if math.isfinite(number) else str(float(number))
+        for number in numbers
+    ]
 
 
-def _read(number: Any) -> float:
-    return math.nan if number is None else float(number)
+def read_numbers(entries: Sequence[Any]) -> Floats:
+    """The numbers that ``written_numbers`` wrote."""
+    return np.array([math.nan if entry is None else float(entry) for entry in entries], dtype=np.float64)
 
 
 def _or_none(cell: Any) -> str | float | None:

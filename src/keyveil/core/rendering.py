@@ -1,4 +1,4 @@
-"""How results look is decided in rooms above this one; a result only knows the name of the look that it wants.
+"""A table from names such as ``estimates.plot`` to functions of rooms above this one, which show or read results.
 
 ``keyveil/__init__.py`` fills the table when the package is imported. Nothing is loaded before it is wanted.
 """
@@ -13,7 +13,7 @@ _WHERE: dict[str, str] = {}
 
 
 def offer(looks: Mapping[str, str]) -> None:
-    """Say where looks come from: names such as ``estimates.plot`` with ``module:function``."""
+    """Add to the table: names such as ``estimates.plot`` with ``module:function``."""
     _WHERE.update(looks)
 
 

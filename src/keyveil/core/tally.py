@@ -1,7 +1,7 @@
 """What a collector keeps: integer counts that add up, and the fingerprint of the mechanism they belong to.
 
 A tally is all that estimation needs, whatever the number of reports. Two tallies of the same mechanism, parameters
-and schema add up to the tally of all their reports, in any order and on any machine; strangers refuse to merge.
+and schema add up to the tally of all their reports, in any order and on any machine; others refuse to merge.
 
 Bytes, version 1 (all numbers little-endian)::
 

@@ -270,7 +270,7 @@ class Device:
                 self._standing.keep(series, terms, period, day, standing)
             self.vault.count_change()
         free = seen is None
-        self._ledger.debit(_entry(notice, document, series, day, standing.report, cost, free))
+        self._ledger.debit(LedgerEntry.of(document, series, campaign.schema.hash, day, standing.report, cost, free))
         parcel = Parcel(
             series, document.campaign, document.number, document.hash, standing.report, standing.payload, token
         )
@@ -391,20 +391,3 @@ class Device:
         except KeyveilError as refused:
             return refused.sentence
         return None
-
-
-def _entry(
-    notice: Notice, document: RoundDocument, series: str, day: date, public: bytes, cost: Fraction, free: bool
-) -> LedgerEntry:
-    return LedgerEntry(
-        day=day,
-        series=series,
-        schema=notice.campaign.schema.hash,
-        campaign=document.campaign,
-        round=document.number,
-        mechanism=document.mechanism.name,
-        fingerprint=document.mechanism.fingerprint.hex(),
-        epsilon=cost,
-        report=public,
-        free=free,
-    )

@@ -20,7 +20,6 @@ from keyveil.device.consent import GIVEN, Terms
 from keyveil.device.ledger import Line, shown
 from keyveil.device.verification import Notice, plain
 from keyveil.mechanisms.questions import ASKABLE
-from keyveil.protocols.one_round import OneRound
 
 _KEYS = 12  # so many are named; of the others only their number
 _GAP = ",\n             "
@@ -154,7 +153,7 @@ class Explanation:
         return f"which of {schema.d} keys you have ({named}), {values}"
 
     def _rounds(self) -> str:
-        if isinstance(self.campaign.protocol, OneRound):
+        if self.campaign.protocol.single is not None:
             return "one report"
         return "one report in each round that asks you, all of them within the same epsilon"
 

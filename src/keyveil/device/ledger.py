@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
 
+from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.canonical import exact
 from keyveil.core.epsilon import Number, decimal_text
 from keyveil.core.errors import EpsilonError, PrivacyError
@@ -88,6 +89,14 @@ class LedgerEntry:
     epsilon: Fraction
     report: bytes  # its id
     free: bool = False
+
+    @classmethod
+    def of(
+        cls, asked: RoundDocument, series: str, schema: str, day: date, report: bytes, epsilon: Fraction, free: bool
+    ) -> LedgerEntry:
+        """The entry of a report to a round."""
+        mechanism, fingerprint = asked.mechanism.name, asked.mechanism.fingerprint.hex()
+        return cls(day, series, schema, asked.campaign, asked.number, mechanism, fingerprint, epsilon, report, free)
 
     def document(self) -> dict[str, Any]:
         return {

@@ -106,7 +106,7 @@ class _Panel:
         if self.truth is not None:
             ends.append(self.truth[shown])
         if self.title == "frequency":
-            ends.append(np.zeros(1))  # shares are compared by their distance from nothing
+            ends.append(np.zeros(1))  # frequencies are compared by their distance from nothing
         known = np.concatenate(ends)
         known = np.clip(known[np.isfinite(known)], *self.possible)
         if known.size == 0 or known.min() == known.max():

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from keyveil.core.epsilon import read_fraction
 from keyveil.core.errors import MechanismError, MissingExtra
-from keyveil.core.estimates import OPTIONAL, Backend, Column, Estimates, Header, unreadable
+from keyveil.core.estimates import OPTIONAL, Backend, Column, Estimates, Header, read_numbers, unreadable
 from keyveil.core.extras import extra
+from keyveil.core.rendering import look
 from keyveil.core.schema import Schema
 from keyveil.frames.truth import Truth
 
@@ -47,23 +48,25 @@ def csv_of(estimates: Estimates) -> str:
 def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:
     """The estimates that ``Estimates.document`` wrote down; the schema is that of the document unless it is given."""
     try:
-        return _read(document, schema or Schema.from_document(document["schema"]))
+        schema = schema or Schema.from_document(document["schema"])
+        if [row["key"] for row in document["estimates"]] != list(schema.keys):
+            raise unreadable("they are about other keys than their schema")
+        options = (document[name] for name in ("confidence", "population", "options"))
+        header = Header(schema, document["mechanism"], read_fraction(document["epsilon"]), document["n"], *options)
+        found = from_exact(header, document["exact"])
+        return look("estimates.processed")(found, document) if "postprocess" in document else found
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as reason:
         raise unreadable(f"{type(reason).__name__} at {reason}") from reason
 
 
-def _read(document: Any, schema: Schema) -> Estimates:
-    if [row["key"] for row in document["estimates"]] != list(schema.keys):
-        raise unreadable("they are about other keys than their schema")
-    exact = document["exact"]
-    epsilon, n = Fraction(document["epsilon"]), document["n"]
-    about = (document[name] for name in ("confidence", "population", "options"))
-    truth = exact.get("truth")
+def from_exact(header: Header, numbers: Any) -> Estimates:
+    """The estimates under a header whose numbers ``Estimates.exact`` wrote down."""
+    schema, truth = header.schema, numbers.get("truth")
     return Estimates(
-        header=Header(schema, document["mechanism"], epsilon, n, *about),
-        respondents=np.array(exact["respondents"], dtype=np.int64),
-        frequency=Column.from_document(exact["frequency"], schema, scaled=False),
-        mean=Column.from_document(exact["mean"], schema, scaled=True),
+        header=header,
+        respondents=np.array(numbers["respondents"], dtype=np.int64),
+        frequency=Column.from_document(numbers["frequency"], schema, scaled=False),
+        mean=Column.from_document(numbers["mean"], schema, scaled=True),
         truth=None if truth is None else Truth.from_document(truth, schema),
-        **{name: np.array(exact[name], dtype=np.float64) for name in OPTIONAL if name in exact},
+        **{name: read_numbers(numbers[name]) for name in OPTIONAL if name in numbers},
     )

@@ -97,7 +97,7 @@ def compare(
     ``data`` is a population, a data set, what the command line calls one (``synthetic:gauss:50000``, a file), or a list
     of these: then the result has one comparison for each. ``mechanisms`` are names of mechanisms and protocols, with
     options as in ``privkv:split=paper``, or objects; without them all mechanisms that take sets of pairs. Everybody
-    spends epsilon in all: whoever spends less than requested is asked for more. ``options`` such as ``max_pairs=3`` go
+    spends epsilon in all: what spends less than requested gets a larger request. ``options`` such as ``max_pairs=3`` go
     to all who have them; ``schema`` is for populations, whose own range it replaces. Who cannot take the data or
     cannot spend epsilon is named under ``refused`` with the reason. ``shortcut`` draws tallies from their law where
     there is one; ``progress`` gets a label and the runs just done.

@@ -25,7 +25,7 @@ TIE = 2  # standard errors of a difference below which two errors are not told a
 
 @dataclass(frozen=True)
 class Measured:
-    """One mechanism or protocol at one epsilon; ``requested`` is larger where it spends less than it is asked for.
+    """One mechanism or protocol at one epsilon; ``requested`` is larger where it spends less than requested.
 
     ``mechanism`` has its options behind a colon where it was given some. ``exact_epsilon`` is what a person spends in
     all. ``spread`` are the standard errors of the mean squared errors over the runs; nothing is known about them after

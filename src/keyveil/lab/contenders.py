@@ -19,9 +19,9 @@ from keyveil.core.schema import Schema
 from keyveil.lab.matching import spending
 from keyveil.lab.public_options import with_public
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import Parted
 from keyveil.mechanisms.options import option_names, spelled, unknown_option
 from keyveil.mechanisms.registry import build, find, names
-from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
 
@@ -120,7 +120,7 @@ def key_value_names() -> tuple[str, ...]:
     return tuple(
         name
         for name, kind in kinds.items()
-        if getattr(kind, "takes", None) == "every set" and not issubclass(kind, SideBySide)
+        if issubclass(kind, Mechanism) and kind.takes == "every set" and not issubclass(kind, Parted)
     )
 
 

@@ -151,7 +151,7 @@ def told_from_zero(epsilon: int) -> float:
 
 
 def with_true_epsilon(protocol: Protocol) -> Protocol:
-    """The same with a request, in thousandths, that is raised to where it truly spends what was asked for.
+    """The same with a request that is raised, in thousandths, until the exact loss is the wanted epsilon.
 
     Only who knows the exact loss of all rounds together (``TrueRatio``) can be given more.
     """

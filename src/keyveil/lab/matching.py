@@ -29,7 +29,7 @@ def ratio_of(made: Mechanism | Protocol) -> Ratio:
 
 
 def matched(name: str, schema: Schema, epsilon: Fraction, options: dict[str, Any]) -> Mechanism | Protocol:
-    """The mechanism or protocol of this name whose exact epsilon is the one asked for."""
+    """The mechanism or protocol of this name whose exact epsilon is the given one."""
     return spending(lambda requested: build(name, schema, requested, options), epsilon)
 
 
@@ -37,7 +37,7 @@ def spending(made: Callable[[Fraction], Mechanism | Protocol], epsilon: Fraction
     """What ``made`` gives for the request at which a person spends ``epsilon`` in all, and never more.
 
     Some published budgets spend less than they say, and so do rounds whose later answers tell less than they might.
-    They are asked for more, in steps of epsilon / 4096, as long as the certificate's closed form keeps to epsilon.
+    Their request is raised in steps of epsilon / 4096, as long as the certificate's closed form keeps to epsilon.
     """
     best = made(epsilon)
     spent = log_ceiling(ratio_of(best))
@@ -66,6 +66,6 @@ def spending(made: Callable[[Fraction], Mechanism | Protocol], epsilon: Fraction
 def _unmatched(made: Mechanism | Protocol, epsilon: Fraction, spent: Decimal) -> PrivacyError:
     return PrivacyError(
         "compare/epsilon",
-        f"{made.name} cannot be compared at ε = {decimal_text(epsilon)}: asked for "
-        f"{decimal_text(made.epsilon)}, it spends {spent:.6g}, and no other request comes closer.",
+        f"{made.name} cannot be compared at ε = {decimal_text(epsilon)}: a request of "
+        f"{decimal_text(made.epsilon)} spends {spent:.6g}, and no other request comes closer.",
     )

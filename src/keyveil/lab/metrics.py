@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Metrics = dict[str, float | None]
 
 TOP = 20  # the most frequent keys, whose errors are also shown alone
-HITTERS = 15  # how many keys are looked for when the most frequent ones are asked for
+HITTERS = 15  # how many keys the search for the most frequent ones names
 
 NAMES = (
     "mse_frequency",
@@ -110,18 +110,18 @@ def fairness(estimated: Sequence[Floats], true: Floats) -> float:
     return jain(np.mean([(one[held] - true[held]) ** 2 for one in estimated], axis=0))
 
 
-def subset_query(estimated: Floats, true: Floats, share: float, seed: int, queries: int = 100) -> float:
+def subset_error(estimated: Floats, true: Floats, share: float, seed: int, subsets: int = 100) -> float:
     """Mean squared error of the sum of frequencies over random subsets with ``share`` of the keys."""
     rng, size = np.random.default_rng(seed), max(round(share * len(true)), 1)
     errors = estimated - true
-    sums = [errors[rng.choice(len(true), size, replace=False)].sum() for _ in range(queries)]
+    sums = [errors[rng.choice(len(true), size, replace=False)].sum() for _ in range(subsets)]
     return float(np.mean(np.square(sums)))
 
 
 def heavy_hitters(estimated: Floats, true: Floats, count: int) -> Metrics:
     """How well the most frequent keys are found: precision, recall and NDCG of the ``count`` largest estimates.
 
-    Keys that are estimated at zero or below are not named, so fewer may be named than asked for.
+    Keys that are estimated at zero or below are not named, so fewer than ``count`` may be named.
     """
     wanted = most_frequent(true, count)
     named = most_frequent(np.nan_to_num(estimated), count)

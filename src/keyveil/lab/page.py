@@ -27,7 +27,7 @@ _DATA_NOTE = """\
 about keys. The truth itself, without privacy, has error 0."""
 _PRIVACY_NOTE = """\
 Exact ε of the closed form, rounded up, as a share of the ε in the row; never above 1. A mechanism that spends less than
-it is asked for was asked for more, until it spends what the row says."""
+requested got a larger request, until it spends what the row says."""
 _TITLES = {
     "frequency": "Frequencies",
     "mean": "Means, on the scale [−1, 1]",
@@ -71,7 +71,7 @@ def _opening(comparisons: Sequence[Comparison]) -> str:
 Mean squared errors over all keys that somebody holds, averaged over {runs} with the same people (seed {first.seed}).
 {_spread_note(first.repeats)}
 
-Frequencies are unbiased and not clipped. Means are ratios that use that every share is positive
+Frequencies are unbiased and not clipped. Means are ratios that use that every frequency is positive
 ([theory](theory.md), Fieller means), cut to [−1, 1]; they count as 0 where there is none. All mechanisms have the same
 exact ε, proved from the integers that they draw with: what one person spends in all, whatever is announced between
 rounds. The best of each row is **bold**, whoever it is; ≈ is beside all whose errors are less than two standard errors
@@ -158,7 +158,7 @@ def _wins(comparisons: Sequence[Comparison], names: Sequence[str], quantity: str
 
 
 def _privacy(comparisons: Sequence[Comparison]) -> str:
-    """How much of what was asked each mechanism spends, at worst and at best."""
+    """How much of the ε of a row each mechanism spends, at worst and at best."""
     spent: dict[str, list[float]] = {}
     for one in comparisons:
         for entry in one.entries:

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from keyveil.core.epsilon import Number
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import LearnsSizes
 from keyveil.mechanisms.options import option_names, spelled
-from keyveil.mechanisms.registry import build, find
+from keyveil.mechanisms.registry import build, find, form_of
+from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import Protocol
 
 CAP_QUANTILE = 0.9  # of set sizes, when a cap is needed and none is given
@@ -46,10 +48,18 @@ def with_public(
         cap = usual_cap(sizes, d)
         note = f"max_pairs is {cap}, the {CAP_QUANTILE:.0%} quantile of the set sizes; {_IN_PUBLIC}"
         return {**given, "max_pairs": cap}, (note,)
-    if "set_sizes" in lacking and given.get("mode") != "direct" and str(given.get("padding", 0)) == "0":
+    if "set_sizes" in lacking and _learns_sizes(form_of(kind, given), given, sizes, d):
         note = f"set_sizes is the law of the data, to four decimals; {_IN_PUBLIC}"
         return {**given, "set_sizes": law_of(sizes)}, (note,)
     return given, ()
+
+
+def _learns_sizes(kind: type[Any], given: Mapping[str, Any], sizes: NDArray[np.int64], d: int) -> bool:
+    """Whether these options leave it to people's set sizes what the others are."""
+    if not issubclass(kind, LearnsSizes):
+        return False
+    learnt = kind.options_for_sizes(SizeLaw.read(law_of(sizes)), usual_cap(sizes, d), d)
+    return all(str(given.get(option) or 0) == "0" for option in learnt)
 
 
 def usual_cap(sizes: NDArray[np.int64], d: int) -> int:

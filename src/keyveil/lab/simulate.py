@@ -113,11 +113,9 @@ class Simulation:
     def document(self) -> dict[str, Any]:
         """The object that ``keyveil simulate --json`` prints; all but ``seconds`` is the same for a seed."""
         return {
-            "mechanism": self.protocol.name,
+            **self.estimates.document(schema=True),
             "epsilon": float(self.protocol.epsilon),
             **exact_entries(self.spent),
-            "options": self.protocol.parameters,
-            "n": self.truth.n,
             "users": self.truth.n,
             "keys": self.protocol.schema.d,
             "repeats": self.repeats,
@@ -128,7 +126,6 @@ class Simulation:
             "notes": list(self.notes),
             "cheapest_round": self.cheapest,
             "rounds": [self._round(number) for number in range(1, len(self.history) + 1)],
-            "estimates": self.estimates.rows(),
         }
 
     def _round(self, number: int) -> dict[str, Any]:

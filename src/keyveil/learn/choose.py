@@ -1,4 +1,4 @@
-"""Which method answers best what will be asked? Found out by simulation on the estimates (docs/consistency.md).
+"""Which method has the least error for given questions? Found by simulation on the estimates (docs/consistency.md).
 
 The estimates, made consistent by Norm-Sub, are taken for the truth; collections are drawn from it with the noise of the
 mechanism, all methods are applied, and the one with the smallest loss wins. Norm-Sub and not PowerNS makes the truth: a
@@ -30,10 +30,10 @@ from keyveil.mechanisms.totals import Constraint
 
 Floats = NDArray[np.float64]
 Loss = Callable[[Floats, Floats], float]
-Queries = Loss | Sequence[Sequence[str | int]] | NDArray[np.floating] | None
+Questions = Loss | Sequence[Sequence[str | int]] | NDArray[np.floating] | None
 
 MOST_KEYS = 10_000
-REPEATS = 30
+REPEATS = 30  # simulated collections: docs/consistency.md
 TIE = 2.0  # paired standard errors within which two methods are as good as each other
 
 
@@ -60,7 +60,7 @@ class Choice:
 
 def choose(
     frequencies: Estimates | ArrayLike,
-    queries: Queries = None,
+    questions: Questions = None,
     *,
     coins: Coins | None = None,
     p: float | None = None,
@@ -73,9 +73,9 @@ def choose(
     methods: Sequence[str] = METHODS,
     repeats: int = REPEATS,
 ) -> Choice:
-    """Rank the methods for these ``queries``: sets of keys, rows of weights over keys, or a loss(answers, truth).
+    """Rank the methods for these ``questions``: sets of keys, rows of weights over keys, or a loss(answers, truth).
 
-    Without queries every key is one. Sets and weights are judged by the mean squared error of their answers.
+    Without questions every key is one. Sets and weights are judged by the mean squared error of their answers.
     Estimates bring their noise and constraint along (``mechanism`` and ``total`` as in ``postprocess.estimates``);
     a vector needs p, q, n and its sum (1 unless given), and ``fixed_sum`` for oracles whose estimates always have
     the same sum, as those of grr and ss. At most 10 000 keys.
@@ -92,7 +92,7 @@ def choose(
     usable = [name for name in names if possible(name, collection.constraint, collection.noise)]
     if not usable:
         raise MechanismError("choose/methods", "None of these methods is possible with what is known here.")
-    ask = _loss_of(queries, schema, len(collection.truth))
+    ask = _loss_of(questions, schema, len(collection.truth))
     source = Coins() if coins is None else coins
     losses = np.array([_losses(usable, collection, ask, source) for _ in range(repeats)])
     return _ranked(usable, losses)
@@ -175,35 +175,35 @@ def _few_enough(d: int) -> None:
         )
 
 
-def _loss_of(queries: Queries, schema: Schema | None, d: int) -> Callable[[Floats, Floats, bool], float]:
+def _loss_of(questions: Questions, schema: Schema | None, d: int) -> Callable[[Floats, Floats, bool], float]:
     """The loss of a vector against the truth; with ``floored`` negative answers count as zero."""
 
     def squares(answers: Floats, truth: Floats, floored: bool) -> float:
         return float(np.mean(((np.maximum(answers, 0) if floored else answers) - truth) ** 2))
 
-    if queries is None:
+    if questions is None:
         return squares
-    if callable(queries):
-        loss = queries
+    if callable(questions):
+        loss = questions
         return lambda answers, truth, floored: float(loss(np.maximum(answers, 0) if floored else answers, truth))
-    weights = _weights(queries, schema, d)
+    weights = _weights(questions, schema, d)
     return lambda answers, truth, floored: squares(weights @ answers, weights @ truth, floored)
 
 
-def _weights(queries: Sequence[Sequence[str | int]] | NDArray[np.floating], schema: Schema | None, d: int) -> Floats:
-    if isinstance(queries, np.ndarray):
-        if queries.ndim != 2 or queries.shape[1] != d or not len(queries):
-            raise MechanismError("choose/queries", f"Weights of queries need {d} columns, one for each key.")
-        return np.asarray(queries, dtype=np.float64)
-    weights = np.zeros((len(queries), d))
-    for row, keys in zip(weights, queries, strict=True):
+def _weights(questions: Sequence[Sequence[str | int]] | NDArray[np.floating], schema: Schema | None, d: int) -> Floats:
+    if isinstance(questions, np.ndarray):
+        if questions.ndim != 2 or questions.shape[1] != d or not len(questions):
+            raise MechanismError("choose/questions", f"Weights of questions need {d} columns, one for each key.")
+        return np.asarray(questions, dtype=np.float64)
+    weights = np.zeros((len(questions), d))
+    for row, keys in zip(weights, questions, strict=True):
         for key in keys:
             at = schema.index(key) if schema is not None else key
             if not isinstance(at, int | np.integer) or not 0 <= at < d:
-                raise MechanismError("choose/queries", f"A query asks for {key!r}, which is not one of the {d} keys.")
+                raise MechanismError("choose/questions", f"A question names {key!r}, which is not one of the {d} keys.")
             row[at] = 1.0
     if not len(weights):
-        raise MechanismError("choose/queries", "There are no queries to choose for.")
+        raise MechanismError("choose/questions", "There are no questions to choose for.")
     return weights
 
 

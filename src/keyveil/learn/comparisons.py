@@ -111,7 +111,8 @@ def compare_campaigns(
     one, other = unbiased(first), unbiased(second)
     if one.population != other.population:
         raise MechanismError(
-            "queries/population", "One collection speaks about its people and the other about a population; choose one."
+            "question/population",
+            "One collection speaks about its people and the other about a population; choose one.",
         )
     a, b = _places(one, [key])[0], _places(other, [key])[0]
     value, se, flag = _difference(_column(one, of), a, _column(other, of), b)
@@ -124,7 +125,7 @@ def correlation(estimates: Estimates, *, confidence: float | None = None) -> Cor
     """Do frequent keys have higher means? Over the keys whose mean is known (Ye et al. 2019, Fig. 7), on [-1, 1].
 
     Noise pulls the plain coefficient towards zero; the corrected one subtracts its variances and covariance. Its
-    interval is a jackknife over keys on Fisher's scale, so it takes the keys as a sample of all that might be asked.
+    interval is a jackknife over keys on Fisher's scale, so it takes the keys as a sample of many others like them.
     """
     raw = unbiased(estimates)
     mean = _column(raw, "mean", unit=True)
@@ -160,7 +161,7 @@ def _coefficient(moments: Floats) -> Floats:
 
 def _column(estimates: Estimates, of: Of, unit: bool = False) -> Column:
     if of not in ("frequency", "mean"):
-        raise MechanismError("queries/of", f"Keys are compared by frequency or mean, not {of!r}.")
+        raise MechanismError("question/of", f"Keys are compared by frequency or mean, not {of!r}.")
     column = estimates.frequency if of == "frequency" else estimates.mean
     if column.absent:
         raise MechanismError(f"estimate/no-{of}", column.absent)
@@ -190,8 +191,8 @@ def _interval(value: float, se: float, z: float, flag: str) -> Interval:
 
 def _places(estimates: Estimates, keys: Sequence[str | int]) -> list[int]:
     if not len(keys):
-        raise MechanismError("queries/empty", "A question needs at least one key.")
+        raise MechanismError("question/empty", "A question needs at least one key.")
     places = [estimates.schema.place(key) for key in keys]
     if len(set(places)) < len(places):
-        raise MechanismError("queries/twice", "Every key can be asked for only once.")
+        raise MechanismError("question/twice", "Every key can be named only once.")
     return places

@@ -1,15 +1,16 @@
 """How the errors of two keys' estimates go together: what sums over keys and comparisons of keys need to know.
 
 ``BoundedLinks`` follows from constants of the mechanism and from frequencies alone. The share of people who hold both
-keys is not known then, and taken as what makes the answer least certain. ``Told`` follows from reports about both keys
-together, which tell that share. Derivation: docs/queries.md.
+keys is not known then, and taken as what makes the answer least certain. ``EstimatedLinks`` follows from reports about
+both keys together, which tell that share. ``MergedLinks`` follows from what parts of the people tell who were asked
+differently. Derivation: docs/queries.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,10 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.learn.source import source
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import JointStatistics, KeyDependence, can, who_can
+from keyveil.mechanisms.capabilities import KEYS_TOGETHER, JointStatistics, KeyDependence, Parted, can, who_can
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic, share, total
+from keyveil.mechanisms.merging import PartAnswer
 from keyveil.mechanisms.registry import mechanism_names
 
 Floats = NDArray[np.float64]
@@ -46,19 +48,37 @@ class Links(Protocol):
 def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally | None = None) -> Links:
     """What is known for these unbiased estimates; reports about keys together are used if there is a ``tally``."""
     own = source(estimates, mechanism)
+    parted = None if own is None else can(own, Parted)
     joint = None if own is None else can(own, JointStatistics)
-    if joint is None or (tally is None and can(own, KeyDependence) is not None):
+    if (parted is None and joint is None) or (tally is None and can(own, KeyDependence) is not None):
         return BoundedLinks(estimates, dependence(estimates, mechanism))
     if tally is None:
         raise MechanismError(
-            "queries/tally",
+            "question/tally",
             f"How estimates of {estimates.mechanism} depend on each other is in the reports; give tally.",
         )
     if tally.reports != estimates.n:
         raise MechanismError(
-            "queries/tally", f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}."
+            "question/tally",
+            f"The estimates come from {estimates.n:,} reports, and the tally counts {tally.reports:,}.",
         )
-    return Told(estimates, joint, tally)
+    if parted is not None:
+        told = [one for one in parted.part_answers(tally) if "frequency" in one.mechanism.estimated]
+        return MergedLinks(estimates.population, tuple(_part(one, estimates) for one in told))
+    assert joint is not None
+    return EstimatedLinks(estimates, joint, tally)
+
+
+def _part(part: PartAnswer, merged: Estimates) -> PartLinks:
+    """What one part knows of its own people, with the merged values: they are the best guess of all."""
+
+    def known(population: bool) -> Links:
+        own = part.mechanism.estimate(part.tally, merged.confidence, population)
+        frequency = replace(own.frequency, values=merged.frequency.values, se=np.nan_to_num(own.frequency.se))
+        mean = replace(own.mean, values=merged.mean.values)
+        return links(replace(own, frequency=frequency, mean=mean), part.mechanism, part.tally)
+
+    return PartLinks(part, known(False), known(True))
 
 
 def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Dependence:
@@ -66,7 +86,7 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
     own = source(estimates, mechanism)
     if own is None and estimates.mechanism in mechanism_names():
         raise MechanismError(
-            "queries/mechanism",
+            "question/mechanism",
             f"How estimates of {estimates.mechanism} depend on each other follows from its options, which these "
             "estimates do not have; give mechanism.",
         )
@@ -74,9 +94,9 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
     if known is None:
         name = estimates.mechanism if own is None else own.title
         raise MechanismError(
-            "queries/dependence",
+            "question/dependence",
             f"The estimates of {name} do not tell how they depend on each other; "
-            f"those of {who_can(KeyDependence, JointStatistics)} do.",
+            f"those of {who_can(*KEYS_TOGETHER)} do.",
         )
     return replace(known.dependence(estimates.population), n=max(estimates.n, 1))
 
@@ -90,18 +110,22 @@ class BoundedLinks:
 
     def variance(self, keys: Ints, weights: Floats) -> float:
         column = self.estimates.frequency
-        return self.constants.variance(weights, column.values[keys], column.se[keys])
+        return self.constants.at(keys).variance(weights, column.values[keys], column.se[keys])
 
     def of_means(self, first: int, second: int) -> float:
-        """Errors of two means meet in what their frequencies share, and once more in what their values do."""
+        """The least covariance of two means, on [-1, 1], to first order in the errors of f and f·m.
+
+        Frequencies may be as dependent as ``constants`` allow, and products f·m as dependent as frequencies.
+        """
         f = np.clip(self.estimates.frequency.values[[first, second]], 0.0, 1.0)
         m = np.abs(self.estimates.mean.values[[first, second]])
-        return -2 * float(m[0] * m[1]) * self.constants.at_most(float(f[0]), float(f[1])) / float(f[0] * f[1])
+        most = self.constants.at(np.array([first, second])).at_most(float(f[0]), float(f[1]))
+        return -2 * float(m[0] * m[1]) * most / float(f[0] * f[1])
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Covariances as the reports tell them, pair by pair."""
+class EstimatedLinks:
+    """Covariances estimated from reports about both keys of a pair."""
 
     estimates: Estimates
     mechanism: JointStatistics
@@ -162,3 +186,42 @@ class Told:
             size = len(pairs), len(statistics)
             answers = JointAnswers(np.zeros(size), np.zeros((*size, size[1])), np.zeros(size[0], dtype=np.int64))
         return answers, answers.respondents > 0
+
+
+class PartLinks(NamedTuple):
+    """A part of the people, and what is known of its errors: its people as they are, and as a sample."""
+
+    answer: PartAnswer
+    fixed: Links
+    sampled: Links
+
+
+@dataclass(frozen=True, eq=False)
+class MergedLinks:
+    """Errors of estimates that are merged from several parts of the people, from what every part knows."""
+
+    population: bool
+    parts: tuple[PartLinks, ...]
+
+    def variance(self, keys: Ints, weights: Floats) -> float:
+        """As in ``merging``: weights other than a part's share of the people add how people differ."""
+        total = 0.0
+        for answer, fixed, sampled in self.parts:
+            mine = answer.frequency_weights[keys]
+            if self.population:
+                total += sampled.variance(keys, weights * mine)
+            else:
+                uneven = weights * (mine - answer.share)
+                people = sampled.variance(keys, uneven) - fixed.variance(keys, uneven)
+                total += fixed.variance(keys, weights * mine) + max(people, 0.0)
+        return total
+
+    def of_means(self, first: int, second: int) -> float:
+        """The least that it may be: a mean is a ratio of merged sums, whose parts may count differently."""
+        total = 0.0
+        for answer, fixed, sampled in self.parts:
+            both = np.array([answer.frequency_weights, answer.product_weights])[:, [first, second]]
+            least, most = (float(np.prod(bound(both, axis=0))) for bound in (np.min, np.max))
+            shared = min(fixed.of_means(first, second), sampled.of_means(first, second))
+            total += shared * (most if shared < 0 else least)
+        return total

@@ -13,7 +13,7 @@ from keyveil.mechanisms.capabilities import ContingencyTables, need
 from keyveil.mechanisms.joint.ranks import Ints, rank_sets
 from keyveil.mechanisms.responses import Floats
 
-SWEEPS = 3
+SWEEPS = 3  # of averaging and Norm-Sub: docs/mechanisms/marginals.md
 
 
 def consistent(mechanism: Mechanism, tally: Tally, sweeps: int = SWEEPS) -> Floats:

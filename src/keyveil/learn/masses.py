@@ -1,6 +1,6 @@
 """The masses of cells: per key and cell, the share of people who hold the key with a value there, and its noise.
 
-Whatever is asked of a distribution (its cumulative, a quantile, a variance) is a weighted sum of masses, so all that
+Every answer about a distribution (its cumulative, a quantile, a variance) is a weighted sum of masses, so all that
 a kind of reports has to tell is the variance of such sums.
 
     LabelMasses     reports that support cells: unbiased masses, exact variances
@@ -26,8 +26,8 @@ from keyveil.mechanisms.families.window import Window, WindowCounts
 
 Floats = NDArray[np.float64]
 
-GROUPS = 16  # neighbouring cells whose masses move together in the information of EM
-_LEAST = 2.0  # standard errors that a frequency counts at least: what can just be told from nobody
+GROUPS = 16  # groups of neighbouring cells in the Fisher information of EM: docs/distributions.md
+_LEAST = 2.0  # standard errors: a smaller frequency is taken as this large, since EM would fit noise
 _EMPTY = 1e-6  # the share below which a group is not in the support
 
 
@@ -50,7 +50,7 @@ class LabelMasses(Masses):
     """Reports that support cells; with weights h, a report's statistic is T = Σ h over the cells that it supports."""
 
     odds: tuple[Odds, ...]  # per key
-    known: Floats  # per key, the share of the target that was asked
+    known: Floats  # per key, the share of the target that responded
 
     def variance(self, key: int, weights: Floats) -> Floats:
         own, other, mixed, two = (float(odds) for odds in self.odds[key][:4])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.errors import MechanismError
+from keyveil.core.hints import did_you_mean
 from keyveil.learn import consistency
 from keyveil.learn.power import power
 from keyveil.mechanisms.totals import Constraint
@@ -63,9 +64,8 @@ class Noise:
 def known(method: str) -> str:
     """The name of a method, refused if there is none of it."""
     if method not in METHODS:
-        raise MechanismError(
-            "postprocess/unknown", f"There is no method {method!r}; there are {', '.join(METHODS)} and bayes."
-        )
+        hint = did_you_mean(method, [*METHODS, "bayes"]) or f"; there are {', '.join(METHODS)} and bayes"
+        raise MechanismError("postprocess/unknown", f"There is no method {method!r}{hint}.")
     return method
 
 

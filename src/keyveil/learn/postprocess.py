@@ -50,7 +50,7 @@ def apply(
     """A method on a vector of unbiased estimates with the given sum; ``upper`` bounds each value where it is a bound.
 
     ``p`` and ``q`` are the probabilities that a report supports a key for its holders and for others. ``sigma``, one
-    or per key, is by default the deviation at frequency zero. "post-pos" takes answers to queries, whatever they are.
+    or per key, is by default the deviation at frequency zero. "post-pos" takes answers to any questions.
     """
     raw = finite(vector).copy()
     if not 0 <= total < np.inf:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from keyveil.core.canonical import exact
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates, Interval
+from keyveil.core.hints import did_you_mean
 from keyveil.core.tally import Tally
 from keyveil.learn.comparisons import Of
 from keyveil.mechanisms.base import Mechanism
@@ -46,7 +47,7 @@ KINDS = tuple(_FIELDS)
 
 @dataclass(frozen=True)
 class Question:
-    """A question that makes sense; whether the reports can answer it is seen when it is asked."""
+    """A question whose document is well formed; ``answer`` refuses what the reports cannot answer."""
 
     kind: str
     key: str = ""
@@ -58,6 +59,11 @@ class Question:
     round: int | None = None
     confidence: float | None = None
 
+    @property
+    def asks(self) -> str:
+        """What the reports must be able to answer, as ``mechanisms.questions.ASKABLE`` calls it."""
+        return "compare-means" if self.kind == "compare" and self.of == "mean" else self.kind
+
     @classmethod
     def read(cls, document: Any) -> Question:
         """The question that a document asks, refused with the first thing that is wrong."""
@@ -65,13 +71,16 @@ class Question:
             raise _refused("document", f"A question is an object with a kind, not a {type(document).__name__}.")
         kind = document.get("kind")
         if not isinstance(kind, str) or kind not in _FIELDS:
-            raise _refused("kind", f"A question's kind is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {kind!r}.")
+            hint, there = did_you_mean(kind, KINDS), f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
+            raise _refused("kind", f"A question's kind is {there}, not {kind!r}{hint}.")
         needed, wanted = _FIELDS[kind]
         missing, strange = needed - set(document), set(document) - needed - wanted - {"kind", "round", "confidence"}
         if missing:
             raise _refused("document", f"A question of kind {kind} says {', '.join(sorted(missing))}.")
         if strange:
-            raise _refused("document", f"A question of kind {kind} has no {', '.join(sorted(map(repr, strange)))}.")
+            hint = did_you_mean(min(strange, key=str), needed | wanted | {"round", "confidence"})
+            told = ", ".join(sorted(map(repr, strange)))
+            raise _refused("document", f"A question of kind {kind} has no {told}{hint}.")
         read = cls(kind, **{name: _READ[name](document[name]) for name in document if name != "kind"})
         if kind == "compare" and len(read.keys) != 2:
             raise _refused("keys", f"Two keys are compared, not {len(read.keys)}.")
@@ -94,7 +103,7 @@ def answer(
     """
     read = question if isinstance(question, Question) else Question.read(question)
     if tally.reports < min_reports:
-        raise MechanismError("query/too-few", f"There are {tally.reports} reports, fewer than {min_reports}.")
+        raise MechanismError("question/too-few", f"There are {tally.reports} reports, fewer than {min_reports}.")
     sure = confidence if read.confidence is None else read.confidence
     match read.kind:
         case "conditional":
@@ -158,11 +167,11 @@ def _quantiles(question: Question, laws: Distributions, estimates: Estimates, mi
 
 
 def _holders(key: str, reports: int, estimates: Estimates) -> float:
-    """How many people a law of values is about, as far as it is known; everybody where keys are not asked."""
+    """How many people hold the key, as estimated; all who reported where frequencies are not estimated."""
     if estimates.frequency.absent:
         return reports
-    share = estimates.frequency[key].value
-    return 0.0 if math.isnan(share) else reports * share
+    frequency = estimates.frequency[key].value
+    return 0.0 if math.isnan(frequency) else reports * frequency
 
 
 def _subset(question: Question, mechanism: Mechanism, tally: Tally, estimates: Estimates, confidence: float) -> Row:
@@ -279,4 +288,4 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _refused(code: str, sentence: str) -> KeyveilError:
-    return MechanismError(f"query/{code}", sentence)
+    return MechanismError(f"question/{code}", sentence)

@@ -52,7 +52,7 @@ def top(estimates: Estimates, k: int = 10, *, confidence: float | None = None) -
     raw = unbiased(estimates)
     d, sure = raw.schema.d, confidence or raw.confidence
     if not 1 <= k <= d:
-        raise MechanismError("queries/top", f"There are {d} keys, so the top can have 1 to {d}, not {k}.")
+        raise MechanismError("question/top", f"There are {d} keys, so the top can have 1 to {d}, not {k}.")
     values, se = raw.frequency.values, raw.frequency.se
     known = np.isfinite(values) & np.isfinite(se)
     z = normal_quantile(1 - (1 - sure) / d)

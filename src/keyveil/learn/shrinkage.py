@@ -25,15 +25,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+# The reasons for SMALL, FOLDS, WIDTHS and VAGUE_KEYS, and what they cost, are in docs/theory.md (empirical Bayes).
 STEP = 0.35  # of the frequency grid, in standard errors
 REACH = 5.0  # standard errors around an estimate in which the truth is looked for
 MEANS = np.linspace(-1.0, 1.0, 41)
 ROUNDS = 40
 STRONG = 8.0  # standard errors above zero from which a frequency is as good as known
-SMALL = 500  # keys below which a law is smoothed, and learnt without the key that it judges
-WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)  # of the kernel that may do so further, in steps of the grid
-FOLDS = 10  # groups of keys, each judged by the others
-VAGUE_KEYS = 4.0  # that could be anywhere, told to every law: z² of them make intervals of a share honest (Wilson)
+SMALL = 500  # keys below which a law is smoothed, and learnt without the keys that it is used for
+WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)  # of the smoothing kernel, in steps of the grid
+FOLDS = 10  # groups of keys; the law of each is learnt from the other groups
+VAGUE_KEYS = 4.0  # invented keys of any frequency or mean in every law: z² at 95 %, as in Wilson's interval
 
 
 def bayes(estimates: Estimates) -> Estimates:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -34,6 +34,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.rare_bits import read_rare_bits
 from keyveil.kernels.siphash import siphash_many
 from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.options import documented
 
 if TYPE_CHECKING:
     from keyveil.privacy.certify import Certificate
@@ -259,10 +260,7 @@ class Mechanism(ABC):
     @property
     def options(self) -> dict[str, Any]:
         """Parameters besides schema and epsilon, as they stand in documents."""
-        named = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in Mechanism._OWN}
-        return {name: decimal_text(value) if isinstance(value, Fraction) else value for name, value in named.items()}
-
-    _OWN: ClassVar[frozenset[str]] = frozenset({"schema", "epsilon"})
+        return documented(self)
 
     def document(self) -> dict[str, Any]:
         """All that is needed to make the same mechanism again (``registry.from_document``); no floats."""

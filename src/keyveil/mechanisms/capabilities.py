@@ -1,4 +1,4 @@
-"""What a mechanism declares that its reports can tell: small protocols, asked for by capability and never by class.
+"""What a mechanism declares that its reports can tell: small protocols that other rooms look for, never for a class.
 
     rates = can(mechanism, SupportRates)            # the mechanism seen as one that has them, or None
     joint = need(mechanism, JointStatistics)        # or one sentence that names the mechanisms that have them
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from keyveil.mechanisms.families.window import WindowCounts
     from keyveil.mechanisms.joint.cells import KeyTables
     from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
+    from keyveil.mechanisms.merging import PartAnswer
     from keyveil.mechanisms.responses import Spread
     from keyveil.mechanisms.size_law import SizeLaw
     from keyveil.mechanisms.totals import Constraint
@@ -63,6 +64,17 @@ class KeyDependence(Protocol):
 
     def dependence(self, population: bool = False) -> Dependence:
         """The constants of the covariance of two frequencies (docs/queries.md)."""
+
+
+@runtime_checkable
+class Parted(Protocol):
+    """People answer one of several mechanisms, and what these say is merged."""
+
+    def part_answers(self, tally: Tally) -> Sequence[PartAnswer]:
+        """What the people of every part that was heard say, and how much it counts in the merged estimates.
+
+        Not declared if the estimates of keys depend on each other in a way that one of the parts does not tell.
+        """
 
 
 @runtime_checkable
@@ -183,6 +195,7 @@ Capability = TypeVar("Capability")
 _MEANING: dict[type, str] = {
     SupportRates: "yes or no for a key",
     KeyDependence: "how the estimates of two keys depend on each other",
+    Parted: "what parts of the people say",
     KnownTotal: "what frequencies sum to",
     Histograms: "the distribution of values, as a histogram",
     Cells: "the distribution of values, cell by cell",
@@ -196,6 +209,9 @@ _MEANING: dict[type, str] = {
     Capped: "how many pairs count",
 }
 
+KEYS_TOGETHER: tuple[type, ...] = (KeyDependence, JointStatistics, Parted)
+"""Capabilities that tell how the estimates of keys depend on each other, each in its own way."""
+
 CAPABILITIES = frozenset(_MEANING)
 """Every capability that there is."""
 
@@ -204,6 +220,11 @@ def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
     """The mechanism seen as one that has the capability; ``None`` if it does not have it."""
     lacks: frozenset[type] = mechanism.lacks
     return mechanism if isinstance(mechanism, capability) and capability not in lacks else None
+
+
+def keys_together(mechanism: Any) -> bool:
+    """Whether it is known how the estimates of keys depend on each other: what sums and comparisons of keys need."""
+    return any(can(mechanism, one) for one in KEYS_TOGETHER)
 
 
 def need(mechanism: Any, capability: type[Capability], code: str = "mechanism/capability") -> Capability:

@@ -45,7 +45,7 @@ class Observed:
     def evidence(self, n: int, likely: tuple[Floats, Floats] | None = None) -> Evidence:
         """What this round says about (f, U) of ``n`` people.
 
-        Reports are taken as a sample of all reports; given ``likely`` (f, m), the share of people who were asked
+        Reports are taken as a sample of all reports; given ``likely`` (f, m), the share of people who responded
         about a key is a known part of the target, and that they differ is no error.
         """
         respondents = self.respondents.astype(np.float64)

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.estimates import FLAGS, Column, Estimates, Header
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread, normal_quantile
 
 Floats = NDArray[np.float64]
@@ -33,8 +35,7 @@ def merge(header: Header, fixed: Sequence[Estimates], sampled: Sequence[Estimate
     if len(fixed) == 1:
         return (sampled if header.population else fixed)[0].under(header)
     n = np.array([float(one.n) for one in fixed])
-    frequency = _answers([(a.frequency.values, a.frequency.se, b.frequency.se) for a, b in _pairs(fixed, sampled)], n)
-    product = _answers([(a.product, a.product_se, b.product_se) for a, b in _pairs(fixed, sampled)], n)
+    frequency, product = _frequency_and_product(fixed, sampled, n)
     respondents = np.sum([one.respondents for one in fixed], axis=0)
     carried = np.max([_carried(one) for one in fixed], axis=0)
     if product is None or frequency is None:
@@ -47,6 +48,29 @@ def merge(header: Header, fixed: Sequence[Estimates], sampled: Sequence[Estimate
     )
     solution = Solution(frequency.value, product.value, spread)
     return _flagged(solution.estimates(header, respondents=respondents), carried)
+
+
+@dataclass(frozen=True, eq=False)
+class PartAnswer:
+    """What one part of the people says, and its weights in the merged estimates, [key]."""
+
+    mechanism: Mechanism
+    tally: Tally
+    share: float  # of all reports
+    frequency_weights: Floats
+    product_weights: Floats
+
+
+def part_answers(
+    parts: Sequence[tuple[Mechanism, Tally]], fixed: Sequence[Estimates], sampled: Sequence[Estimates]
+) -> list[PartAnswer]:
+    """Every part with the weights that ``merge`` gives it."""
+    n = np.array([float(one.n) for one in fixed])
+    frequency, product = _frequency_and_product(fixed, sampled, n)
+    nothing = np.zeros((len(parts), fixed[0].schema.d))
+    weights = [nothing if one is None else one.weights for one in (frequency, product)]
+    shares = (n / max(n.sum(), 1)).tolist()
+    return [PartAnswer(*part, *each) for part, *each in zip(parts, shares, *weights, strict=True)]
 
 
 def merge_spreads(fixed: Sequence[Spread], sampled: Sequence[Spread], n: Floats, population: bool) -> Spread:
@@ -107,6 +131,15 @@ def _answers(groups: Sequence[tuple[Floats | None, Floats | None, Floats | None]
     within = np.where(speaks, fixed**2, 0.0)
     between = np.maximum(squares - within, 0) * n[:, None]
     return GroupValues(np.where(speaks, values, 0.0), within, between, weights)
+
+
+def _frequency_and_product(
+    fixed: Sequence[Estimates], sampled: Sequence[Estimates], n: Floats
+) -> tuple[GroupValues | None, GroupValues | None]:
+    """f and f·m of every key as the groups have them; None for what no group gives."""
+    pairs = _pairs(fixed, sampled)
+    frequency = _answers([(a.frequency.values, a.frequency.se, b.frequency.se) for a, b in pairs], n)
+    return frequency, _answers([(a.product, a.product_se, b.product_se) for a, b in pairs], n)
 
 
 def _covariance(

@@ -7,7 +7,8 @@ from dataclasses import MISSING, Field, fields
 from fractions import Fraction
 from typing import Any
 
-from keyveil.core.canonical import SAFE, exact
+from keyveil.core.canonical import SAFE
+from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.errors import MechanismError
 from keyveil.core.hints import did_you_mean
 
@@ -56,6 +57,11 @@ def option_names(cls: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(cls) if field.name not in _OWN)
 
 
+def documented(made: Any) -> dict[str, Any]:
+    """The options of a mechanism or protocol as JSON has them: fractions as decimals or "a/b", tuples as lists."""
+    return {name: _plain(getattr(made, name)) for name in option_names(type(made))}
+
+
 def assignments(given: Mapping[str, Any] | str) -> dict[str, Any]:
     """Options of a part, also as the command line writes them ("max_pairs=3; bins=4"); a mapping stays what it is."""
     if not isinstance(given, str):
@@ -67,6 +73,12 @@ def assignments(given: Mapping[str, Any] | str) -> dict[str, Any]:
             raise MechanismError("mechanism/option", f"Options are written like max_pairs=3; bins=4, not {entry!r}.")
         read[name] = value
     return read
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return decimal_text(value)
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _converted(name: str, option: str, value: Any, kind: str) -> Any:
@@ -92,8 +104,3 @@ def _whole(value: Any) -> int:
     if isinstance(value, bool) or int(value) != float(value) or abs(int(value)) > SAFE:
         raise ValueError
     return int(value)
-
-
-def read_fraction(value: Any) -> Fraction:
-    """A decimal that can be written out, or a quotient such as 1/3."""
-    return Fraction(value) if isinstance(value, Fraction) or "/" in str(value) else exact(value)

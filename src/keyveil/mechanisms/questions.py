@@ -5,11 +5,11 @@ Light enough for devices: they say what a collection will be able to answer befo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Cells, JointStatistics, KeyDependence, Windows, can
+from keyveil.mechanisms.capabilities import Cells, JointStatistics, Windows, can, keys_together
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ def _gives(*quantities: str) -> Callable[[Mechanism], bool]:
 
 def _several(*quantities: str) -> Callable[[Mechanism], bool]:
     """Questions about several keys at once need to know how their estimates depend on each other."""
-    return lambda mechanism: (
-        mechanism.estimated.issuperset(quantities) and has_any(mechanism, KeyDependence, JointStatistics)
-    )
+    return lambda mechanism: mechanism.estimated.issuperset(quantities) and keys_together(mechanism)
 
 
 ASKABLE = {
@@ -55,6 +53,12 @@ def has_any(mechanism: Mechanism, *capabilities: type) -> bool:
 def answerable(mechanism: Mechanism) -> tuple[str, ...]:
     """The kinds of questions that the reports of a mechanism answer."""
     return tuple(kind for kind, row in ASKABLE.items() if row.answered(mechanism))
+
+
+def who_is_asked(rounds: Sequence[Mechanism], kind: str) -> int:
+    """The number, from 1, of the round that a question is put to: the last that can answer it, or the last of all."""
+    able = [number for number, one in enumerate(rounds, start=1) if ASKABLE[kind].answered(one)]
+    return able[-1] if able else len(rounds)
 
 
 def who_answers(kind: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The names of all mechanisms and protocols, and the one factory that makes either from a name.
 
-A module is loaded only when its name is asked for. What a name stands for is decided here and nowhere else:
+A module is loaded only when its name is used. What a name stands for is decided here and nowhere else:
 
     MECHANISMS   one round; people name them
     PROTOCOLS    several rounds or groups; people name them too
@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from importlib import import_module
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from keyveil.core.epsilon import Number, parse_epsilon
 from keyveil.core.errors import ContractError, KeyveilError, KeyveilWarning, MechanismError
@@ -27,6 +27,7 @@ from keyveil.core.estimates import Header
 from keyveil.core.hints import did_you_mean
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import Takes
 from keyveil.mechanisms.options import fitted
 
 if TYPE_CHECKING:
@@ -194,8 +195,13 @@ def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> 
 
 def construct(name: str, kind: Any, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Any:
     """The one place that calls a class of the registry, after options have chosen among its forms."""
-    form = kind.class_for(options) if issubclass(kind, Mechanism) else kind
+    form = form_of(kind, options)
     return form(schema, parse_epsilon(epsilon), **fitted(name, form, options))
+
+
+def form_of(kind: Any, options: Mapping[str, Any]) -> Any:
+    """The class that these options choose among the forms of a class; protocols have one form."""
+    return kind.class_for(options) if issubclass(kind, Mechanism) else kind
 
 
 def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mechanism:
@@ -278,11 +284,31 @@ def check_members(cls: Any, name: str | None = None) -> None:
             f"contract/{option}",
             f"{cls.__qualname__} has the option {option}, but is no dataclass: write @dataclass(frozen=True) above it.",
         )
+    if issubclass(cls, Mechanism) and (takes := getattr(cls, "takes", None)) not in get_args(Takes):
+        wanted = ", ".join(get_args(Takes))
+        raise ContractError("contract/takes", f"{cls.__qualname__}.takes is {takes!r}, not one of {wanted}.")
+    if (
+        not isinstance(cls.examples, tuple)
+        or not all(isinstance(one, dict) for one in cls.examples)
+        or not cls.examples
+    ):
+        told = f"{cls.__qualname__}.examples is {cls.examples!r}, not a tuple of at least one dictionary of options."
+        raise ContractError("contract/examples", told)
     for example in cls.examples:  # lists of all names show them, and one that fails would spoil the list
         _check_example(cls, example)
 
 
 def _check_example(cls: Any, options: dict[str, Any]) -> None:
+    if issubclass(cls, Mechanism):
+        try:
+            form: Any = cls.class_for(options)
+        except KeyveilError:
+            form = cls  # options that make no sense are told below
+        except Exception as reason:  # other people's code may fail in any way
+            form = f"{type(reason).__name__}: {reason}"
+        if not isinstance(form, type) or not issubclass(form, Mechanism):
+            told = f"{cls.__qualname__}.class_for gives no class of mechanisms for {options} ({form!r})."
+            raise ContractError("contract/class_for", told)
     try:
         construct(cls.name, cls, Schema(keys=3), 1, options)
     except KeyveilError as refused:

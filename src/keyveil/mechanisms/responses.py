@@ -36,7 +36,7 @@ INSUFFICIENT = FLAGS.index("insufficient")
 
 @dataclass(frozen=True)
 class SupportMoments:
-    """SupportMoments of one person's (Q, T). For a holder, those with an odd power of T are per unit of value."""
+    """Moments of one person's (Q, T). For a holder, those with an odd power of T are per unit of value."""
 
     support: Fraction  # E[Q]
     square: Fraction  # E[Q²]
@@ -65,7 +65,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Response:
-    """How a key's counts answer to the people who hold it."""
+    """The moments of a key's counts for a person who holds the key (``holder``) and one who does not (``stranger``)."""
 
     holder: SupportMoments
     stranger: SupportMoments
@@ -231,8 +231,9 @@ def three_state(
 ) -> Response:
     """Reports that are plus, minus or nothing for a key (docs/theory.md, the three-state core).
 
-    A holder's pair that was included speaks with probability ``seen`` and tells its sign with probability ``truth``;
-    anybody else's silence is broken with probability ``fake``, by signs of mean ``fake_mean``.
+    The report of a holder whose pair was included supports the key with probability ``seen``, and has the true sign
+    with probability ``truth``. Any other report supports it with probability ``fake``; its signs have mean
+    ``fake_mean``.
     """
     if fake_mean and inclusion != 1:
         raise MechanismError("mechanism/fake-mean", "A fake mean needs holders who are always included.")
@@ -310,7 +311,7 @@ def normal_quantile(confidence: float) -> float:
 
 
 def given_positive(frequency: Floats, product: Floats, spread: Spread) -> tuple[Floats, Floats]:
-    """What to expect of f and U, knowing that f > 0: this says much below one standard error, nothing above three."""
+    """The expected f and U, given their estimates and f > 0; from three standard errors on these are the estimates."""
     with np.errstate(divide="ignore", invalid="ignore"):
         sd = np.sqrt(spread.frequency)
         moved = np.where(spread.frequency > 0, sd * hazard(frequency / sd), 0.0)

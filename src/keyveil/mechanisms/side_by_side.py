@@ -42,14 +42,16 @@ from keyveil.mechanisms.capabilities import (
     CountDraws,
     Histograms,
     JointStatistics,
+    Parted,
     PredictedVariance,
     TallyLaw,
     Windows,
     can,
+    keys_together,
     need,
 )
 from keyveil.mechanisms.families.key_value import KeyValue
-from keyveil.mechanisms.merging import Floats, merge, merge_spreads
+from keyveil.mechanisms.merging import Floats, PartAnswer, merge, merge_spreads, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
 from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
 from keyveil.mechanisms.tally_laws import declared_law
@@ -246,7 +248,7 @@ class SideBySide(NothingAnnounced, KeyValue):
         return counts
 
     def part_tally(self, tally: Tally, number: int) -> Tally:
-        """The tally of one part, as if its people had been asked alone."""
+        """The tally of one part, as if its people were the only ones."""
         counts, start, stop = self._own(tally), *self._starts[number : number + 2]
         if sum(int(counts[first]) for first in self._starts[:-1]) != tally.reports:
             raise TallyError("tally/malformed", f"The parts of this tally do not add up to {tally.reports} reports.")
@@ -273,10 +275,20 @@ class SideBySide(NothingAnnounced, KeyValue):
         return tuple(part.estimate(own, confidence, population) for part, own in zip(self.parts, tallies, strict=True))
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        fixed, sampled = (self.answers(tally, confidence, whole) for whole in (False, True))
-        heard = [number for number, one in enumerate(fixed) if one.n] or [0]
-        header = self.header(tally.reports, confidence, population)
-        return merge(header, [fixed[number] for number in heard], [sampled[number] for number in heard])
+        _, fixed, sampled = self._heard(tally, confidence)
+        return merge(self.header(tally.reports, confidence, population), fixed, sampled)
+
+    def part_answers(self, tally: Tally) -> list[PartAnswer]:
+        return part_answers(*self._heard(tally))
+
+    def _heard(
+        self, tally: Tally, confidence: float = 0.95
+    ) -> tuple[list[tuple[Mechanism, Tally]], list[Estimates], list[Estimates]]:
+        """The parts that somebody answered, or the first; with their estimates, people fixed and as a sample."""
+        both = [(part, self.part_tally(tally, number)) for number, part in enumerate(self.parts)]
+        heard = [one for one in both if one[1].reports] or both[:1]
+        fixed, sampled = ([part.estimate(own, confidence, whole) for part, own in heard] for whole in (False, True))
+        return heard, fixed, sampled
 
     # -- capabilities: what a part can tell, the whole can tell ---------------------------------------------------
 
@@ -284,6 +296,9 @@ class SideBySide(NothingAnnounced, KeyValue):
     def lacks(self) -> frozenset[type]:
         parts = self.parts
         lacking: set[type] = {one for one in _FROM_A_PART if not any(can(part, one) for part in parts)}
+        counted = (part for part in parts if "frequency" in part.estimated)
+        if not all(keys_together(part) for part in counted):
+            lacking.add(Parted)
         if not all(can(part, PredictedVariance) for part in parts):
             lacking.add(PredictedVariance)
         if not all(declared_law(part) for part in parts):

@@ -1,8 +1,8 @@
-"""What to expect of a protocol before anybody is asked: its errors on invented people, and its price.
+"""Predicted errors and price of a protocol before a collection, from a simulation on invented people.
 
-The people are invented in one stated way, whatever the collection is about: the k-th key is held by a share of 1/(2k)
-of them, each key on its own, and means fall evenly over the middle 80 % of the range. Real people differ; errors of
-shares hardly depend on that, errors of means grow where keys are rarer.
+The people are invented in one stated way, whatever the collection is about: the k-th key is held by 1/(2k) of
+them, each key on its own, and means fall evenly over the middle 80 % of the range. Real people differ; errors of
+frequencies hardly depend on that, errors of means grow where keys are rarer.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ class ForecastRound:
             "part": [decimal_text(part.start), decimal_text(part.stop)],
             **exact_entries(self.exact_epsilon),
             "bits": self.bits,
+            "n": self.reports,
             "reports": self.reports,
         }
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The standard errors to expect, round by round what is asked, and how many people that is about."""
+    """The standard errors to expect from so many people, and the mechanism and price of each round."""
 
     people: int
     invented: int
@@ -120,24 +121,31 @@ def forecast(protocol: Protocol, people: int, progress: Callable[[int], None] | 
 def _crowd(mechanism: Mechanism, schema: Schema, n: int) -> tuple[Population, str]:
     """Invented people whom the mechanism can take, and a sentence about them."""
     d, names = schema.d, list(schema.keys)
-    shares, means = 0.5 / np.arange(1, d + 1), np.linspace(0.8, -0.8, d) if d > 1 else np.zeros(1)
+    frequencies, means = 0.5 / np.arange(1, d + 1), np.linspace(0.8, -0.8, d) if d > 1 else np.zeros(1)
     if mechanism.takes == "one key":
-        people, crowd = one_key(n, shares, means, SEED, names), "everybody holds one key, the k-th with a weight of 1/k"
+        people, crowd = (
+            one_key(n, frequencies, means, SEED, names),
+            "everybody holds one key, the k-th with a weight of 1/k",
+        )
     elif mechanism.takes == "every key":
         people, crowd = everyone(n, means, SEED, names), "everybody has a value for every key"
     else:
-        people = independent(n, shares, means, SEED, names)
+        people = independent(n, frequencies, means, SEED, names)
         crowd = f"the k-th key is held by 1/(2k) of the people, {people.pairs / n:.2g} pairs a person"
     values = schema.from_unit(people.values, people.keys)
     return Population(people.names, people.offsets, people.keys, values), crowd
 
 
 def _errors(estimates: Estimates) -> tuple[Errors | None, Errors | None, int]:
-    """Median and worst standard error of shares and of means, and how many means are known."""
+    """Median and worst standard error of frequencies and of means, and how many means are known."""
     mean = estimates.mean.in_units
     known = np.isfinite(mean.se) & (mean.flag < INSUFFICIENT)
-    shares = None if estimates.frequency.absent else _median_and_worst(estimates.frequency.se)
-    return shares, None if estimates.mean.absent else _median_and_worst(mean.se[known]), int(np.count_nonzero(known))
+    frequencies = None if estimates.frequency.absent else _median_and_worst(estimates.frequency.se)
+    return (
+        frequencies,
+        None if estimates.mean.absent else _median_and_worst(mean.se[known]),
+        int(np.count_nonzero(known)),
+    )
 
 
 def _median_and_worst(errors: NDArray[np.float64]) -> Errors | None:

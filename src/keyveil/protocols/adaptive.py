@@ -80,10 +80,11 @@ class Adaptive(Protocol):
         return ValuePhase(self.schema, self.each, self.max_pairs, weights, variant=form, steps=self.steps)
 
     def true_ratio(self) -> Fraction:
-        """What both published phases tell together of one person, which is less than their sum.
+        """The largest ratio of the probabilities of both published phases' reports together: less than their product.
 
-        Nothing at all is told best by the two null symbols, of which the second costs no value. A pair is told best by
-        its key twice and its value; but in the first phase it is one of ``max_pairs`` places.
+        It is one of two. An empty record against a full one: two null symbols, the second of which has no value. A
+        pair against its absence: its key in both phases and its value in the second, but in the first phase the pair
+        fills only one of ``max_pairs`` places.
         """
         first, second = self.keys(), self.values(None)
         if not self.both:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from keyveil.core.report import Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.options import documented
 from keyveil.mechanisms.parting import EVERYONE as EVERYONE  # a round says whom it asks
 from keyveil.mechanisms.parting import Part as Part
 from keyveil.mechanisms.parting import in_parts as in_parts
@@ -34,6 +35,8 @@ MOST_ROUNDS = 1000  # a protocol with more of them is broken
 
 if TYPE_CHECKING:
     from keyveil.privacy.certify import Certificate
+
+Kind = TypeVar("Kind")
 
 _PLACES = 10**12  # a share of epsilon is a decimal: what does not end is cut here, never rounded up
 
@@ -66,6 +69,15 @@ class Finished:
     def estimates(self, confidence: float = 0.95, population: bool = False) -> Estimates:
         """What this round alone says, with intervals."""
         return self.round.mechanism.estimate(self.tally, confidence, population)
+
+    def seen_as(self, kind: type[Kind]) -> Kind:
+        """The round's mechanism as one that tells something; refused if it does not: the history is a foreign one."""
+        mechanism = self.round.mechanism
+        if not isinstance(mechanism, kind):
+            raise ProtocolError(
+                "protocol/foreign", f"Round {self.round.number} is {mechanism.name}, which this protocol does not ask."
+            )
+        return mechanism
 
     def answered(self) -> Finished:
         """The round itself; refused if nobody has answered it, so that nothing can be planned from it."""
@@ -114,12 +126,7 @@ class Protocol(ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters besides schema and epsilon, as they stand in documents."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: decimal_text(value) if isinstance(value, Fraction) else value
-            for name, value in named.items()
-            if name not in ("schema", "epsilon")
-        }
+        return documented(self)
 
     @property
     def single(self) -> Mechanism | None:

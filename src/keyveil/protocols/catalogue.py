@@ -10,6 +10,7 @@ from typing import Any
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.questions import ASKABLE, answerable
 from keyveil.mechanisms.registry import find, is_protocol, make, names
 from keyveil.protocols.base import Protocol
@@ -24,8 +25,9 @@ class Option:
     """A keyword argument of a mechanism, or ``--set name=value`` on the command line."""
 
     name: str
-    type: str
-    default: str | None  # None where it must be given
+    type: str  # in plain words, such as "whole number"
+    required: bool
+    default: str | None  # None where it must be given, or where nothing is set
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def describe(name: str) -> Description:
         kind="protocol" if is_protocol(name) else "mechanism",
         summary=_summary(kind),
         takes=rounds[0].takes,
-        devices=suits_devices(usual),
+        devices=unsuited(usual) is None,
         answers={
             _spelled(options): answered(as_protocol(make(name, Schema(keys=3), EPSILON, **options)))
             for options in kind.examples
@@ -80,20 +82,22 @@ def describe(name: str) -> Description:
     )
 
 
-def suits_devices(protocol: Protocol) -> bool:
-    """Whether every record can be answered in every round; otherwise silence would tell."""
-    return all(one.mechanism.takes == "every set" for one in protocol.longest())
+def unsuited(protocol: Protocol) -> Mechanism | None:
+    """The first mechanism of a round that cannot answer every record: devices refuse it, as silence would tell."""
+    return next((one.mechanism for one in protocol.longest() if one.mechanism.takes != "every set"), None)
 
 
 def answered(protocol: Protocol) -> tuple[str, ...]:
     """The kinds of questions that a collection answers.
 
-    Frequencies and means come from all rounds together; every other question is put to the reports of the last round.
+    Frequencies and means come from all rounds together; every other question is put to the reports of one round, the
+    last that can answer it (``mechanisms.questions.who_is_asked``). Where answers decide on the kind of a round, it
+    counts what all of its kinds can answer.
     """
     rounds = protocol.longest()
     together = frozenset().union(*(one.mechanism.estimated for one in rounds))
-    last = [answerable(kind) for kind in protocol.kinds(rounds[-1].number)]  # answered whichever of them is used
-    return tuple(kind for kind in ASKABLE if kind in together or all(kind in one for one in last))
+    sure = [set[str].intersection(*(set(answerable(kind)) for kind in protocol.kinds(one.number))) for one in rounds]
+    return tuple(kind for kind in ASKABLE if kind in together or any(kind in one for one in sure))
 
 
 def _usual(name: str) -> tuple[Protocol, int]:
@@ -121,13 +125,23 @@ def _summary(kind: type) -> str:
     return own if sum("name" in vars(one) for one in several) > 1 or not line else line
 
 
+_PLAIN = {"int": "whole number", "Fraction": "number", "str": "text", "bool": "true or false"}
+
+
 def _option(field: Field[Any]) -> Option:
-    default = field.default
-    if default is MISSING:
-        return Option(field.name, str(field.type), None if field.default_factory is MISSING else "")
-    if isinstance(default, Fraction):
-        default = decimal_text(default) if default.denominator in (1, 2, 5, 10, 20) else default
-    return Option(field.name, str(field.type), "chosen" if default is None else str(default))
+    required = field.default is MISSING and field.default_factory is MISSING
+    shown = None if field.default in (MISSING, None) else field.default
+    if isinstance(shown, Fraction):
+        shown = decimal_text(shown) if shown.denominator in (1, 2, 5, 10, 20) else shown
+    if isinstance(shown, bool):
+        shown = str(shown).lower()
+    return Option(field.name, _plain(str(field.type)), required, None if shown is None else str(shown))
+
+
+def _plain(kind: str) -> str:
+    """A declared type in plain words; text where it can be written in several ways."""
+    kinds = [one.strip() for one in kind.split("|") if one.strip() != "None"]
+    return _PLAIN.get(kinds[0], "whole numbers" if kinds[0].startswith("tuple[int") else "text")
 
 
 def _spelled(options: dict[str, Any]) -> str:

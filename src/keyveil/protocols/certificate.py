@@ -72,7 +72,7 @@ def protocol_ratio(protocol: Protocol) -> Ratio:
 
 
 def course_ratio(rounds: Sequence[Round], announces: bool = True) -> Ratio:
-    """The same for rounds that were asked, whatever is announced between them.
+    """The same for rounds that took place, whatever is announced between them.
 
     Rounds of different parts of the people do not multiply.
     """

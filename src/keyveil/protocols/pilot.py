@@ -18,6 +18,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import LearnsSizes
 from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.registry import create, find_mechanism
+from keyveil.mechanisms.rounds.reading import TellsSizes
 from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
@@ -139,8 +140,7 @@ class Pilot(Protocol):
         group = self._group(finished, "sizes")
         if group is None:
             return None
-        assert isinstance(group.round.mechanism, SizeQuestion)
-        return group.round.mechanism.law(group.tally)
+        return group.seen_as(TellsSizes).law(group.tally)
 
     def cap(self, finished: History) -> int:
         """The most pairs that count in the main round."""

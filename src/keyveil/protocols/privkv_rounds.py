@@ -20,8 +20,8 @@ from keyveil.mechanisms.evidence import combined
 from keyveil.mechanisms.families.one_key import one_of
 from keyveil.mechanisms.ratios import CLIPPED, SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats
-from keyveil.mechanisms.rounds.privkvm import PrivKVRound
-from keyveil.protocols.base import Finished, History, Protocol
+from keyveil.mechanisms.rounds.reading import PresenceAndSign
+from keyveil.protocols.base import History, Protocol
 
 ESTIMATORS = ("unbiased", "published")
 
@@ -65,16 +65,10 @@ class Iterated(Protocol):
         return recorded
 
 
-def rounds_of(finished: History) -> list[tuple[PrivKVRound, Tally]]:
+def rounds_of(finished: History) -> list[tuple[PresenceAndSign, Tally]]:
     """The rounds of PrivKV in a history, which may hold nothing else."""
-    return [(_privkv(one), one.tally) for one in finished]
+    return [(one.seen_as(PresenceAndSign), one.tally) for one in finished]
 
 
 def nothing_finished(protocol: Protocol) -> ProtocolError:
     return ProtocolError("protocol/empty", f"No round of {protocol.name} is finished, so there is nothing to estimate.")
-
-
-def _privkv(one: Finished) -> PrivKVRound:
-    if not isinstance(one.round.mechanism, PrivKVRound):
-        raise ProtocolError("protocol/foreign", f"Round {one.round.number} is none of PrivKV.")
-    return one.round.mechanism

@@ -17,6 +17,7 @@ from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import broadcast
 from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
+from keyveil.mechanisms.rounds.reading import MixedMeans
 from keyveil.protocols.base import History, Protocol, Round, cost_of, part_of, refuse_tiny_rounds
 from keyveil.protocols.privkv_rounds import nothing_finished, rounds_of
 from keyveil.protocols.privkvm import PrivKVM
@@ -43,8 +44,7 @@ class PrivKVMHarmony(PrivKVM):
         rounds = rounds_of(finished)
         if not rounds:
             return np.zeros(self.schema.d)
-        opening, opened = rounds[0]
-        frequency = np.clip(np.nan_to_num(opening.estimate(opened).frequency.values), 0, 1)
+        frequency = np.clip(np.nan_to_num(finished[0].estimates().frequency.values), 0, 1)
         last, tally = rounds[-1]
         presence, sign = (float(truth) for truth in last.truths)
         speaking = presence * frequency + (1 - presence) * (1 - frequency)
@@ -85,10 +85,9 @@ class PrivKVMMeanEst(Protocol):
 
     def means(self, finished: History) -> Floats:
         """The mean of the last vectors."""
-        last = finished[-1]
-        if not isinstance(last.round.mechanism, FilledVector):
+        if len(finished) < 2:
             return np.full(self.schema.d, np.nan)
-        return last.round.mechanism.mixed_means(last.tally)
+        return finished[-1].seen_as(MixedMeans).mixed_means(finished[-1].tally)
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         if not finished:

@@ -19,7 +19,7 @@ from keyveil.core.errors import ProtocolError
 from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
 from keyveil.protocols.base import History, Round, cost_of, part_of, refuse_tiny_rounds
-from keyveil.protocols.privkv_rounds import Iterated, rounds_of
+from keyveil.protocols.privkv_rounds import Iterated
 
 MOST_ROUNDS = 100
 
@@ -56,7 +56,7 @@ class PrivKVMPlus(Iterated):
 
     def plan(self, finished: History) -> Round | None:
         number = len(finished) + 1
-        budget = self.budget([one.epsilon for one, _ in rounds_of(finished)])
+        budget = self.budget([one.round.mechanism.epsilon for one in finished])
         if number > self.rounds or (finished and (budget < self.floor or self.moved(finished) <= self.price)):
             return None
         fake = broadcast(self.means(finished)) if finished else ()

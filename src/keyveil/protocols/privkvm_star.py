@@ -19,9 +19,11 @@ from keyveil.core.estimates import Column, Estimates
 from keyveil.core.histogram import Histogram
 from keyveil.learn.consistency import cut_threshold
 from keyveil.learn.distributions import Distributions, distribution
+from keyveil.mechanisms.capabilities import Histograms
 from keyveil.mechanisms.evidence import combined
 from keyveil.mechanisms.rounds.privkvm_star import MOST_BINS, LabelRound
-from keyveil.protocols.base import Finished, History, Protocol, Round, in_parts
+from keyveil.mechanisms.rounds.reading import ReadTogether
+from keyveil.protocols.base import History, Protocol, Round, in_parts
 from keyveil.protocols.privkv_rounds import nothing_finished
 
 
@@ -63,7 +65,7 @@ class PrivKVMStar(Protocol):
         if not finished:
             raise nothing_finished(self)
         n = sum(one.tally.reports for one in finished)
-        rounds = [_labels(one).observed(one.tally) for one in finished]
+        rounds = [one.seen_as(ReadTogether).observed(one.tally) for one in finished]
         solution, respondents = combined(rounds, n, population)
         estimates = solution.estimates(self.header(n, confidence, population), respondents=respondents)
         light = ~self.frequent(finished)
@@ -73,25 +75,19 @@ class PrivKVMStar(Protocol):
         """The distribution of the values of frequent keys, from the second group; NaN errors elsewhere."""
         if len(finished) < 2:
             raise ProtocolError("protocol/order", f"Histograms come from the second group of {self.name}.")
-        return _labels(finished[1]).histogram(finished[1].tally, population)
+        return finished[1].seen_as(Histograms).histogram(finished[1].tally, population)
 
     def distribution(self, finished: History, confidence: float = 0.95, population: bool = False) -> Distributions:
         """Quantiles, variances and plots of the values of frequent keys, from the second group."""
         if len(finished) < 2:
             raise ProtocolError("protocol/order", f"Distributions come from the second group of {self.name}.")
-        tally = finished[1].tally
-        return distribution(_labels(finished[1]), tally, confidence=confidence, population=population)
+        second = finished[1]
+        return distribution(second.round.mechanism, second.tally, confidence=confidence, population=population)
 
 
 def usual_bins(epsilon: Fraction) -> int:
     """Cells that the noise leaves apart."""
     return 4 if epsilon <= 1 else 8 if epsilon < 4 else 16
-
-
-def _labels(one: Finished) -> LabelRound:
-    if not isinstance(one.round.mechanism, LabelRound):
-        raise ProtocolError("protocol/foreign", f"Round {one.round.number} has no labels.")
-    return one.round.mechanism
 
 
 def _pooled(estimates: Estimates, light: NDArray[np.bool_]) -> Estimates:

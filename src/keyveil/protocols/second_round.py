@@ -23,8 +23,9 @@ from keyveil.mechanisms.capabilities import PredictedVariance, need
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.rounds.topsel_project import MOST_BLOCK, MOST_RADIUS, MOST_SCALE, Project
 
-CUT = NormalDist().inv_cdf(0.8)  # four vectors of five are not cut
-PRIOR = 0.2  # variance of means over keys, which is known without any report
+# The score and its constants are explained in docs/protocols-groups.md.
+CUT = NormalDist().inv_cdf(0.8)  # the radius is the 80 % quantile of lengths: four vectors of five are not cut
+PRIOR = 0.2  # variance of means over keys before any report; predicted errors of means are capped at it
 RARE = 0.02  # keeps the scale of a value finite
 SPREAD = 1 / 9  # of values around their mean, as a share of what is possible
 KEY_POWERS, VALUE_POWERS, ENERGIES = (0.0, 0.5), (0.0, 0.5, 1.0), (0.1, 0.25, 0.5, 1.0, 2.0)

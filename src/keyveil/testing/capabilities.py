@@ -23,6 +23,7 @@ from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
+from keyveil.learn.dependence import links
 from keyveil.learn.distributions import distribution
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import (
@@ -35,6 +36,7 @@ from keyveil.mechanisms.capabilities import (
     KeyDependence,
     KnownTotal,
     LearnsSizes,
+    Parted,
     PredictedVariance,
     SupportRates,
     TallyLaw,
@@ -102,6 +104,24 @@ def dependence_is_true(mechanism: Any) -> None:
         least = 0.0 if constants.extra else (1 - off) * declared
         told = f"says that a sum over keys has variance {declared:.3g}; it has {happened:.3g}"
         hold(least - 1e-12 <= happened <= (1 + off) * declared + 1e-12, mechanism, "dependence", told)
+
+
+def parts_are_merged(mechanism: Any) -> None:
+    """The merged frequencies are those of the parts by their weights; sums of them vary as the parts' errors say."""
+    d = mechanism.schema.d
+    collected = _collected(mechanism, alone=True)
+    truth = collected.crowd.truth(mechanism.schema).frequency
+    directions = (np.ones(d), np.array([1.0, -1.0] + [0.0] * (d - 2)))
+    errors, stated = np.empty((2, REPEATS, len(directions)))
+    for run, tally in enumerate(collected.tallies):
+        estimates, parts = mechanism.estimate(tally), mechanism.part_answers(tally)
+        told = sum(one.frequency_weights * one.mechanism.estimate(one.tally).frequency.values for one in parts)
+        same = np.allclose(told, estimates.frequency.values)
+        hold(same, mechanism, "part_answers", "gives weights that do not lead to the merged estimates")
+        known = links(estimates, mechanism, tally)
+        errors[run] = [(estimates.frequency.values - truth) @ weights for weights in directions]
+        stated[run] = [known.variance(np.arange(d), weights) for weights in directions]
+    _as_stated(mechanism, "part_answers", "a sum over keys", errors, stated.mean(axis=0))
 
 
 def totals_hold(mechanism: Any) -> None:
@@ -264,6 +284,7 @@ def caps_are_possible(mechanism: Any) -> None:
 CAPABILITY_CHECKS: dict[type, Callable[[Mechanism], None]] = {
     SupportRates: support_rates_are_true,
     KeyDependence: dependence_is_true,
+    Parted: parts_are_merged,
     KnownTotal: totals_hold,
     Histograms: histograms_are_true,
     Cells: cells_are_true,

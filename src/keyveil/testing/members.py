@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import Any, get_args
 
@@ -20,9 +20,10 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import CAPABILITIES, Takes
+from keyveil.mechanisms.capabilities import Takes
 from keyveil.mechanisms.part_rows import PartRows
 from keyveil.mechanisms.registry import construct
+from keyveil.testing import verbs
 from keyveil.testing.people import copies
 from keyveil.testing.verdict import about, hold, refuses
 
@@ -39,22 +40,16 @@ def members_are_there(mechanism: Mechanism) -> None:
     The first one that is missing, fails or is of the wrong kind is named.
     """
     hold(isinstance(mechanism, Mechanism), mechanism, "class", "is not derived from Mechanism")
-    _declarations(mechanism)
-    _takes(mechanism)
-    _options(mechanism)
+    for check in (verbs.declarations, _examples, _takes, _options):
+        check(mechanism)
     small = _reduced(mechanism)
-    for check in (_ratio, _codec, _every_record, _every_word, _check, _respond, _respond_many, _fold, _estimate):
+    for check in (_ratio, _codec, _every_record, verbs.public_words, _every_word, _check, _respond, _respond_many):
+        check(small)
+    for check in (_fold, verbs.header, _estimate, verbs.estimated, verbs.reports):
         check(small)
 
 
-def _declarations(mechanism: Foreign) -> None:
-    options = {field.name for field in fields(mechanism)} - {"schema", "epsilon"}
-    unknown = sorted(set(mechanism.readings) - options)
-    hold(not unknown, mechanism, "readings", f"names {', '.join(unknown)}, which is no option")
-    hold(isinstance(mechanism.exhaustive, bool), mechanism, "exhaustive", "is neither True nor False")
-    with about(mechanism, "lacks"):
-        strange = sorted(getattr(one, "__name__", repr(one)) for one in mechanism.lacks - CAPABILITIES)
-    hold(not strange, mechanism, "lacks", f"names {', '.join(strange)}, which is no capability")
+def _examples(mechanism: Foreign) -> None:
     for example in mechanism.examples:
         with about(mechanism, "examples"):
             construct(mechanism.name, type(mechanism), Schema(keys=3), mechanism.epsilon, example)
@@ -67,7 +62,8 @@ def _takes(mechanism: Foreign) -> None:
     whole = [(key, 0) for key in range(d)]
     answered = {"every set": [[], whole[:1], whole], "one key": [whole[:1]], "every key": [whole]}[str(takes)]
     for pairs in ([], whole[:1], whole):
-        taken = not refuses(RecordError, lambda pairs=pairs: mechanism.check(pairs))  # type: ignore[misc]
+        with about(mechanism, "check"):
+            taken = not refuses(RecordError, partial(mechanism.check, pairs))
         told = f"{'takes' if taken else 'refuses'} a record of {len(pairs)} of {d} keys, although it takes {takes}"
         hold(taken == (pairs in answered), mechanism, "check", told)
 
@@ -75,6 +71,7 @@ def _takes(mechanism: Foreign) -> None:
 def _options(mechanism: Foreign) -> None:
     with about(mechanism, "options"):
         canonical(mechanism.options)  # refuses floats, among others
+    hold(isinstance(mechanism.options, dict), mechanism, "options", "is no dictionary")
     with about(mechanism, "fingerprint"):
         fingerprint = mechanism.fingerprint
     whole = isinstance(fingerprint, bytes) and len(fingerprint) == 32

@@ -74,6 +74,13 @@ def full_record(mechanism: Mechanism) -> Pairs:
     return [(key, GRID * (key % 5 - 2) // 3) for key in keys]
 
 
+def raw_record(mechanism: Mechanism, pairs: Pairs) -> dict[str, float]:
+    """A cleaned record as a person would write it: names of keys, and values in the units of the schema."""
+    schema, keys = mechanism.schema, mechanism.schema.keys
+    units = schema.from_unit(np.array([value / GRID for _, value in pairs]), np.array([key for key, _ in pairs]))
+    return {keys[key]: float(unit) for (key, _), unit in zip(pairs, units, strict=True)} if len(pairs) else {}
+
+
 def copies(pairs: Pairs, count: int, d: int) -> Records:
     """``count`` people who all hold the same record."""
     keys, values = _columns(pairs)

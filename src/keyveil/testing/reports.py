@@ -6,17 +6,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.errors import ReportError, TallyError
 from keyveil.core.report import Report, Reports
-from keyveil.core.schema import GRID, Schema
+from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.testing.laws import laws
-from keyveil.testing.people import full_record, people
+from keyveil.testing.people import full_record, people, raw_record
 from keyveil.testing.verdict import hold, refuses
 
 
@@ -26,7 +24,7 @@ def reports_are_what_devices_draw(mechanism: Mechanism) -> None:
     for pairs in (list(one) for one in records):
         if len(pairs) and max(key for key, _ in pairs) >= mechanism.schema.d:
             continue
-        record = _raw(mechanism, pairs)
+        record = raw_record(mechanism, pairs)
         public = bytes(range(100, 116))
         report = mechanism.perturb(record, SeededCoins(18), public)
         hold(report.public == public, mechanism, "perturb", "changes the public bytes that it was given")
@@ -80,12 +78,6 @@ def parts_add_up(mechanism: Mechanism) -> None:
     for stranger in (other, renamed):
         strict = refuses(TallyError, lambda stranger=stranger: stranger.estimate(whole))  # type: ignore[misc]
         hold(strict, mechanism, "estimate", "takes a tally of another epsilon or schema without a TallyError")
-
-
-def _raw(mechanism: Mechanism, pairs: Any) -> dict[str, float]:
-    keys = mechanism.schema.keys
-    units = mechanism.schema.from_unit(np.array([value / GRID for _, value in pairs]), np.array([k for k, _ in pairs]))
-    return {keys[key]: float(unit) for (key, _), unit in zip(pairs, units, strict=True)} if len(pairs) else {}
 
 
 def _decoded_or_refused(codec: Codec, data: bytes) -> Any:

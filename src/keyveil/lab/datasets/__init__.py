@@ -12,7 +12,7 @@ from keyveil.lab.datasets.dataset import Dataset as Dataset
 from keyveil.lab.datasets.named import named as named
 from keyveil.lab.datasets.real import KNOWN as KNOWN
 from keyveil.lab.datasets.real import real as real
-from keyveil.lab.datasets.recipes import Recipe as Recipe
+from keyveil.lab.datasets.recipe import Recipe as Recipe
 from keyveil.lab.datasets.recipes import load as load
 from keyveil.lab.datasets.recipes import names as names
 from keyveil.lab.datasets.recipes import recipe as recipe

@@ -24,7 +24,7 @@ WIDTH = 0.3  # half width of the values of a key around its mean
 CONCENTRATION = 8  # of Beta values: E v² = m² + (1 - m²) / 9
 
 _CELLS = 1 << 22  # random numbers drawn at once
-_SPARSE = 1 / 64  # below this share it is cheaper to draw the holders of a key than to ask everybody
+_SPARSE = 1 / 64  # below this frequency it is cheaper to draw the holders of a key than to ask everybody
 
 
 def independent(
@@ -80,22 +80,18 @@ def populate(
 # -- sets -----------------------------------------------------------------------------------------------------------
 
 
-def product_sets(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:
+def product_sets(n: int, frequencies: Floats, rng: np.random.Generator) -> Holdings:
     """Every key on its own: a coin for each person, or for a rare key a number of holders and then who they are."""
-    dense = np.flatnonzero(shares >= _SPARSE)
-    users, keys = [], []
-    people = max(_CELLS // max(len(dense), 1), 1)
-    for start in range(0, n if len(dense) else 0, people):
-        who, held = np.nonzero(rng.random((min(people, n - start), len(dense))) < shares[dense])
-        users.append(who + start)
-        keys.append(dense[held])
-    if len(dense) == len(shares):
-        return np.concatenate(users), np.concatenate(keys)
-    rare = np.flatnonzero(shares < _SPARSE)
-    holders = rng.binomial(n, shares[rare])
-    codes = _holders(n, np.repeat(rare, holders), len(shares), rng)
-    both = np.sort(np.concatenate([who * len(shares) + held for who, held in zip(users, keys, strict=True)] + [codes]))
-    return both // len(shares), both % len(shares)
+    dense = np.flatnonzero(frequencies >= _SPARSE)
+    users, places = in_rows(n, len(dense), lambda rows, count: rng.random((count, len(dense))) < frequencies[dense])
+    keys = dense[places]
+    if len(dense) == len(frequencies):
+        return users, keys
+    rare = np.flatnonzero(frequencies < _SPARSE)
+    holders = rng.binomial(n, frequencies[rare])
+    codes = _holders(n, np.repeat(rare, holders), len(frequencies), rng)
+    both = np.sort(np.concatenate([users * len(frequencies) + keys, codes]))
+    return both // len(frequencies), both % len(frequencies)
 
 
 def _holders(n: int, keys: Integers, d: int, rng: np.random.Generator) -> Integers:
@@ -115,28 +111,37 @@ def _distinct(codes: Integers) -> Integers:
     return distinct
 
 
-def single_keys(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:
+def single_keys(n: int, frequencies: Floats, rng: np.random.Generator) -> Holdings:
     """One key a person, drawn by weight."""
-    return np.arange(n), rng.choice(len(shares), size=n, p=shares / shares.sum())
+    return np.arange(n), rng.choice(len(frequencies), size=n, p=frequencies / frequencies.sum())
 
 
-def fixed_size_sets(n: int, shares: Floats, rng: np.random.Generator) -> Holdings:
-    """Sets of exactly Σ shares keys that hold key k with probability ``shares[k]``: systematic sampling.
+def fixed_size_sets(n: int, frequencies: Floats, rng: np.random.Generator) -> Holdings:
+    """Sets of exactly Σ frequencies keys that hold key k with probability ``frequencies[k]``: systematic sampling.
 
-    The keys lie end to end in a random order, each as long as its share; those that contain U, U + 1, … are taken.
+    The keys lie end to end in a random order, each as long as its frequency; those that contain U, U + 1, … are taken.
     """
-    d, size = len(shares), round(float(shares.sum()))
-    users, keys = [], []
-    people = max(_CELLS // d, 1)
-    for start in range(0, n, people):
-        rows = min(people, n - start)
-        order = np.argsort(rng.random((rows, d)), axis=1)
-        ends = np.cumsum(shares[order], axis=1)
+    d, size = len(frequencies), round(float(frequencies.sum()))
+
+    def held(rows: slice, count: int) -> NDArray[np.bool_]:
+        order = np.argsort(rng.random((count, d)), axis=1)
+        ends = np.cumsum(frequencies[order], axis=1)
         ends[:, -1] = size  # whatever the rounding of the sum
-        steps = np.floor(np.column_stack([np.zeros(rows), ends]) - rng.random((rows, 1)))
-        held = np.zeros((rows, d), dtype=bool)
-        np.put_along_axis(held, order, np.diff(steps, axis=1) > 0, axis=1)
-        who, what = np.nonzero(held)
+        steps = np.floor(np.column_stack([np.zeros(count), ends]) - rng.random((count, 1)))
+        taken = np.zeros((count, d), dtype=bool)
+        np.put_along_axis(taken, order, np.diff(steps, axis=1) > 0, axis=1)
+        return taken
+
+    return in_rows(n, d, held)
+
+
+def in_rows(n: int, d: int, held: Callable[[slice, int], NDArray[np.bool_]]) -> Holdings:
+    """Sets that are drawn for some people at a time: ``held(rows, count)`` says who of them holds which key."""
+    users, keys = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    people = max(_CELLS // max(d, 1), 1)
+    for start in range(0, n if d else 0, people):
+        count = min(people, n - start)
+        who, what = np.nonzero(held(slice(start, start + count), count))
         users.append(who + start)
         keys.append(what)
     return np.concatenate(users), np.concatenate(keys)

@@ -74,7 +74,7 @@ class Bloom:
     def crosstalk(self) -> Floats:
         """[v, x]: variance that one noiseless report of a person with key x gives to the estimate of key v.
 
-        It is the luck of the cohort: E_j[(M⁻¹ X_jᵀ X_j)²] minus the square of the mean, which is the unit matrix.
+        It comes from drawing the cohort: E_j[(M⁻¹ X_jᵀ X_j)²] minus the square of the mean, which is the unit matrix.
         """
         assert self.inverse is not None
         squares = np.zeros((self.keys, self.keys))

@@ -70,7 +70,7 @@ class LocalHash(FrequencyOracle):
         return Dependence().of_single_keys(population)
 
     def every_word(self) -> Iterator[int]:
-        """One seed for each way of hashing the keys that is met: what the seed does besides is nobody's business."""
+        """One seed for each way of hashing the keys that the tried seeds lead to. The rest of a seed is not used."""
         seen = set()
         for word in range(_SEEDS):
             buckets = tuple(hash_one(word, key, self.g) for key in range(self.schema.d))

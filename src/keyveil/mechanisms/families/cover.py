@@ -22,7 +22,8 @@ from keyveil.kernels.sign_hash import SignHash
 from keyveil.mechanisms.families.set_response import Odds, Signs, refused
 from keyveil.mechanisms.size_law import SizeLaw
 
-SPREAD, PADDED_SPREAD = 0.10, 0.05  # how much holders of different sizes may differ in their support
+# All of them are explained in docs/mechanisms/topsel.md, parameters.
+SPREAD, PADDED_SPREAD = 0.10, 0.05  # relative standard deviation of support between holders of different set sizes
 OF_FREQUENCY, OF_PRODUCT = Fraction(2, 5), Fraction(3, 5)  # weights of the logarithms of variances in the score
 HASHED = range(3, 25)  # numbers of buckets for which hashing is tried,
 _CANDIDATE = 200  # units of work (core.work) to score one choice of buckets and marks

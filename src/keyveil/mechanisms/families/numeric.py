@@ -1,4 +1,4 @@
-"""What the numeric mechanisms share: everybody holds a value for every key, and only means are asked for.
+"""What the numeric mechanisms share: everybody holds a value for every key, and only means are estimated.
 
 Every report gives an unbiased estimate of one value (``mean-est``: of all values). A key's mean is the average of the
 estimates about it; its error follows from their mean square and from what is known of how much people differ.
@@ -36,7 +36,7 @@ class ValueTotals(NamedTuple):
     """What the reports about each key say, on the scale [-1, 1] and per report."""
 
     respondents: NDArray[np.int64]  # how many there are
-    mean: Floats  # of their unbiased estimates; NaN where nobody was asked
+    mean: Floats  # of their unbiased estimates; NaN where there are no reports
     square: Floats  # mean square of their unbiased estimates
     spread: Floats  # variance of the values between people as far as the reports show it; 0 where they cannot
 
@@ -104,7 +104,7 @@ class Numeric(Mechanism):
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         respondents, mean, square, spread = self.answers(self._own(tally), tally.reports)
         z, people = normal_quantile(confidence), respondents.astype(np.float64)
-        # Those who were asked are a share of the target: for that share the spread between people is no error.
+        # Respondents are a share of the target: for that share the spread between people is no error.
         known = 0.0 if population else people / max(tally.reports, 1)
         nothing = respondents == 0
         within = square - np.clip(np.nan_to_num(mean), -1, 1) ** 2 - known * spread

@@ -28,7 +28,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.announcements import AnnouncedCap
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import Cells, Histograms, KeyDependence, SupportRates, need
+from keyveil.mechanisms.capabilities import Cells, Histograms, SupportRates, need
 from keyveil.mechanisms.dependence import Dependence, from_supports
 from keyveil.mechanisms.encoders import Cap, Labels
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
@@ -158,10 +158,9 @@ class SetResponse(KeyValue):
 
     @property
     def lacks(self) -> frozenset[type]:
-        """Keys that are not treated alike have no common constants; answers with several symbols are no yes or no."""
-        if len(self.odds) > 1:
-            return super().lacks | {SupportRates, KeyDependence}
-        return super().lacks | (frozenset() if self.exclusive else frozenset({SupportRates}))
+        """Keys that are not treated alike have no common rates; answers with several symbols are no yes or no."""
+        alike = self.exclusive and len(self.odds) == 1
+        return super().lacks | (frozenset() if alike else frozenset({SupportRates}))
 
     @property
     def exclusive(self) -> bool:
@@ -172,6 +171,7 @@ class SetResponse(KeyValue):
         return self.response.rates
 
     def dependence(self, population: bool = False) -> Dependence:
+        """From the first group of keys: weights raise the support of a key by all people alike, which cancels out."""
         _, odds = self.odds[0]
         labels, held, foreign = self.labels.count, float(odds.own_and_other), float(odds.two_others)
         aside = foreign if odds.signs is None else float(odds.signs.opposite * odds.other)  # hashed keys: independent

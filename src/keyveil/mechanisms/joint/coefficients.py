@@ -94,7 +94,7 @@ class Coefficients:
                 yield -(-(draw << 32) // self.total) << 32
 
     def keys(self, ids: Ints) -> tuple[Ints, Ints]:
-        """For every id the key whose value is asked for [n], and the keys of B [n, width]; NONE where there is none."""
+        """For every id the key whose value is in the moment [n], and the keys of B [n, width]; NONE for no key."""
         valued = np.full(len(ids), NONE, dtype=np.int64)
         sets = np.full((len(ids), max(family.size for family in self.families)), NONE, dtype=np.int64)
         for family, start, stop in zip(self.families, self.starts[:-1], self.starts[1:], strict=True):

@@ -1,6 +1,6 @@
 """Statistics of several keys at once, and what is needed to give them with an error.
 
-A statistic is asked for rows of keys that all take the same places in it: place 0 of every row, place 1, and so on. It
+A statistic is computed for rows of keys that all take the same places in it: place 0 of every row, place 1, … . It
 is the share of people who hold or lack the keys at some places, or the sum of one key's values over those people, or
 of the products of two keys' values, per person of the collection. Every conditional frequency and mean is a ratio of
 two such numbers.

@@ -83,7 +83,7 @@ class Baseline(KeyValue):
         return Records(places, symbols, np.zeros_like(symbols), self.schema.d + 1), values
 
     def frequency(self, counts: NDArray[np.int64], n: int, z: float, population: bool) -> Column:
-        """d times the share of each symbol, with the luck of the draw in the error.
+        """d times the estimated frequency of each symbol; its error includes that of drawing a key.
 
         The oracle takes symbols as fixed, but for the same people they are drawn anew in every report: a holder names
         the key with probability 1/d. In a sample of people the oracle's own term f(1 - f)/n already contains that.
@@ -92,24 +92,24 @@ class Baseline(KeyValue):
         symbol = oracle.estimate(Tally(oracle.fingerprint, n, counts), population=population).frequency
         values, se = d * symbol.values[:d], d * symbol.se[:d]
         if not population:
-            se = np.sqrt(se**2 + self._luck(np.clip(values, 0, 1), n))
+            se = np.sqrt(se**2 + self._drawing(np.clip(values, 0, 1), n))
         nothing = n == 0
         low, high = np.where(nothing, 0, values - z * se), np.where(nothing, 1, values + z * se)
         return Column(self.schema, values, se, low, high, symbol.flag[:d])
 
-    def _luck(self, frequency: Floats, n: int) -> Floats:
+    def _drawing(self, frequency: Floats, n: int) -> Floats:
         """Variance of how many of n fixed people name their key, as an estimate of its frequency."""
         return frequency * (self.schema.d - 1) / max(n, 1)
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
     ) -> Spread:
-        """d² times that of the oracle over symbols, and the luck of the draw; means are biased, and have no law."""
+        """d² times the variance of the oracle over symbols, and that of drawing a key; means are biased: NaN."""
         d = self.schema.d
         symbols = np.append(frequency / d, 1 - frequency.sum() / d)
         variance = d**2 * self.oracle.variance(symbols, n, population)[:d]
         unknown = np.full_like(frequency, np.nan)
-        return Spread(variance if population else variance + self._luck(frequency, n), unknown, unknown)
+        return Spread(variance if population else variance + self._drawing(frequency, n), unknown, unknown)
 
     def estimates(
         self, tally: Tally, counts: NDArray[np.int64], means: Floats, confidence: float, population: bool

@@ -1,7 +1,7 @@
 """IOH: the whole set as one of 3^d cells, through a frequency oracle (Sun et al. 2019).
 
-A cell says for every key minus, absent or plus, so everything about how keys depend on each other can be asked later —
-but errors grow exponentially in d, and six keys are the limit. Derivation: docs/mechanisms/ioh.md.
+A cell says for every key minus, absent or plus, so all questions about how keys depend on each other can be answered.
+But errors grow exponentially in d, and six keys are the limit. Derivation: docs/mechanisms/ioh.md.
 """
 
 from __future__ import annotations

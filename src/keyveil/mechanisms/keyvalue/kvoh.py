@@ -1,7 +1,7 @@
 """KVOH: the state of one key as three one-hot bits, each through randomised response (Sun et al. 2019).
 
-Three noisy counts must add up to the people asked; using that cuts the variance of frequencies to a third. KVUE sends
-less and is more accurate. Derivation: docs/mechanisms/kvoh.md.
+Three noisy counts must add up to the number of reports; using that cuts the variance of frequencies to a third. KVUE
+sends less and is more accurate. Derivation: docs/mechanisms/kvoh.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,11 @@ class KVOH(OneKey):
 
     @property
     def supports(self) -> Sequence[int]:
-        """N₊ + N₋ up to a constant; adding (M - ΣN)/3 to every count takes the bit of absence off, twice."""
+        """What each output counts for the key: the bits of plus and minus; if constrained, less twice that of absence.
+
+        The three counts N should add up to the M reports, so (M - ΣN)/3 is added to each. N₊ + N₋ then becomes
+        (N₊ + N₋ - 2·N₀ + 2·M)/3, of which a factor and a constant are left out here.
+        """
         absent = 2 if self.constrained else 0
         return [_bit(output, MINUS) + _bit(output, PLUS) - absent * _bit(output, ABSENT) for output in range(8)]
 

@@ -228,7 +228,7 @@ class Marginals(KeyValue):
             names = ", ".join(self.schema.keys[key] for key in keys[0, places])
             raise MechanismError(
                 "question/not-covered",
-                f"No report was asked about {names} together; marginals with more members could answer, or moments.",
+                f"No report is about {names} together; marginals with more members could answer, or moments.",
             )
         return answers
 

@@ -55,7 +55,7 @@ class Moments(KeyValue):
     ``order`` is the number of keys that a question may speak about. ``law`` divides the reports among the families of
     moments: optimum for questions about ``order`` keys, uniform, or integer weights of a member of each family in
     order ("4,1,4,1": θ of one and of two keys, then μ alone and with one more key); weights that are uniform or the
-    optimum go by that name. Without ``values`` only presences are asked for, which triples the reports about them.
+    optimum go by that name. Without ``values`` only presences are collected, which triples the reports about them.
     """
 
     order: int = 2
@@ -143,7 +143,8 @@ class Moments(KeyValue):
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         valued, keys = self.coefficients.keys(self.coefficients.drawn(np.array([word], dtype=np.uint64)))
         held = dict(pairs)
-        signal = GRID if valued[0] == NONE else held.get(int(valued[0]), 0)  # who lacks the key tosses a fair coin
+        # A person without the key whose value is wanted reports +1 or -1 with probability 1/2 each: its signal is 0.
+        signal = GRID if valued[0] == NONE else held.get(int(valued[0]), 0)
         for key in keys[0].tolist():
             signal = -signal if key in held else signal
         return self.channel.draw(is_positive(signal, coins), coins)
@@ -235,7 +236,7 @@ class Moments(KeyValue):
 
     @property
     def _of_one_key(self) -> list[Statistic]:
-        """What is asked of every key alone: its frequency and, if values are collected, f·m."""
+        """The statistics of every key alone: its frequency and, if values are collected, f·m."""
         return [share({0: True}), total(0, {})] if self.values else [share({0: True})]
 
     def _refuse(self, statistics: Sequence[Statistic]) -> None:

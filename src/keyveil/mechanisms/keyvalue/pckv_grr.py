@@ -48,7 +48,10 @@ class SignedSymbols:
         return sum(count * weight for count, weight in self.runs)
 
     def ratio(self, places: int) -> Fraction:
-        """When every symbol is the input with probability at most 1/places, the others are a blanket for it."""
+        """The largest ratio of probabilities if no symbol is the input with probability above 1/places.
+
+        In ``places - 1`` of ``places`` cases the input is another symbol, which adds at least ``low`` to every weight.
+        """
         blanket = (places - 1) * self.low
         return Fraction(self.true + blanket, min(self.lie, self.low) + blanket)
 

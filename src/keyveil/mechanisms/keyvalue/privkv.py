@@ -61,8 +61,9 @@ class PrivKV(OneKey):
     def truths(self) -> tuple[Fraction, Fraction]:
         """The probabilities p₁ and p₂ with which presence and sign are told truthfully.
 
-        The worst report of the tight split is the right sign of a holder against the rarer one of a liar: the sign
-        takes ε, and presence what is left, p₁/(1 - p₁) = ((A + B) - (A - B)·|fake mean|) / 2B.
+        The worst report of the tight split is a sign: that of a holder's value, against the rarer sign of a person
+        without the key who claims it. The sign takes ε, and presence what is left of it,
+        p₁/(1 - p₁) = ((A + B) - (A - B)·|fake mean|) / 2B with A / B = e^ε.
         """
         if self.split == "paper":
             truth = 1 - Fraction(lie_threshold(self.epsilon / 2), RESOLUTION)
@@ -107,14 +108,14 @@ class PrivKV(OneKey):
         return replace(estimates, mean=biased_means(self.schema, np.clip(mean, -1, 1), flag))
 
     def _mixed_means(self, tally: Tally) -> Floats:
-        """The mean sign of all who seem to hold a key, liars included, freed of the noise of signs."""
+        """Per key, the mean on [-1, 1] of all who claim the key, made-up signs included; NaN where nobody does."""
         _, minus, plus = self._own(tally)
         told, keep = minus + plus, float(2 * self.truths[1] - 1)
         mean: Floats = np.where(told > 0, (plus - minus) / (keep * np.maximum(told, 1)), np.nan)
         return mean
 
     def _iterated(self, mean: Floats, estimates: Estimates) -> Column:
-        """Each virtual round removes the share θ of liars once more: bias θᶜ·(fake mean - mean) after c rounds.
+        """Means after c virtual rounds, whose bias is θᶜ·(fake mean - mean): θ of those who claim the key lack it.
 
         A frequency that cannot be told from zero would make θ reach one and the sum explode, so it is floored.
         """
@@ -122,8 +123,8 @@ class PrivKV(OneKey):
         seen = estimates.frequency
         floor = np.maximum(1 / np.maximum(estimates.respondents, 1), np.nan_to_num(2 * seen.se))
         frequency = np.clip(np.nan_to_num(seen.values), np.minimum(floor, 1), 1)
-        holders, liars = frequency * presence, (1 - frequency) * (1 - presence)
-        share = liars / (holders + liars)
-        values = fake + (mean - fake) * (1 - share**self.iterations) / (1 - share)
+        true, false = frequency * presence, (1 - frequency) * (1 - presence)  # claims to hold the key
+        theta = false / (true + false)
+        values = fake + (mean - fake) * (1 - theta**self.iterations) / (1 - theta)
         flag = np.select([seen.values < floor, seen.values > 1], [INSUFFICIENT, CLIPPED], SHRUNK)
         return biased_means(self.schema, values, flag)

@@ -1,7 +1,7 @@
 """Split: people go to disjoint groups, and each group spends the whole ε on the mechanism that answers its question.
 
 No single report answers everything: ``ssr`` gives frequencies and means, ``kv-sw`` distributions, ``moments``
-conditionals. What several groups estimate is merged; what only one can tell is asked of the whole as well.
+conditionals. What several groups estimate is merged; a question that one group can answer is answered by the whole.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from keyveil.core.epsilon import read_fraction
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.options import assignments, read_fraction
+from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.side_by_side import SideBySide
 
@@ -36,7 +37,12 @@ class Split(SideBySide):
     max_pairs: int | None = None
 
     name: ClassVar[str] = "split"
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2},)
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"groups": "ssr:1,moments:1", "max_pairs": 2})
+
+    @property
+    def title(self) -> str:
+        usual = next(one.default for one in fields(Split) if one.name == "groups")
+        return self.name if self.groups == usual else f"{self.name} with groups={self.groups}"
 
     def __hash__(self) -> int:  # options are mappings
         return hash(self.fingerprint)

@@ -83,7 +83,7 @@ class Circle(CappedSetResponse):
         return [(slice(None), Odds(own, other, own * other, other**2))]
 
     def every_word(self) -> Iterator[int]:
-        """One seed for each placing of the symbols that is met: what the seed does besides is nobody's business."""
+        """One seed for each placing of the symbols that the tried seeds lead to. The rest of a seed is not used."""
         seen = set()
         for word in range(_SEEDS):
             starts = tuple(hash_one(word, symbol, self.circle) for symbol in range(self.symbols))

@@ -30,6 +30,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.arcs import below_each
 from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
 from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.capabilities import KeyDependence
 from keyveil.mechanisms.dependence import Dependence, one_symbol
 from keyveil.mechanisms.encoders import Cap, round_many, round_to
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
@@ -137,6 +138,11 @@ class ValuePhase(CalibratedOnDevice, KeyValue):
     @property
     def estimated(self) -> frozenset[str]:
         return FREQUENCIES_AND_MEANS if self.repaired else frozenset({"mean"})
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        """Of the published form it is not known how often a key is sampled."""
+        return super().lacks | (frozenset() if self.repaired else frozenset({KeyDependence}))
 
     def cap(self) -> int:
         return self.max_pairs
@@ -328,6 +334,12 @@ class ValuePhase(CalibratedOnDevice, KeyValue):
         gain = own - miss
         spread = Spread(var_q / gain**2 / n, np.maximum(var_t, 0) / slope**2 / n, cov / gain / slope / n)
         return Solution(frequency, product, spread)
+
+    def dependence(self, population: bool = False) -> Dependence:
+        """One symbol excludes the others; how often a holder's key is sampled differs from key to key."""
+        keys = self.budget.keys
+        odds = float(keys.miss) / (self.beta / self.total * float(keys.hit - keys.miss))
+        return Dependence(both=-1.0, odds=odds).of_sets(population)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         estimates = self.solve(tally, population).estimates(
