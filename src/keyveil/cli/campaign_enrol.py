@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from keyveil.cli.campaign_exports import write_tokens
 from keyveil.cli.connection import Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import say
 from keyveil.cli.options import Json
+from keyveil.cli.printing import printed
 
 MOST_AT_ONCE = 10_000  # tokens of one request
 
@@ -34,9 +34,7 @@ def enrol(
     if out is not None:
         write_tokens(out, tokens)
         say(f"Written: {out}")
-    if json:
-        told = {"tokens": tokens} if out is None else {"count": len(tokens), "written": [str(out)]}
-        print(msgspec.json.encode(told).decode())
-    elif out is None:
+        printed(json, {"count": len(tokens), "written": [str(out)]})
+    elif not printed(json, {"tokens": tokens}):
         print("\n".join(tokens))
     return 0

@@ -23,7 +23,9 @@ from keyveil.core.errors import StorageError
 MIGRATIONS = Path(__file__).parent / "migrations"
 _PATIENCE = 5  # seconds that a transaction waits for another one's lock
 _MIGRATING = 0x6B65796D  # advisory locks: who migrates,
-_SHARDS = 0x6B657973  # and which collector process holds which shard
+_SHARDS = 0x6B657973  # which collector process holds which shard,
+_JOURNAL = 0x6B65796A  # who writes into the journal,
+_FOLDING = 0x6B657966  # and who folds which round
 _MOST_SHARDS = 256
 
 
@@ -112,16 +114,30 @@ class Database:
             added = {column: table.c[column] + statement.excluded[column]}
             connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=added), rows)
 
-    def orphans(self, connection: Connection, shards: Iterable[int]) -> list[int]:
-        """Those shards whose process has ended, locked against other processes until this transaction ends."""
+    def lock_journal(self, connection: Connection) -> None:
+        """Until this transaction ends, no other one writes into the journal; SQLite has one writer anyway."""
+        if self.postgresql:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:kind, 0)"), {"kind": _JOURNAL})
+
+    @contextmanager
+    def lease(self, round_id: int) -> Iterator[bool]:
+        """Whether this process may fold a round now: one at a time does, so that none counts in vain.
+
+        The lease ends with its connection, so a process that dies leaves none behind. Nothing but time is lost where
+        two hold one (several processes on one SQLite file): a fold fails if another one has marked the same groups.
+        """
         if not self.postgresql:
-            return []
-        lock = text("SELECT pg_try_advisory_xact_lock(:kind, :shard)")
-        return [
-            shard
-            for shard in sorted(set(shards) - {self.shard})
-            if connection.execute(lock, {"kind": _SHARDS, "shard": shard}).scalar()
-        ]
+            yield True
+            return
+        place = {"kind": _FOLDING, "round": round_id & 0x7FFFFFFF}
+        with translated(), self.engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            held = bool(connection.execute(text("SELECT pg_try_advisory_lock(:kind, :round)"), place).scalar())
+            try:
+                yield held
+            finally:
+                if held:
+                    connection.execute(text("SELECT pg_advisory_unlock(:kind, :round)"), place)
 
     def forget(self) -> bool:
         """Remove overwritten rows from SQLite's write-ahead log too; false if a reader still needs it."""

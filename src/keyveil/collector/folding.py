@@ -19,8 +19,9 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import pad
 from keyveil.collector import logs
 from keyveil.collector.database import Database
+from keyveil.collector.storing import count_refusals
 from keyveil.collector.tables import FOLDED, SET_ASIDE, UNFOLDED, batch, report, round, tally
-from keyveil.collector.writer import Writer, count_refusals
+from keyveil.collector.writer import Writer
 from keyveil.core.codecs.payloads import Flaws, Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.errors import StorageError
@@ -38,14 +39,19 @@ log = logs.logger()
 def fold(writer: Writer, round_id: int, document: RoundDocument, least: int | None = None) -> int:
     """Count some of a round's reports that are not counted yet; returns how many.
 
-    While a round is open, a process folds the reports that it stored itself or that an ended process left, once there
-    are ``least`` of them: two successive tallies then differ by at least so many reports, and no single report can be
-    read from the difference. Without ``least`` (the round is closed) everything is folded.
+    While a round is open, reports are folded once there are ``least`` of them, whichever processes stored them: two
+    successive tallies then differ by at least so many reports, and no single report can be read from the difference.
+    Without ``least`` (the round is closed) everything is folded. Nothing is while another process folds this round.
     """
+    with writer.database.lease(round_id) as mine:
+        return _fold(writer, round_id, document, least) if mine else 0
+
+
+def _fold(writer: Writer, round_id: int, document: RoundDocument, least: int | None) -> int:
     database = writer.database
     most = at_once(document)
     with database.read() as connection:
-        groups = _waiting(database, connection, round_id, most, least)
+        groups = _waiting(connection, round_id, most, least)
         if not groups:
             return 0
         found = connection.execute(
@@ -131,20 +137,17 @@ def unfolded(connection: Connection, round_id: int) -> int:
     return int(connection.execute(total).scalar() or 0)
 
 
-def _waiting(database: Database, connection: Connection, round_id: int, most: int, least: int | None) -> list[int]:
-    """The groups that this process should fold now, about ``most`` reports, and ``least`` unless that is more."""
+def _waiting(connection: Connection, round_id: int, most: int, least: int | None) -> list[int]:
+    """The groups that should be folded now, about ``most`` reports, and ``least`` unless that is more."""
     pending = connection.execute(
-        select(batch.c.id, batch.c.shard, batch.c.reports)
+        select(batch.c.id, batch.c.reports)
         .where(batch.c.round_id == round_id, batch.c.state == UNFOLDED)
         .order_by(batch.c.id)
         .limit(_MOST_GROUPS)
     ).all()
-    if least is not None:
-        mine = {database.shard, *database.orphans(connection, {shard for _, shard, _ in pending})}
-        pending = [row for row in pending if row.shard in mine]
     groups: list[int] = []
     reports = 0
-    for number, _, size in pending:
+    for number, size in pending:
         if groups and reports + size > most:
             break
         groups.append(number)

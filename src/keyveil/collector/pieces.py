@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from keyveil.collector.writer import Upload, UploadResult
+    from keyveil.collector.storing import Upload, UploadResult
 
 PIECE = 1 << 20  # bytes of an upload that are stored at once
 

@@ -6,13 +6,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from keyveil.collector.buckets import BUCKET_HOURS
 from keyveil.collector.folding import set_aside, unfolded
 from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.rounds import arrived
+from keyveil.collector.storing import DUPLICATE
 from keyveil.collector.tables import SET_ASIDE, UNFOLDED, batch, refusal
-from keyveil.collector.writer import DUPLICATE
-
-BUCKET_HOURS = 6  # how precisely the time of an arrival is known
 
 
 def headline(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:

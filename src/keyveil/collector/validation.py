@@ -7,7 +7,6 @@ that are here already are not read again, where reading costs more than asking f
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -17,8 +16,8 @@ from keyveil.campaign.reading import flaws_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
 from keyveil.collector.repository import StoredCampaign, StoredRound
+from keyveil.collector.storing import CONFLICT, Upload
 from keyveil.collector.tokens import hashed
-from keyveil.collector.writer import CONFLICT, Upload
 from keyveil.core.codecs.payloads import FINE, Payloads, refusal
 from keyveil.core.errors import AccessError
 from keyveil.core.report import PUBLIC_BYTES
@@ -53,7 +52,6 @@ def checked(
             repeated += code is None
         if code is not None:
             refused.append((number, code))
-    secret = stored_round.secret or b""
     return Upload(
         campaign_id=stored.id,
         round_id=stored_round.id,
@@ -63,7 +61,6 @@ def checked(
         refused=tuple(refused),
         repeated=repeated,
         token_hash=token_hash,
-        pseudonym=None if token_hash is None else hmac.digest(secret, token_hash, "sha256"),
     )
 
 
