@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from keyveil.campaign.documents import Campaign, problems
+from keyveil.campaign.series import drawn
 from keyveil.cli.campaign_advice import (
     Warning,
     forecast_campaign,
@@ -21,8 +22,10 @@ from keyveil.cli.campaign_advice import (
 from keyveil.cli.campaign_ask import ask
 from keyveil.cli.campaign_devices import refuse_refused
 from keyveil.cli.campaign_endings import archive, delete, revoke
-from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
+from keyveil.cli.campaign_enrol import enrol
+from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
+from keyveil.cli.campaign_series import answered_of_next, answers_said, as_of, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
@@ -73,6 +76,14 @@ def create(
     enough: Annotated[int | None, typer.Option(help="The round closes at so many reports.")] = None,
     opens: Annotated[str | None, typer.Option(help="The first day, such as 2026-11-20.")] = None,
     closes: Annotated[str | None, typer.Option(help="The last day.")] = None,
+    every: Annotated[
+        str | None, typer.Option(help="It returns every day, week, month, … or so many days; dates follow.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="With --every: the last day of the whole series.")] = None,
+    renew: Annotated[
+        int | None, typer.Option(min=1, metavar="DAYS", help="One report of a device stands for so many days.")
+    ] = None,
+    one_in: Annotated[int | None, typer.Option(min=2, help="A device answers one of so many campaigns.")] = None,
     min_reports: Annotated[int | None, typer.Option(help="Nothing is shown below so many reports.")] = None,
     enrolment: Annotated[str | None, typer.Option(help="none or token.")] = None,
     contact: Annotated[str | None, typer.Option(help="Whom people can ask.")] = None,
@@ -107,6 +118,10 @@ def create(
             min_reports=min_reports,
             enrolment=enrolment,
             contact=contact,
+            every=None if every is None else days_of(every),
+            until=until,
+            renew=renew,
+            one_in=one_in,
         )
     slim, beside = parted(document)
     fetch = fetch_beside(file or Path(), keys_file, beside)
@@ -164,9 +179,11 @@ def check(
         "answers": list(campaign.answers),
         "not_answered": {kind: list(who_answers(kind)) for kind in ASKABLE if kind not in campaign.answers},
         "forecast": forecast_document(campaign, found),
+        "answered_of_next_52": answered_of_next(campaign),
     }
     if not printed(json, document):
         _show_forecast(campaign, found, unwise)
+        screen().print(answers_said(answered_of_next(campaign)))
         _say_answers(campaign)
     return 0
 
@@ -255,7 +272,8 @@ def estimates(
     wanted = {"round": round, "postprocess": postprocess, "confidence": confidence}
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
-        known = Estimates.from_document(found, collector.campaign(name)[0].schema)
+        campaign = collector.campaign(name)[0]
+        known = Estimates.from_document(found, campaign.schema)
     silent = refuse_silent(known, csv, plot, report)
     if csv is not None:
         write_csv(csv, known)
@@ -264,8 +282,11 @@ def estimates(
         save(known.plot(top=top), plot)
     if report is not None:
         write_page(known, report)
-    if not printed(json, found):
+    if not printed(json, {**found, "as_of": as_of(campaign)}):
         screen().print(silent or estimates_table(known, top))
+        days = drawn(campaign)
+        if days is not None and campaign.recurrence.renew_days is not None:
+            say(f"The reports were drawn from {days}: estimates speak of these days.")
     return 0
 
 
@@ -291,32 +312,10 @@ def export(
     return 0
 
 
-@app.command()
-def enrol(
-    name: Name,
-    count: Annotated[int, typer.Option("--count", min=1, max=1_000_000, help="How many tokens.")] = 1,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write them there, one in each line.")] = None,
-    server: Server = None,
-    database: Database = None,
-    token_file: TokenFile = None,
-    json: Json = False,
-) -> int:
-    """Make enrolment tokens, one for each device; they are shown now and never again."""
-    tokens: list[str] = []
-    with reach(server, database, token_file) as collector:
-        while len(tokens) < count:
-            some = min(count - len(tokens), 10_000)
-            tokens += collector.ask("POST", address(name, "enrolments"), {"count": some})["tokens"]
-    if out is not None:
-        write_tokens(out, tokens)
-        say(f"Written: {out}")
-        printed(json, {"count": len(tokens), "written": [str(out)]})
-    elif not printed(json, {"tokens": tokens}):
-        print("\n".join(tokens))
-    return 0
-
-
+app.command()(enrol)
 app.command()(ask)
+app.command("next")(next_)
+app.command()(compare)
 app.command()(archive)
 app.command()(delete)
 app.command()(revoke)

@@ -173,7 +173,7 @@ class Service:
         if known is None or known.document.number != batch.round:
             raise ReportError("report/document", "The reports were made for another campaign or round than this one.")
         if known.state == "waiting":
-            raise CampaignError("round/closed", "This round takes no reports yet.")
+            raise CampaignError("round/waiting", "This round takes no reports yet.")
         if known.state != "open":
             raise CampaignError("round/closed", "This round takes no more reports.")
         return known
