@@ -86,7 +86,7 @@ FIELDS = frozenset(field.name for field in fields(Recurrence))
 
 def read_recurrence(document: Mapping[str, Any]) -> Recurrence:
     """The recurrence in the fields of a campaign's document."""
-    for name in FIELDS & set(document):
+    for name in sorted(FIELDS & set(document)):  # in order, so that the refusal's code is always the same
         if document[name] is None:
             raise _refused(name.replace("_", "-"), f"{name} is left out where it is not wanted, not null.")
 
