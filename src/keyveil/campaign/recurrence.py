@@ -29,6 +29,10 @@ class Period:
     def __str__(self) -> str:
         return f"{self.first} to {self.last}"
 
+    def document(self) -> dict[str, str]:
+        """The first and the last day, for programs."""
+        return {"first": self.first.isoformat(), "last": self.last.isoformat()}
+
 
 @dataclass(frozen=True)
 class Recurrence:
