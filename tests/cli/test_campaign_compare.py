@@ -1,9 +1,9 @@
-"""``keyveil campaign compare`` on reports of real devices: figures of renewed reports, a date for those of one period."""
+"""``keyveil campaign compare`` on reports of real devices: figures of renewed reports, else the date of the next."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -71,7 +71,7 @@ class Weeks:
 
 
 @pytest.fixture(scope="module")
-def weeks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weeks]:
+def weeks(tmp_path_factory: pytest.TempPathFactory) -> Weeks:
     """In week 0 half of the people hold the key, at its highest value; from week 1 on all do, at its lowest."""
     made = Weeks(tmp_path_factory.mktemp("weeks") / "keyveil.db")
     try:
@@ -80,7 +80,7 @@ def weeks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Weeks]:
             made.ask(week, [{"fries": 1}] * PEOPLE)
     finally:
         made.close()
-    yield made
+    return made
 
 
 def compared(weeks: Weeks, capsys: Output, pair: tuple[int, int], *options: str) -> tuple[int, str, str]:
