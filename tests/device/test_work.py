@@ -67,6 +67,7 @@ def reading(keys: int, protocol: dict[str, Any]) -> tuple[int, int, str]:
                 assert first is not None
                 asked = RoundDocument.of(campaign, first)
                 assert asked.cost and asked.report_bytes
+                assert campaign.protocol.course  # what a later round is held to
         except KeyveilError as refused:
             code = refused.code
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
@@ -138,6 +139,8 @@ def test_the_worst_document_of_a_long_search_stays_within_the_limits(seed: int) 
     [
         (65_536, {"name": "moments", "order": 10_000}, "mechanism/too-many-keys"),
         (300, {"name": "topsel", "set_sizes": sizes(256, 256)}, "device/limits"),
+        (65_536, {"name": "privkvm-harmony", "rounds": 100}, "device/limits"),
+        (65_536, {"name": "ssr", "bins": 64, "max_pairs": 1}, "device/limits"),
         (300, {"name": "topsel", "set_sizes": "255:0.5,256:0.5"}, "device/limits"),
         (300, {"name": "topsel", "set_sizes": "1:1", "padding": 256}, "device/limits"),
         (300, {"name": "split", "groups": "topsel:1,kvue:1", "group_options": "topsel.set_sizes=255:0.5,256:0.5"}, ""),

@@ -2,7 +2,7 @@
 
 A device reads documents of strangers. Whatever grows with their numbers says beforehand how much it is about to do
 (``spend``); within ``limited`` that is refused once it exceeds the limit. Elsewhere nothing is limited. One unit is
-about a microsecond of the reference machine: ``keyveil bench`` has the measurement of the worst documents.
+about a microsecond; tests/device/test_work.py looks for documents whose work is not priced.
 """
 
 from __future__ import annotations
