@@ -114,6 +114,8 @@ class Simulation:
         """The object that ``keyveil simulate --json`` prints; all but ``seconds`` is the same for a seed."""
         return {
             **self.estimates.document(schema=True),
+            "mechanism": self.protocol.name,  # also where the estimates are those of one of its rounds
+            "options": self.protocol.parameters,
             "epsilon": float(self.protocol.epsilon),
             **exact_entries(self.spent),
             "users": self.truth.n,
