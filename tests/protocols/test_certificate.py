@@ -64,7 +64,7 @@ def test_every_protocol_has_a_certificate(name: str) -> None:
     assert proof.mechanism == name and proof.worst.ratio <= proof.ratio
     assert set(proof.document()) == {
         "mechanism", "requested_epsilon", "exact_epsilon", "exact_epsilon_decimal", "certified",
-        "method", "sizes", "worst",
+        "at_most", "method", "sizes", "worst",
     }  # fmt: skip
 
 
