@@ -111,7 +111,7 @@ class KVSW(Sampled):
     def reduced(self) -> Self:
         return replace(self._with_keys(REDUCED_KEYS), cells=min(self.cells, REDUCED_CELLS))
 
-    def every_value(self) -> Sequence[int]:
+    def every_value(self, key: int = 0) -> Sequence[int]:
         return self.window.every_value()
 
     # -- device and bulk ----------------------------------------------------------------------------------------
