@@ -6,6 +6,7 @@ mechanisms that tell how values are distributed tell the share of every level.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -63,6 +64,18 @@ def spanned(levels: Any, low: Bounds, high: Bounds, d: int) -> tuple[Any, Any]:
 def per_key(levels: Any, d: int) -> Iterable[Levels | None]:
     """The levels of every key."""
     return (levels,) * d if levels is None or isinstance(levels[0], Fraction) else levels
+
+
+def lattice(levels: Any, d: int, least: int, most: int) -> int | None:
+    """How many equidistant points it takes so that the levels of every key are among them, its ends included.
+
+    At least ``least`` where a key has no levels. None if there are no levels, or if more than ``most`` would be needed.
+    """
+    rows = set(per_key(levels, d)) if levels is not None else set()
+    steps = math.lcm(*(((one - row[0]) / (row[-1] - row[0])).denominator for row in rows if row for one in row))
+    if None in rows:
+        steps *= -(-(least - 1) // steps)
+    return steps + 1 if rows and steps < most else None
 
 
 def spelled(levels: Any) -> Any:
