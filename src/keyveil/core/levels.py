@@ -58,7 +58,8 @@ def spanned(levels: Any, low: Bounds, high: Bounds, d: int) -> tuple[Any, Any]:
     ends = [_ends(*one) for one in zip(rows, lows, highs, strict=True)]
     if alike:
         return ends[0]
-    return tuple(_one_if_alike(column) for column in zip(*ends, strict=True))
+    starts, stops = zip(*ends, strict=True)
+    return _one_if_alike(starts), _one_if_alike(stops)
 
 
 def per_key(levels: Any, d: int) -> Iterable[Levels | None]:

@@ -78,9 +78,10 @@ class Schema:
         if self.d > MOST_KEYS:
             raise SchemaError("schema/too-many", f"A schema has at most {MOST_KEYS} keys, not {self.d}.")
         put(self, "levels", read_levels(levels, self.index, self.d))
-        ends = [None if bound is None else _each(self, bound, _bound) for bound in (low, high)]
-        for end, bound in zip(("low", "high"), spanned(self.levels, *ends, self.d), strict=True):
-            put(self, end, bound)
+        least, most = (None if bound is None else _each(self, bound, _bound) for bound in (low, high))
+        least, most = spanned(self.levels, least, most, self.d)
+        put(self, "low", least)
+        put(self, "high", most)
         put(self, "map", _each(self, map, _known_map, missing="linear"))
         _ = self._scales  # refuses impossible ranges now, not at the first record
         _ = self._grid_levels

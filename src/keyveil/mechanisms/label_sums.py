@@ -88,13 +88,14 @@ class LabelSums:
         variance: Floats = noise / (np.maximum(self.respondents, 1)[:, None] * gain**2)
         return np.where(self.respondents[:, None] > 0, variance, np.nan)
 
-    def histogram(self, schema: Schema, masses: Floats, n: int, points: Points) -> Histogram:
+    def histogram(self, schema: Schema, masses: Floats, n: int, points: Points | None) -> Histogram:
         """The masses with their errors; a point that a key does not have has no mass."""
         d, cells = masses.shape
         block = max(_ENTRIES // cells**2, 1)  # keys at once: bounded memory
         parts = [slice(start, start + block) for start in range(0, d, block)]
         se = np.sqrt(np.concatenate([self.of(part).variance(masses[part], np.eye(cells)) for part in parts]))
-        return Histogram(schema, np.where(points.used, masses, 0.0), np.where(points.used, se, 0.0), n, points)
+        used = True if points is None else points.used
+        return Histogram(schema, np.where(used, masses, 0.0), np.where(used, se, 0.0), n, points)
 
     def with_products(self, solution: Solution, masses: Floats, points: Points) -> Solution:
         """The frequencies of a solution, and the products f·m that masses at points give."""
