@@ -24,7 +24,7 @@ from keyveil.cli.campaign_devices import refuse_refused
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
-from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
+from keyveil.cli.data import LevelsOption, Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import table as estimates_table
 from keyveil.cli.options import Json, MaxPairs, Settings, settings
@@ -65,6 +65,7 @@ def create(
     ] = None,
     low: Annotated[str | None, typer.Option(help="The least value; -1 unless given.")] = None,
     high: Annotated[str | None, typer.Option(help="The largest value; 1 unless given.")] = None,
+    levels: LevelsOption = None,
     mechanism: Annotated[str, typer.Option(help="A mechanism or protocol by name.")] = "ssr",
     epsilon: Annotated[str, typer.Option(help="What everybody spends at most, an exact decimal.")] = "1",
     max_pairs: MaxPairs = None,
@@ -97,6 +98,7 @@ def create(
             keys=keys,
             low=low,
             high=high,
+            levels=levels,
             mechanism=mechanism,
             epsilon=epsilon,
             options=settings(set, max_pairs),

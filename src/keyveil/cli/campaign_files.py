@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keyveil.campaign.documents import VERSION, Campaign, Fetch, dictionary_of
+from keyveil.cli.data import listed
 from keyveil.core.canonical import decimal, exact
 from keyveil.core.errors import CampaignError, KeyveilError
 
@@ -53,6 +54,7 @@ def drafted(
     keys: str | None,
     low: str | None,
     high: str | None,
+    levels: str | None,
     mechanism: str,
     epsilon: str,
     options: Mapping[str, str | int],
@@ -68,6 +70,8 @@ def drafted(
         raise KeyveilError("mechanism/option", f"{mechanism} has no option {min(taken)!r}; say --{_FLAGS[min(taken)]}.")
     schema: dict[str, Any] = {"keys": _keys(keys)}
     schema |= {end: _bound(end, text) for end, text in (("low", low), ("high", high)) if text is not None}
+    if levels is not None:
+        schema["levels"] = [_bound("levels", text) for text in listed(levels) or []]
     window = {"opens": opens, "closes": closes, "enough": enough}
     settings = {"min_reports": min_reports, "enrolment": enrolment, "contact": contact}
     document = {

@@ -177,7 +177,7 @@ def _refuse_large(document: Any, limits: DeviceLimits) -> None:
     if count > limits.keys:
         raise DeviceError("device/limits", f"{count} keys are more than this device reads ({limits.keys}).")
     values = [document["schema"].get(name) for name in ("low", "high", "levels")]
-    _refuse_numbers([*values, document["protocol"]], count, max(2, _most_levels(values[-1])), limits)
+    _refuse_numbers([*values, document["protocol"]], count, limits, max(2, _most_levels(values[-1])))
 
 
 def _most_levels(levels: Any) -> int:
@@ -187,7 +187,7 @@ def _most_levels(levels: Any) -> int:
     return max([len(levels)] if not any(isinstance(row, list) for row in levels) else map(_most_levels, levels))
 
 
-def _refuse_numbers(part: Any, keys: int, bins: int, limits: DeviceLimits) -> None:
+def _refuse_numbers(part: Any, keys: int, limits: DeviceLimits, bins: int = 2) -> None:
     """``bins`` are the values that a report tells apart, of which a sign has two, unless an option says more."""
     pairs = 1
     for name, number in _numbers(part):

@@ -193,15 +193,18 @@ class Distributions:
             raise MechanismError(
                 "estimate/share", f"A share of values reaches from low to high, not from {low} to {high}."
             )
+        places = self.masses.places(at)
+        inside = (places.points >= ends[0] - 1e-12) & (places.points <= ends[1] + 1e-12)
+        if places.kind == "levels" and not inside.any():
+            name = self.schema.keys[at]
+            raise MechanismError("estimate/share", f"No level of {name!r} lies from {low} to {high}.")
         if self.flag[at] >= INSUFFICIENT:
             return Interval(np.nan, 0.0, 1.0, np.nan, FLAGS[self.flag[at]])
         least, most, se = share_interval(self.masses, at, (ends[0], ends[1]), z, self.within)
         least, most = (float(np.clip(one, 0.0, 1.0)) for one in (least, most))
-        places = self.masses.places(at)
-        rows = places.rows(np.array(ends), "uniform")[0]
-        if places.kind == "levels":
-            rows[0] = places.points < ends[0] - 1e-12
-        value = float((rows[1] - rows[0]) @ self.law[at, : len(places.points)])
+        law = self.law[at, : len(places.points)]
+        below, up_to = places.rows(np.array(ends), "uniform")[0]
+        value = float(law[inside].sum() if places.kind == "levels" else (up_to - below) @ law)
         return Interval(float(np.clip(value, least, most)), least, most, se)
 
     def median(self, key: str | int) -> Interval:
