@@ -29,14 +29,15 @@ from keyveil.privacy.enumerate import law
 Floats = NDArray[np.float64]
 
 N, BINS = 20_000, 8
+CUT = {"bins": BINS, "rounding": "cell"}
 SCHEMA = kv.Schema(keys=["fries", "pepsi"], low=0, high=10)
 EDGES = np.linspace(0, 10, BINS + 1)
 LEVELS = (0.25, 0.5, 0.75)
 FORMS: list[tuple[str, dict[str, Any]]] = [
-    ("kvue", {"bins": BINS}),
-    ("wsr", {"bins": BINS, "max_pairs": 2}),
-    ("wsr", {"bins": BINS, "max_pairs": 2, "weights": (1, 3)}),
-    ("ssr", {"bins": BINS, "max_pairs": 2, "size": 4}),
+    ("kvue", CUT),
+    ("wsr", {**CUT, "max_pairs": 2}),
+    ("wsr", {**CUT, "max_pairs": 2, "weights": (1, 3)}),
+    ("ssr", {**CUT, "max_pairs": 2, "size": 4}),
 ]
 
 
@@ -72,7 +73,7 @@ def _coverage(mechanism: Mechanism, runs: int) -> float:
     true = [[quantile_of(np.histogram(values, EDGES)[0], EDGES, level) for level in LEVELS] for values in VALUES]
     held = []
     for seed in range(runs):
-        found = distribution(mechanism, _collected(mechanism, seed))
+        found = distribution(mechanism, _collected(mechanism, seed), within="uniform")
         for key, quantiles in zip(SCHEMA.keys, true, strict=True):
             held += [one in found.quantile(level, key) for level, one in zip(LEVELS, quantiles, strict=True)]
     return float(np.mean(held))
@@ -80,7 +81,7 @@ def _coverage(mechanism: Mechanism, runs: int) -> float:
 
 def test_quantiles_are_covered_as_promised() -> None:
     """Six quantiles in each of 1200 collections: one standard error is 0.0036, and 0.02 are more than five."""
-    assert 0.93 < _coverage(kv.mechanism("kvue", SCHEMA, 2, bins=BINS), 1200) < 0.97
+    assert 0.93 < _coverage(kv.mechanism("kvue", SCHEMA, 2, **CUT), 1200) < 0.97
 
 
 @pytest.mark.parametrize(("name", "options"), FORMS[1:])
@@ -113,7 +114,7 @@ def test_variances_are_exact(name: str, options: dict[str, Any], population: boo
 
     The law of every person's report is enumerated; the tally has the counts that are expected of a billion people.
     """
-    mechanism = kv.mechanism(name, kv.Schema(keys=1), 1, bins=3, **options)
+    mechanism = kv.mechanism(name, kv.Schema(keys=1), 1, bins=3, rounding="cell", **options)
     weights, n = np.array([1.0, -0.5, 2.0]), 999_999_999
     records: list[list[tuple[int, int]]] = [[], [(0, -GRID)], [(0, GRID)]]
     word = next(iter(mechanism.every_word()))
@@ -181,8 +182,8 @@ def test_means_and_variances_come_with_intervals() -> None:
     for found in (_found("kvue", bins=16), _found("ssr", bins=8, max_pairs=2, size=4), _found("kv-sw", max_pairs=2)):
         for key, values in zip(SCHEMA.keys, VALUES, strict=True):
             mean, variance = found.mean(key), found.variance(key)
-            grain = 10 / (len(found.edges) - 1)
-            assert abs(mean.value - values.mean()) < 6 * mean.se + grain / 2
+            grain = 10 / (len(found.of(key).shares) - 1)
+            assert abs(mean.value - values.mean()) < 6 * mean.se
             assert abs(variance.value - values.var()) < 6 * variance.se + grain**2 / 4
             assert variance.low <= variance.value <= variance.high
 
@@ -316,12 +317,14 @@ def test_log_scales_have_quantiles_in_their_units() -> None:
 def test_frames_and_pictures() -> None:
     found = _found("kvue", bins=8)
     frame = found.to_frame()
-    assert list(frame.columns) == ["key", "low", "high", "share", "cumulative", "cumulative_se", "flag"]
+    assert list(frame.columns) == ["key", "value", "low", "high", "share", "cumulative", "cumulative_se", "flag"]
     assert len(frame) == 16 and frame["share"].sum() == pytest.approx(2)
-    assert frame["cumulative_se"].to_numpy() == pytest.approx(found.cumulative_se[:, 1:].ravel())
+    assert frame["cumulative_se"].to_numpy() == pytest.approx(
+        np.concatenate([found.of(key).se[1:] for key in SCHEMA.keys])
+    )
     assert found.plot(top=1).axes[0].get_title(loc="left") == "fries"
     assert len(found.plot(["pepsi", "fries"]).axes) == 4
-    assert repr(found) == "Distributions(kvue, histogram, ε=2, n=20,000, d=2, 8 cells)"
+    assert repr(found) == "Distributions(kvue, histogram, ε=2, n=20,000, d=2, 8 points)"
 
 
 def test_clear_refusals() -> None:

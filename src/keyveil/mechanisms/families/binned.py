@@ -159,7 +159,7 @@ class Binned(KeyValue):
         """Why there are no means, if there are none."""
         if self.rounding != CELLS:
             return None
-        return f"{self.title} do not tell means; {self.name} without rounding={CELLS} does."
+        return f"{self.title} does not tell means; {self.name} without rounding={CELLS} does."
 
     def _masses(self, tally: Tally, population: bool) -> tuple[LabelSums, Floats]:
         counts, respondents = self.label_counts(tally)
