@@ -218,3 +218,13 @@ def test_clear_refusals() -> None:
     for vector in ([], [[0.1]], [0.1, float("nan")]):
         with pytest.raises(MechanismError, match="vector"):
             apply("norm-sub", vector)
+
+
+@pytest.mark.parametrize(
+    ("total", "upper", "sentence"),
+    [(3, 1.0, "No 2 frequencies up to 1 each have the sum 3."), (-1, None, "No 2 frequencies have the sum -1.")],
+)
+def test_a_sum_that_cannot_be_is_refused_with_its_limit(total: float, upper: float | None, sentence: str) -> None:
+    with pytest.raises(MechanismError) as refused:
+        norm_sub([0.5, 0.4], total, upper)
+    assert refused.value.sentence == sentence

@@ -237,6 +237,8 @@ class Schema:
             told = "A schema document has keys, and may have low, high, map, other and levels."
             raise SchemaError("schema/document", told)
         canonical(document)  # no floats, so every reader sees the same numbers
+        if None in (document.get("low", 0), document.get("high", 0)):
+            raise SchemaError("schema/range", "A bound of the value range in a document is a number, not null.")
         return cls(**document)
 
     @cached_property

@@ -9,36 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Table
-from keyveil.core.epsilon import levels
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.families.binned import CELLS, REDUCED_BINS, Binned
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
-from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.families.one_key import OneState
 from keyveil.mechanisms.families.set_response import Odds
 
 
 @dataclass(frozen=True)
-class KVUE(Binned, OneKey):
+class KVUE(Binned, OneState):
     """The true state of one key with weight e^ε, each other one with weight 1."""
 
     name: ClassVar[str] = "kvue"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"bins": 4}, {"bins": 4, "rounding": CELLS})
-
-    @cached_property
-    def channel(self) -> Table:
-        (high, low), states = levels(self.epsilon), range(1 + self.labels.count)
-        return Table(tuple(tuple(high if output == state else low for output in states) for state in states))
-
-    @property
-    def supports(self) -> Sequence[int]:
-        return (0, *[1] * self.labels.count)
 
     @property
     def signs(self) -> Sequence[int] | None:
