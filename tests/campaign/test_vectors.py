@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import struct
+from datetime import date
 from typing import Any
 
 import pytest
@@ -25,6 +26,26 @@ def test_the_kit_is_what_the_code_does() -> None:
 def test_documents_have_one_spelling_and_its_hash(case: dict[str, Any]) -> None:
     assert case["canonical"] == spelled(case["document"])
     assert case["sha256"] == hashlib.sha256(case["canonical"].encode()).hexdigest()
+
+
+@pytest.mark.parametrize("case", WRITTEN["campaigns"], ids=lambda case: case["sha256"][:8])
+def test_terms_are_the_document_without_its_dates(case: dict[str, Any]) -> None:
+    lasting = {**case["document"], "rounds": [one.get("enough") for one in case["document"]["rounds"]]}
+    assert case["terms_sha256"] == hashlib.sha256(spelled(lasting).encode()).hexdigest()
+
+
+def test_campaigns_of_a_series_differ_in_their_hash_and_not_in_their_terms() -> None:
+    weeks = [one for one in WRITTEN["campaigns"] if one["document"]["name"] == "snacks-by-period"]
+    assert len({one["sha256"] for one in weeks}) == 2 and len({one["terms_sha256"] for one in weeks}) == 1
+
+
+@pytest.mark.parametrize("case", WRITTEN["periods"], ids=lambda case: case["day"])
+def test_periods_are_counted_from_their_day_in_both_directions(case: dict[str, Any]) -> None:
+    start, day, length = date.fromisoformat(case["renew_from"]), date.fromisoformat(case["day"]), case["renew_days"]
+    first = day.toordinal() - (day - start).days % length
+    last = first + length - 1
+    assert case["first"] == date.fromordinal(max(first, date.min.toordinal())).isoformat()
+    assert case["last"] == date.fromordinal(min(last, date.max.toordinal())).isoformat()
 
 
 @pytest.mark.parametrize("case", WRITTEN["batches"], ids=lambda case: str(case["round"]))

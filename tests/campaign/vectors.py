@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from datetime import date
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -78,6 +79,26 @@ SPLIT = {
     "protocol": {"name": "split", "epsilon": "1", "groups": "kvue:0.5,ssr:0.25,pckv-ue:0.25", "max_pairs": 2},
     "rounds": [{}],
 }
+PERIODS = {
+    **SNACKS,
+    "name": "snacks-by-period",
+    "rounds": [{"opens": "2026-11-20", "closes": "2026-11-26"}],
+    "every_days": 7,
+    "series_until": "2027-06-24",
+    "renew_days": 28,
+    "renew_from": "2026-11-20",
+}
+TURNS = {
+    **SNACKS,
+    "name": "snacks-by-turns",
+    "protocol": {"name": "privkvm", "epsilon": "1", "rounds": 2},
+    "rounds": [{"opens": "2026-11-20", "closes": "2026-11-22"}, {"opens": "2026-11-23", "closes": "2026-11-26"}],
+    "every_days": 7,
+    "one_in": 4,
+}
+NEXT_PERIODS = {**PERIODS, "rounds": [{"opens": "2026-11-27", "closes": "2026-12-03"}]}  # the same terms
+CAMPAIGNS = (SNACKS, ACCENTS, PILOT, LONG, SPLIT, PERIODS, NEXT_PERIODS, TURNS)
+DAYS = ("2026-01-01", "2026-11-19", "2026-11-20", "2026-12-17", "2026-12-18", "2028-02-29", "0001-01-01", "9999-12-31")
 GROUP_IDS = [bytes([number]) * 16 for number in range(8)]
 GROUP_PAYLOADS: tuple[Any, ...] = (2, (3,), (1, 4))  # of its groups, in order
 
@@ -123,9 +144,10 @@ def kit() -> dict[str, Any]:
     """Everything that the format fixes, on examples."""
     return {
         "keyveil": 1,
-        "campaigns": [_campaign(document) for document in (SNACKS, ACCENTS, PILOT, LONG, SPLIT)],
+        "campaigns": [_campaign(document) for document in CAMPAIGNS],
         "dictionaries": [{"keys": APPS, **_hashed(APPS)}],
-        "rounds": [_round(document) for document in (SNACKS, ACCENTS, PILOT, LONG, SPLIT)],
+        "rounds": [_round(document) for document in CAMPAIGNS],
+        "periods": [_period(day) for day in DAYS],
         "words": [_word(public) for public in IDS],
         "partings": [_parting(public) for public in IDS],
         "groups": [_group(public) for public in GROUP_IDS],
@@ -156,7 +178,7 @@ def _campaign(document: Any) -> dict[str, Any]:
     campaign = read_campaign(document)
     hashed = _hashed(document)
     assert campaign.hash == hashed["sha256"]
-    return {"document": document, **hashed, "schema_sha256": campaign.schema.hash}
+    return {"document": document, **hashed, "terms_sha256": campaign.terms, "schema_sha256": campaign.schema.hash}
 
 
 def _round(document: Any) -> dict[str, Any]:
@@ -168,6 +190,15 @@ def _round(document: Any) -> dict[str, Any]:
         "fingerprint": written.mechanism.fingerprint.hex(),
         "varies": written.mechanism.codec.varies,
     }
+
+
+def _period(day: str) -> dict[str, str]:
+    """The period of a day under the terms of ``PERIODS``."""
+    recurrence = read_campaign(PERIODS).recurrence
+    period = recurrence.period(date.fromisoformat(day))
+    assert period is not None
+    terms = {name: PERIODS[name] for name in ("renew_days", "renew_from")}
+    return {**terms, "day": day, "first": period.first.isoformat(), "last": period.last.isoformat()}
 
 
 def _word(public: bytes) -> dict[str, Any]:
@@ -291,10 +322,39 @@ def refusals() -> list[tuple[str, str, Any]]:
         ("campaign", "epsilon as a number", {**SNACKS, "protocol": {"name": "ssr", "epsilon": 1, "max_pairs": 3}}),
         ("campaign", "no concrete mechanism", {**SNACKS, "protocol": {"name": "auto", "epsilon": "1"}}),
         ("campaign", "a day in another spelling", {**SNACKS, "rounds": [{"opens": "20261120"}]}),
+        *(("campaign", what, document) for what, document in impossible_series()),
         ("round", "of another campaign", {**first_round(SNACKS).document(), "campaign": "00" * 32}),
         ("round", "another size", {**first_round(SNACKS).document(), "report_bytes": 1}),
         ("round", "epsilon in another spelling", {**first_round(SNACKS).document(), "epsilon": "1.0"}),
         ("round", "a part in another spelling", {**first_round(SNACKS).document(), "part": ["0", "1.0"]}),
+    ]
+
+
+def impossible_series() -> list[tuple[str, dict[str, Any]]]:
+    """(what is wrong, document): series that a reader must not accept."""
+
+    def without(document: dict[str, Any], *names: str) -> dict[str, Any]:
+        return {name: value for name, value in document.items() if name not in names}
+
+    return [
+        ("a period without its first day", without(PERIODS, "renew_from")),
+        ("a first day without a period", without(PERIODS, "renew_days")),
+        ("a period of no days", {**PERIODS, "renew_days": 0}),
+        ("a period of more than 3660 days", {**PERIODS, "renew_days": 3661}),
+        ("a period in a text", {**PERIODS, "renew_days": "28"}),
+        ("null for a period", {**PERIODS, "renew_days": None, "renew_from": None}),
+        ("a period that begins in another spelling", {**PERIODS, "renew_from": "20261120"}),
+        ("a day that does not exist", {**PERIODS, "renew_from": "2026-02-29"}),
+        ("periods and turns", {**PERIODS, "one_in": 4}),
+        ("periods of several rounds", {**without(TURNS, "one_in"), "renew_days": 28, "renew_from": "2026-11-20"}),
+        ("one campaign in one", {**TURNS, "one_in": 1}),
+        ("one campaign in 1001", {**TURNS, "one_in": 1001}),
+        ("a turn that is true", {**TURNS, "one_in": True}),
+        ("an end without a rhythm", without(PERIODS, "every_days")),
+        ("a rhythm of no days", {**PERIODS, "every_days": 0}),
+        ("a rhythm shorter than the campaign", {**PERIODS, "every_days": 6}),
+        ("a rhythm without dates", {**PERIODS, "rounds": [{"enough": 200000}]}),
+        ("a campaign beyond the end of its series", {**PERIODS, "series_until": "2026-11-25"}),
     ]
 
 

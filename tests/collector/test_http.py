@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -57,6 +58,7 @@ def test_a_campaign_is_created_opened_answered_and_read(collector: Collector) ->
     estimates = json.loads(answer.body)
     assert (estimates["mechanism"], estimates["epsilon"], estimates["reports"]) == ("ssr", "1", 12)
     assert estimates["confidence"] == 0.9 and estimates["round"] is None
+    assert estimates["as_of"] is None  # the campaign names no dates
     assert [row["key"] for row in estimates["estimates"]] == ["burger", "fries", "pepsi"]
     assert estimates["estimates"][0]["true_mean"] is None
 
@@ -133,6 +135,19 @@ def test_enrolled_devices_report_once(collector: Collector) -> None:
 
 
 # -- forms of answers -----------------------------------------------------------------------------------------------
+
+
+def test_estimates_say_on_which_days_the_reports_were_drawn(collector: Collector) -> None:
+    today = datetime.now(UTC).date()
+    began, closes = (today + timedelta(days=by) for by in (-3, 4))
+    window = {"opens": today.isoformat(), "closes": closes.isoformat()}
+    collector.filled(rounds=[window], renew_days=28, renew_from=began.isoformat())
+
+    answer = collector.ask("GET", "/v1/campaigns/snacks/estimates", token=collector.analyst)
+    assert json.loads(answer.body)["as_of"] == {"first": began.isoformat(), "last": closes.isoformat()}
+
+    described = json.loads(collector.ask("GET", "/openapi.json").body)["components"]["schemas"]
+    assert "as_of" in described["EstimatesView"]["required"] and set(described["Days"]["required"]) == {"first", "last"}
 
 
 def test_estimates_come_in_the_form_that_is_asked_for(collector: Collector) -> None:

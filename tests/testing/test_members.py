@@ -79,7 +79,7 @@ def test_a_value_that_is_none_is_named(member: str) -> None:
         ("examples", ()),
         ("examples", ({}, 4)),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
 )
 def test_a_member_that_gives_something_else_is_named(member: str, wrong: Any) -> None:
     assert refused(of_kvue({member: wrong})).member == member

@@ -29,6 +29,10 @@ class Period:
     def __str__(self) -> str:
         return f"{self.first} to {self.last}"
 
+    def document(self) -> dict[str, str]:
+        """The first and the last day, for programs."""
+        return {"first": self.first.isoformat(), "last": self.last.isoformat()}
+
 
 @dataclass(frozen=True)
 class Recurrence:
@@ -86,7 +90,7 @@ FIELDS = frozenset(field.name for field in fields(Recurrence))
 
 def read_recurrence(document: Mapping[str, Any]) -> Recurrence:
     """The recurrence in the fields of a campaign's document."""
-    for name in FIELDS & set(document):
+    for name in sorted(FIELDS & set(document)):  # in order, so that the refusal's code is always the same
         if document[name] is None:
             raise _refused(name.replace("_", "-"), f"{name} is left out where it is not wanted, not null.")
 

@@ -25,7 +25,7 @@ from keyveil.cli.campaign_endings import archive, delete, revoke
 from keyveil.cli.campaign_enrol import enrol
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
-from keyveil.cli.campaign_series import answered_of_next, answers_said, as_of, compare, days_of, next_
+from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import LevelsOption, Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
@@ -284,7 +284,7 @@ def estimates(
         save(known.plot(top=top), plot)
     if report is not None:
         write_page(known, report)
-    if not printed(json, {**found, "as_of": as_of(campaign)}):
+    if not printed(json, found):
         screen().print(silent or estimates_table(known, top))
         days = drawn(campaign)
         if days is not None and campaign.recurrence.renew_days is not None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.recurrence import Recurrence
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.series import drawn, next_document, refuse_same_reports
+from keyveil.campaign.series import next_document, refuse_same_reports
 from keyveil.cli.connection import Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import screen
 from keyveil.cli.options import Json
@@ -68,15 +68,13 @@ def compare(
     with reach(server, database, token_file) as collector:
         first, second = (collector.campaign(name)[0] for name in (earlier, later))
         refuse_same_reports(first, second)
-        before, after = (
-            Estimates.from_document(collector.ask("GET", address(one.hash, "estimates")), one.schema)
-            for one in (first, second)
-        )
+        found = [collector.ask("GET", address(one.hash, "estimates")) for one in (first, second)]
+    before, after = (Estimates.from_document(*pair) for pair in zip(found, (first.schema, second.schema), strict=True))
     wanted = [key.strip() for key in keys.split(",")] if keys else [*second.schema.keys]
     changes = {key: compare_campaigns(after, before, key, told) for key in wanted}
     if json:
         rows = [{"key": key, "change": asdict(one.difference), "p_value": one.p_value} for key, one in changes.items()]
-        print(msgspec.json.encode({"of": of, "as_of": [as_of(first), as_of(second)], "changes": rows}).decode())
+        print(msgspec.json.encode({"of": of, "as_of": [one["as_of"] for one in found], "changes": rows}).decode())
         return 0
     table = Table(title=f"Change of the {of}, later minus earlier", title_justify="left", pad_edge=False)
     for column in ("key", "change", "p-value"):
@@ -86,12 +84,6 @@ def compare(
         table.add_row(key, f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]", f"{one.p_value:.3g}")
     screen().print(table)
     return 0
-
-
-def as_of(campaign: Campaign) -> dict[str, str] | None:
-    """The days on which the reports of a campaign were drawn, for programs."""
-    days = drawn(campaign)
-    return None if days is None else {"first": days.first.isoformat(), "last": days.last.isoformat()}
 
 
 def answered_of_next(campaign: Campaign, caps: Caps | None = None) -> dict[str, int]:

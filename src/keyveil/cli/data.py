@@ -76,8 +76,9 @@ def many(count: int, one: str, several: str = "") -> str:
 
 
 def say(sentence: str) -> None:
-    """Print one remark to standard error."""
-    Terminal(stderr=True, soft_wrap=True).print(sentence)
+    """Print one remark to standard error: wrapped at words in a terminal, one line where programs read it."""
+    console = Terminal(stderr=True)
+    console.print(sentence, soft_wrap=not console.is_terminal)
 
 
 def screen() -> Terminal:

@@ -54,7 +54,7 @@ def demo(
 ) -> int:
     """Run a collector and thousands of devices on this machine, and hold the estimates against the truth."""
     console, begin = screen(), time.perf_counter()
-    console.soft_wrap = True
+    console.soft_wrap = not console.is_terminal
     document, population, database = _campaign(people, epsilon), _snackers(people, seed), _fresh(out)
     with running_collector(database, out / "collector.log") as (server, token):
         transport = HttpTransport(server)

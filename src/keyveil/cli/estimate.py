@@ -105,7 +105,12 @@ def table(estimates: Estimates, top: int) -> Table:
     title = f"{estimates.mechanism}, {many(estimates.n, 'report')}, {estimates.confidence:.0%} intervals"
     rows = Table(title=title, title_justify="left", pad_edge=False)
     for column in ("key", "frequency", "mean", "flag"):
-        rows.add_column(column, justify="right" if column in ("frequency", "mean") else "left", no_wrap=True)
+        rows.add_column(
+            column,
+            justify="right" if column in ("frequency", "mean") else "left",
+            no_wrap=column == "flag",
+            overflow="fold",
+        )
     keys, frequencies = estimates.schema.keys, estimates.frequency.values
     order = (
         range(len(keys)) if estimates.frequency.absent else sorted(range(len(keys)), key=lambda at: -frequencies[at])

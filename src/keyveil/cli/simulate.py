@@ -97,7 +97,12 @@ def simulate(
 def _table(estimates: Estimates, top: int) -> Table:
     table = Table(title="Truth against estimates with 95 % intervals", title_justify="left", pad_edge=False)
     for column in ("key", "frequency", "estimated frequency", "mean", "estimated mean", "in", "flag"):
-        table.add_column(column, justify="left" if column in ("key", "in", "flag") else "right", no_wrap=True)
+        table.add_column(
+            column,
+            justify="left" if column in ("key", "in", "flag") else "right",
+            no_wrap=column in ("in", "flag"),
+            overflow="fold",
+        )
     truth = estimates.truth
     assert truth is not None
     means, shown, keys = truth.mean_in_units, estimates.display(), estimates.schema.keys

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from keyveil.campaign.documents import NAME
+from keyveil.campaign.recurrence import Period
 from keyveil.campaign.wire import JSON
 from keyveil.collector.access import Admin, AdminOfAll, Analyst, Anybody, refuse_elsewhere
 from keyveil.collector.models import ARROW, CSV, PARQUET, TALLY, Action, Enrolments, Revocations, TokenRequest
@@ -120,7 +121,7 @@ def show_estimates(
     if form is None:
         raise Refusal("request/accept", f"Estimates come as {JSON}, {CSV} or {ARROW}.")
     estimates = service.estimates(name, round, postprocess, confidence)
-    written = {JSON: _as_json, CSV: _as_csv, ARROW: _as_arrow}[form](estimates, round)
+    written = {JSON: _as_json, CSV: _as_csv, ARROW: _as_arrow}[form](estimates, round, service.drawn(name))
     return Response(written, media_type=form, headers={"Vary": "Accept"})
 
 
@@ -251,15 +252,16 @@ def _cached(request: Request, body: bytes, media_type: str, lifetime: str) -> Re
     return Response(body, headers=headers, media_type=media_type)
 
 
-def _as_json(estimates: Estimates, round: int | None) -> bytes:
-    return _encoded({**estimates.document(), "reports": estimates.n, "round": round})
+def _as_json(estimates: Estimates, round: int | None, days: Period | None) -> bytes:
+    as_of = None if days is None else days.document()
+    return _encoded({**estimates.document(), "reports": estimates.n, "round": round, "as_of": as_of})
 
 
-def _as_csv(estimates: Estimates, _: int | None) -> bytes:
+def _as_csv(estimates: Estimates, *_: object) -> bytes:
     return csv_of(estimates).encode()
 
 
-def _as_arrow(estimates: Estimates, _: int | None) -> bytes:
+def _as_arrow(estimates: Estimates, *_: object) -> bytes:
     import pyarrow
 
     table, sink = estimates.to_frame("pyarrow"), pyarrow.BufferOutputStream()

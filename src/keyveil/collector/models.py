@@ -155,6 +155,13 @@ class Row(BaseModel):
     mean_flag: str
 
 
+class Days(BaseModel):
+    """Days as 2026-11-20, first and last included."""
+
+    first: str
+    last: str
+
+
 class EstimatesView(BaseModel):
     """Estimates of all keys, as ``Estimates.document`` has them, and the round if only one is meant."""
 
@@ -166,6 +173,7 @@ class EstimatesView(BaseModel):
     confidence: float
     population: bool
     round: int | None
+    as_of: Days | None  # on which the campaign's reports can have been drawn; null if it has no dates
     estimates: list[Row]
     exact: dict[str, Any]  # means on [-1, 1], and what rows leave out
 

@@ -17,6 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from keyveil.campaign.documents import Campaign
+from keyveil.campaign.recurrence import Period
+from keyveil.campaign.series import drawn
 from keyveil.campaign.wire import Batch
 from keyveil.collector.administration import Administration
 from keyveil.collector.believed_clock import AWAY, BelievedClock, Steady
@@ -239,6 +241,10 @@ class Service:
     def tally(self, name: str, round: int | None = None) -> tuple[Mechanism, Tally]:
         found = self.finished(name, round)
         return found.round.mechanism, found.tally
+
+    def drawn(self, name: str) -> Period | None:
+        """The days on which the reports of a campaign can have been drawn; none if it has no dates."""
+        return drawn(self._stored(name).campaign)
 
     def min_reports(self, name: str) -> int:
         return self._stored(name).campaign.min_reports
