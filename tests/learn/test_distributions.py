@@ -70,10 +70,10 @@ def _found(name: str, seed: int = 1, epsilon: float = 2, method: Any = None, **o
 
 @pytest.mark.parametrize(("name", "options"), FORMS, ids=str)
 def test_a_mean_errs_like_the_sum_of_what_lies_off_it(name: str, options: dict[str, Any]) -> None:
-    """Σ (x - m) · mass over a key's share, x the middles of cells: its variance holds the covariance of both sums."""
-    found = _found(name, **options)
+    """Σ (x - m) · mass over a key's share, x the points: its variance holds the covariance of both sums."""
+    found = _found(name, **{**options, "rounding": "grid"})
     for key in range(2):
-        off = found.masses.points - found.means.values[key]
+        off = found.masses.places(key).points - found.means.values[key]
         spread = found.masses.variance(key, off[None, :])[0]
         assert found.means.se[key] == pytest.approx(math.sqrt(spread) / found.masses.values[key].sum(), rel=1e-3)
 
@@ -218,7 +218,7 @@ def test_a_square_wave_has_distributions_of_all_keys() -> None:
 def test_erratum_D8_a_known_component_instead_of_subtracting_on_expected_counts() -> None:  # noqa: N802
     schema = kv.Schema(keys=10)
     mechanism = make(schema, 5)
-    at = np.linspace(-1, 1, mechanism.cells)
+    at = np.linspace(-1, 1, mechanism.points)
     shape = np.exp(-(((at[None] - np.linspace(-0.6, 0.6, 10)[:, None]) / 0.2) ** 2))
     laws = shape / shape.sum(axis=1, keepdims=True)
     for frequency in (0.1, 0.4, 0.8):
@@ -230,7 +230,7 @@ def test_erratum_D8_a_known_component_instead_of_subtracting_on_a_million_people
     """Measured 0.046 against 0.49; noise moves the first by a tenth."""
     people, schema = synthetic(1_000_000)
     mechanism = make(schema, 5)
-    laws = laws_of(people, schema, mechanism.cells)
+    laws = laws_of(people, schema, mechanism.points)
     ours, published = against_published(mechanism, aggregate(mechanism, people.records(schema), SeededCoins(1)), laws)
     assert published > 2 * ours
 
@@ -241,7 +241,7 @@ def test_rare_keys_are_not_read_as_nothing_but_fakes() -> None:
     W₁ over such keys is 0.81 if all answers are fakes (a uniform guess), and 0.61 ± 0.04 (one run) here.
     """
     mechanism = make(kv.Schema(keys=200), 1)
-    laws = np.tile(on_points(np.full(1000, 0.8), mechanism.cells), (200, 1))
+    laws = np.tile(on_points(np.full(1000, 0.8), mechanism.points), (200, 1))
     tally = drawn(mechanism, np.full(200, 0.02), laws, 23_000, np.random.default_rng(1))
     unknown = mechanism.estimate(tally).frequency.values <= 0
     assert unknown.sum() > 10

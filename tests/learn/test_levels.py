@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_intervals_hold_for_any_law_as_people_grow(name: str, options: dict[str,
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "options"), [("kvue", {"bins": 6}), ("ssr", {"bins": 6, "max_pairs": 4})])
 def test_intervals_hold_for_any_law_at_a_million_people(
-    name: str, options: dict[str, Any], record_property: pytest.RecordProperty
+    name: str, options: dict[str, Any], record_property: Callable[[str, object], None]
 ) -> None:
     """120 means: 0.95 gives more than 0.84 but once in a million."""
     people, values = _any_values(10**6, 7)
