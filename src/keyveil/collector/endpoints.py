@@ -121,7 +121,10 @@ def show_estimates(
     if form is None:
         raise Refusal("request/accept", f"Estimates come as {JSON}, {CSV} or {ARROW}.")
     estimates = service.estimates(name, round, postprocess, confidence)
-    written = {JSON: _as_json, CSV: _as_csv, ARROW: _as_arrow}[form](estimates, round, service.drawn(name))
+    if form == JSON:
+        written = _as_json(estimates, round, service.drawn(name))
+    else:
+        written = _as_csv(estimates) if form == CSV else _as_arrow(estimates)
     return Response(written, media_type=form, headers={"Vary": "Accept"})
 
 
@@ -257,11 +260,11 @@ def _as_json(estimates: Estimates, round: int | None, days: Period | None) -> by
     return _encoded({**estimates.document(), "reports": estimates.n, "round": round, "as_of": as_of})
 
 
-def _as_csv(estimates: Estimates, *_: object) -> bytes:
+def _as_csv(estimates: Estimates) -> bytes:
     return csv_of(estimates).encode()
 
 
-def _as_arrow(estimates: Estimates, *_: object) -> bytes:
+def _as_arrow(estimates: Estimates) -> bytes:
     import pyarrow
 
     table, sink = estimates.to_frame("pyarrow"), pyarrow.BufferOutputStream()
