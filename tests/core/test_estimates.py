@@ -35,8 +35,8 @@ mpl.use("Agg")
 
 NAN, INF = math.nan, math.inf
 COLUMNS = [
-    "key", "frequency", "frequency_se", "frequency_low", "frequency_high", "mean", "mean_se", "mean_low", "mean_high",
-    "true_frequency", "true_mean", "flag", "frequency_flag", "mean_flag",
+    "key", "frequency", "frequency_se", "frequency_low", "frequency_high", "selected_low",
+    "selected_high", "mean", "mean_se", "mean_low", "mean_high", "true_frequency", "true_mean", "flag", "frequency_flag", "mean_flag",
 ]  # fmt: skip
 NO_MEAN = "grr reports keys only; use kvue, ssr or pckv-ue for means."
 
@@ -283,7 +283,7 @@ def test_json_is_one_object_that_every_parser_takes() -> None:
     document = json.loads(lunch(epsilon=Fraction(1, 10)).to_json(), parse_constant=refuse)
     rows, exact, schema = (document.pop(name) for name in ("estimates", "exact", "schema"))
     header = {"mechanism": "ssr", "epsilon": "0.1", "options": {}, "n": 10_000, "confidence": 0.95, "population": False}
-    assert document == header
+    assert document == {**header, "decision": "by"}
     assert rows == lunch().rows() and schema == LUNCH.document()
     assert exact["mean"]["values"] == [0.0, 1.1, None] and exact["mean"]["high"] == [0.2, 1.2, "inf"]
 

@@ -77,6 +77,8 @@ class Row(BaseModel):
     frequency_se: Number
     frequency_low: Number
     frequency_high: Number
+    selected_low: Number
+    selected_high: Number
     mean: Number
     mean_se: Number
     mean_low: Number
@@ -98,6 +100,7 @@ class EstimatesView(BaseModel):
     reports: int  # the same as n
     confidence: float
     population: bool
+    decision: str  # how keys are told from absent
     round: int | None
     estimates: list[Row]
     exact: dict[str, Any]  # means on [-1, 1], and what rows leave out

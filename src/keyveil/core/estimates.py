@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.discovery import Decision, told_from_absent, widening
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import MechanismError
 from keyveil.core.rendering import look
@@ -31,9 +32,13 @@ if TYPE_CHECKING:
     from keyveil.frames.truth import Truth
 
 FLAGS = ("ok", "shrunk", "clipped", "wide", "truncated", "insufficient", "suppressed")  # in increasing severity
+SHRUNK, INSUFFICIENT = FLAGS.index("shrunk"), FLAGS.index("insufficient")
+
+WIDE = 0.5
+"""Share of the possible range from which on an interval is wide: it then leaves open what half of the range says."""
 
 NUMBERS = ("values", "se", "low", "high")  # of a column
-OPTIONAL = ("product", "product_se", "covariance")  # of estimates
+OPTIONAL = ("product", "product_se", "covariance", "scores")  # of estimates
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int8]
@@ -154,8 +159,24 @@ class Column:
 
     def flagged(self, flag: str, where: NDArray[np.bool_]) -> Column:
         """The column with a flag on some keys, where it has none that is more severe."""
-        code = np.where(where, FLAGS.index(flag), 0).astype(np.int8)
-        return dataclasses.replace(self, flag=np.maximum(self.flag, code))
+        codes = np.maximum(self.flag, np.where(where, FLAGS.index(flag), 0).astype(np.int8))
+        return self if np.array_equal(codes, self.flag) else dataclasses.replace(self, flag=codes)
+
+    def covers(self, least: float, most: float) -> NDArray[np.bool_]:
+        """Per key, whether the interval takes up more than half of a range, or is longer than all of it.
+
+        False where there is no interval.
+        """
+        with np.errstate(invalid="ignore"):
+            inside: Floats = np.clip(self.high, least, most) - np.clip(self.low, least, most)
+            return (inside > WIDE * (most - least)) | (self.high - self.low > most - least)
+
+    def widened(self, times: Floats) -> tuple[Floats, Floats]:
+        """Limits so many times as far from the estimate; where there is no estimate, the limits as they are."""
+        with np.errstate(invalid="ignore"):
+            low, high = (self.values + times * (end - self.values) for end in (self.low, self.high))
+        unknown = np.isnan(self.values)
+        return np.where(unknown, self.low, low), np.where(unknown, self.high, high)
 
     def clipped(self, least: float, most: float) -> Column:
         """The column cut to what is possible, with the flag "clipped" wherever that changed a number."""
@@ -176,6 +197,7 @@ class Header:
     confidence: float = 0.95
     population: bool = False  # the target is the population that the people are a sample of, not these people alone
     options: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism, as they stand in documents
+    decision: Decision = "by"  # how keys are told from absent; "bh" where errors of keys are known not to harm it
 
     def document(self) -> dict[str, Any]:
         """The header as JSON, without the schema."""
@@ -186,12 +208,17 @@ class Header:
             "n": self.n,
             "confidence": self.confidence,
             "population": self.population,
+            "decision": self.decision,
         }
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Estimates:
-    """Frequencies and means of all keys, with everything that is needed to judge them."""
+    """Frequencies and means of all keys, with everything that is needed to judge them.
+
+    Means of keys that are not ``told`` from absent among all keys are insufficient, whatever their own intervals say;
+    means that were shrunk rest on other keys, and stay. ``per_key`` has the flags of keys that were named beforehand.
+    """
 
     header: Header
     respondents: NDArray[np.int64]  # per key, how many reports could speak about it
@@ -200,10 +227,19 @@ class Estimates:
     product: Floats | None = None  # unbiased estimate of frequency times mean, on [-1, 1]
     product_se: Floats | None = None
     covariance: Floats | None = None  # of the estimates of frequency and product
+    scores: Floats | None = None  # how far a key is from absent, in standard errors; f / se unless given
+    alone: Codes | None = None  # flags of the means, each key on its own; those of ``mean`` unless given
     truth: Truth | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "respondents", _per_key(self.schema, self.respondents, np.int64))
+        object.__setattr__(self, "frequency", self.frequency.flagged("wide", self.frequency.covers(0, 1)))
+        object.__setattr__(self, "mean", self.mean.flagged("wide", self.mean.covers(-1, 1)))
+        alone = self.mean.flag if self.alone is None else self.alone
+        object.__setattr__(self, "alone", _per_key(self.schema, alone, np.int8))
+        if not self.frequency.absent and not self.mean.absent:
+            doubtful = self._untold & (self.mean.flag != SHRUNK)
+            object.__setattr__(self, "mean", self.mean.flagged("insufficient", doubtful))
         for name in OPTIONAL:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _per_key(self.schema, getattr(self, name), np.float64))
@@ -238,6 +274,50 @@ class Estimates:
         """Per key, the more severe of the flags of its frequency and its mean."""
         return tuple(FLAGS[code] for code in np.maximum(self.frequency.flag, self.mean.flag))
 
+    @cached_property
+    def told(self) -> NDArray[np.bool_]:
+        """Per key, whether it is told from one that nobody holds, as the header's ``decision`` has it.
+
+        All are, where frequencies are not estimated; none is that has no standard error.
+        """
+        if self.frequency.absent:
+            return np.ones(self.schema.d, dtype=np.bool_)
+        return told_from_absent(self.distances, self.header.decision, self.confidence)
+
+    @property
+    def distances(self) -> Floats:
+        """Per key, how far it is from absent: ``scores``, or frequencies over standard errors. NaN if not known."""
+        if self.scores is not None:
+            return self.scores
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.frequency.values / self.frequency.se
+
+    @property
+    def _untold(self) -> NDArray[np.bool_]:
+        """The keys that have a standard error and are not told from absent."""
+        return ~self.told & ~np.isnan(self.distances)
+
+    def per_key(self) -> Estimates:
+        """The same estimates with every key decided on its own: right for keys that were named beforehand."""
+        assert self.alone is not None
+        hidden = self._untold & (self.alone < INSUFFICIENT) & (self.mean.flag == INSUFFICIENT)
+        mean = dataclasses.replace(self.mean, flag=np.where(hidden, self.alone, self.mean.flag))
+        return dataclasses.replace(self, header=dataclasses.replace(self.header, decision="per-key"), mean=mean)
+
+    def selected(self, chosen: int | None = None) -> tuple[Floats, Floats]:
+        """Limits of frequencies for so many keys that were chosen by their estimates; for those told from absent.
+
+        Of the chosen keys' intervals at most a share 1 - confidence misses the truth, on average. The error is that
+        of a key that nobody holds where that one is larger: keys are chosen for errors that make them look frequent.
+        """
+        count = int(np.count_nonzero(self.told)) if chosen is None else chosen
+        times = widening(count, self.schema.d, self.confidence)
+        if self.scores is None:
+            return self.frequency.widened(np.full(self.schema.d, times))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            absent = self.frequency.values / self.frequency.se / self.scores
+        return self.frequency.widened(times * np.where(self.scores > 0, np.fmax(absent, 1), 1))
+
     def with_truth(self, truth: Truth) -> Estimates:
         """The same estimates with the truth beside them, as simulations know it."""
         return dataclasses.replace(self, truth=truth)
@@ -249,8 +329,10 @@ class Estimates:
     def flagged(self, flag: str, where: NDArray[np.bool_] | None = None) -> Estimates:
         """The same estimates with a flag on some keys, or on all, where there is none that is more severe."""
         marked = np.ones(self.schema.d, dtype=np.bool_) if where is None else where
+        assert self.alone is not None
+        alone = dataclasses.replace(self.mean, flag=self.alone).flagged(flag, marked).flag
         return dataclasses.replace(
-            self, frequency=self.frequency.flagged(flag, marked), mean=self.mean.flagged(flag, marked)
+            self, frequency=self.frequency.flagged(flag, marked), mean=self.mean.flagged(flag, marked), alone=alone
         )
 
     def display(self) -> Estimates:
@@ -280,6 +362,7 @@ class Estimates:
             "respondents": self.respondents.tolist(),
             "frequency": self.frequency.document(),
             "mean": self.mean.document(),
+            "mean_alone": [FLAGS[code] for code in cast("Codes", self.alone)],
             **{name: written_numbers(numbers) for name, numbers in optional.items() if numbers is not None},
             **({} if self.truth is None else {"truth": self.truth.document()}),
         }
@@ -323,11 +406,14 @@ class Estimates:
         frequency, mean = self.frequency, self.mean if unit else self.mean.in_units
         known_truth = (np.nan, np.nan) if self.truth is None else (self.truth.frequency, self.truth.mean)
         true_frequency, true_mean = (_per_key(self.schema, numbers, np.float64) for numbers in known_truth)
+        selected_low, selected_high = self.selected()
         numbers = {
             "frequency": frequency.values,
             "frequency_se": frequency.se,
             "frequency_low": frequency.low,
             "frequency_high": frequency.high,
+            "selected_low": selected_low,
+            "selected_high": selected_high,
             "mean": mean.values,
             "mean_se": mean.se,
             "mean_low": mean.low,

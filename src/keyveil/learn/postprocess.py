@@ -86,9 +86,9 @@ def estimates(
         mean = shrunk_means(mean)
     elif not mean.absent and method not in UNBIASED:
         mean = mean.clipped(-1, 1)
-    products: dict[str, Any] = {}
+    products: dict[str, Any] = {"scores": raw.distances}
     if method not in UNBIASED or means == "shrink":
-        products = {"product": None, "product_se": None, "covariance": None}  # they belong to the unbiased values
+        products |= {"product": None, "product_se": None, "covariance": None}  # they belong to the unbiased values
     return _processed(method, raw, constraint, frequency=column, mean=mean, **products)
 
 

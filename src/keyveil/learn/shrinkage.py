@@ -49,7 +49,10 @@ def bayes(estimates: Estimates) -> Estimates:
         return replace(estimates, frequency=frequency, product=None, product_se=None, covariance=None)
     centre, sd = _means(estimates, beliefs)
     mean = _column(estimates.mean, centre, sd, z)
-    return replace(estimates, frequency=frequency, mean=mean, product=None, product_se=None, covariance=None)
+    scores = estimates.distances  # whether a key is absent is decided by what was counted
+    alone = np.maximum(np.asarray(estimates.alone), FLAGS.index("shrunk"))
+    shrunk = replace(estimates, frequency=frequency, mean=mean, scores=scores, alone=alone)
+    return replace(shrunk, product=None, product_se=None, covariance=None)
 
 
 @dataclass(frozen=True, eq=False)
