@@ -36,7 +36,8 @@ mpl.use("Agg")
 NAN, INF = math.nan, math.inf
 COLUMNS = [
     "key", "frequency", "frequency_se", "frequency_low", "frequency_high", "selected_low",
-    "selected_high", "mean", "mean_se", "mean_low", "mean_high", "true_frequency", "true_mean", "flag", "frequency_flag", "mean_flag",
+    "selected_high", "mean", "mean_se", "mean_low", "mean_high", "true_frequency",
+    "true_mean", "flag", "frequency_flag", "mean_flag",
 ]  # fmt: skip
 NO_MEAN = "grr reports keys only; use kvue, ssr or pckv-ue for means."
 

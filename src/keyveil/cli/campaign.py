@@ -26,8 +26,8 @@ from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json,
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
-from keyveil.cli.estimate import table as estimates_table
-from keyveil.cli.options import Json, MaxPairs, Settings, settings
+from keyveil.cli.estimate import show as show_estimates
+from keyveil.cli.options import Json, MaxPairs, PerKey, Raw, Settings, settings
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
@@ -238,6 +238,8 @@ def estimates(
     postprocess: Annotated[str | None, typer.Option(help="A method such as norm-sub, base-cut or bayes.")] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
+    per_key: PerKey = False,
+    raw: Raw = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all keys as CSV.")] = None,
     plot: Plot = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html).")] = None,
@@ -253,7 +255,10 @@ def estimates(
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
         known = Estimates.from_document(found, collector.campaign(name)[0].schema)
-    silent = refuse_silent(known, csv, plot, report)
+    if per_key:
+        known = known.per_key()
+        found |= known.document()
+    refuse_silent(known, csv, plot, report)
     if csv is not None:
         write_csv(csv, known)
         say(f"Written: {csv}")
@@ -262,7 +267,7 @@ def estimates(
     if report is not None:
         write_page(known, report)
     if not _print(json, found):
-        screen().print(silent or estimates_table(known, top))
+        show_estimates(screen(), known, top, raw)
     return 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -19,6 +19,20 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.columns import (
+    FLAGS,
+    INSUFFICIENT,
+    NUMBERS,
+    SHRUNK,
+    Codes,
+    Column,
+    Floats,
+    Interval,
+    one_per_key,
+    read_numbers,
+    worst,
+    written_numbers,
+)
 from keyveil.core.discovery import Decision, told_from_absent, widening
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import MechanismError
@@ -31,159 +45,26 @@ if TYPE_CHECKING:
     from keyveil.core.schema import Schema
     from keyveil.frames.truth import Truth
 
-FLAGS = ("ok", "shrunk", "clipped", "wide", "truncated", "insufficient", "suppressed")  # in increasing severity
-SHRUNK, INSUFFICIENT = FLAGS.index("shrunk"), FLAGS.index("insufficient")
+__all__ = [
+    "FLAGS",
+    "INSUFFICIENT",
+    "NUMBERS",
+    "OPTIONAL",
+    "Backend",
+    "Codes",
+    "Column",
+    "Estimates",
+    "Floats",
+    "Header",
+    "Interval",
+    "read_numbers",
+    "unreadable",
+    "worst",
+    "written_numbers",
+]
 
-WIDE = 0.5
-"""Share of the possible range from which on an interval is wide: it then leaves open what half of the range says."""
-
-NUMBERS = ("values", "se", "low", "high")  # of a column
 OPTIONAL = ("product", "product_se", "covariance", "scores")  # of estimates
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int8]
 Backend = Literal["pandas", "polars", "pyarrow"]
-
-
-def worst(*flags: str) -> str:
-    """The most severe of some flags; "ok" when there is none."""
-    return max(flags, key=FLAGS.index, default="ok")
-
-
-@dataclass(frozen=True)
-class Interval:
-    """One estimate: its value, confidence limits and standard error. Unknown numbers are NaN."""
-
-    value: float
-    low: float
-    high: float
-    se: float
-    flag: str = "ok"
-
-    def __contains__(self, number: float) -> bool:
-        return self.low <= number <= self.high
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __str__(self) -> str:
-        """As many digits as the width of the interval makes meaningful: three of the width itself."""
-        width = self.high - self.low
-        known = math.isfinite(width) and width > 0
-        places = min(max(2 - math.floor(math.log10(width)), 0), 12) if known else 4
-        value = "unknown" if math.isnan(self.value) else f"{self.value:.{places}f}"
-        remark = "" if self.flag == "ok" else f" ({self.flag})"
-        return f"{value} [{self.low:.{places}f}, {self.high:.{places}f}]{remark}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Column:
-    """One kind of estimate for all keys: arrays to compute with, and ``column["fries"]`` to read.
-
-    The arrays are on the scale of estimation; ``in_units`` has the same column as people read it.
-    """
-
-    schema: Schema
-    values: Floats
-    se: Floats
-    low: Floats
-    high: Floats
-    flag: Codes = field(default_factory=lambda: np.zeros((), dtype=np.int8))  # indices into FLAGS
-    scaled: bool = False  # on [-1, 1] inside, in the schema's units outside
-    absent: str = ""  # why the mechanism does not estimate this at all
-
-    def __post_init__(self) -> None:
-        for name in NUMBERS:
-            object.__setattr__(self, name, _per_key(self.schema, getattr(self, name), np.float64))
-        object.__setattr__(self, "flag", _per_key(self.schema, self.flag, np.int8))
-
-    @classmethod
-    def unknown(cls, schema: Schema, why: str, *, scaled: bool = False) -> Column:
-        """A column that the mechanism cannot fill; reading it raises ``why``, a sentence that says what could."""
-        nothing = np.full(schema.d, np.nan)
-        return cls(schema, nothing, nothing, nothing, nothing, scaled=scaled, absent=why)
-
-    def __getitem__(self, key: str) -> Interval:
-        return self.interval(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.schema.keys)
-
-    def __len__(self) -> int:
-        return self.schema.d
-
-    def keys(self) -> Sequence[str]:
-        """The names of the keys; with it ``dict(column)`` works."""
-        return self.schema.keys
-
-    def __repr__(self) -> str:
-        return f"Column({len(self)} keys{', on [-1, 1]' if self.scaled else ''})"
-
-    def interval(self, key: str, *, unit: bool = False) -> Interval:
-        """The estimate of one key, in the schema's units or (``unit=True``) on [-1, 1]."""
-        at = self.schema.place(key)
-        if self.absent:
-            raise MechanismError("estimate/no-mean" if self.scaled else "estimate/no-frequency", self.absent)
-        shown = self if unit else self.in_units
-        value, low, high, se = (float(array[at]) for array in (shown.values, shown.low, shown.high, shown.se))
-        return Interval(value, low, high, se, FLAGS[self.flag[at]])
-
-    @cached_property
-    def in_units(self) -> Column:
-        """This column as people read it: means from [-1, 1] mapped to the schema's ranges."""
-        if not self.scaled:
-            return self
-        with np.errstate(over="ignore", invalid="ignore"):  # a wild mean on a logarithmic scale is simply unknown
-            return dataclasses.replace(
-                self,
-                values=self.schema.from_unit(self.values),
-                se=self.se * self.schema.slope(self.values),
-                low=self.schema.from_unit(self.low),
-                high=self.schema.from_unit(self.high),
-                scaled=False,
-            )
-
-    def document(self) -> dict[str, Any]:
-        """The numbers on the scale of estimation as JSON, or why there are none; and the flags."""
-        numbers = {name: written_numbers(getattr(self, name)) for name in NUMBERS}
-        return {**({"absent": self.absent} if self.absent else numbers), "flag": [FLAGS[code] for code in self.flag]}
-
-    @classmethod
-    def from_document(cls, document: Any, schema: Schema, *, scaled: bool) -> Column:
-        """The column that ``document`` wrote down."""
-        flag = np.array([FLAGS.index(name) for name in document["flag"]], dtype=np.int8)
-        if "absent" in document:
-            return dataclasses.replace(cls.unknown(schema, document["absent"], scaled=scaled), flag=flag)
-        values, se, low, high = (read_numbers(document[name]) for name in NUMBERS)
-        return cls(schema, values, se, low, high, flag, scaled=scaled)
-
-    def flagged(self, flag: str, where: NDArray[np.bool_]) -> Column:
-        """The column with a flag on some keys, where it has none that is more severe."""
-        codes = np.maximum(self.flag, np.where(where, FLAGS.index(flag), 0).astype(np.int8))
-        return self if np.array_equal(codes, self.flag) else dataclasses.replace(self, flag=codes)
-
-    def covers(self, least: float, most: float) -> NDArray[np.bool_]:
-        """Per key, whether the interval takes up more than half of a range, or is longer than all of it.
-
-        False where there is no interval.
-        """
-        with np.errstate(invalid="ignore"):
-            inside: Floats = np.clip(self.high, least, most) - np.clip(self.low, least, most)
-            return (inside > WIDE * (most - least)) | (self.high - self.low > most - least)
-
-    def widened(self, times: Floats) -> tuple[Floats, Floats]:
-        """Limits so many times as far from the estimate; where there is no estimate, the limits as they are."""
-        with np.errstate(invalid="ignore"):
-            low, high = (self.values + times * (end - self.values) for end in (self.low, self.high))
-        unknown = np.isnan(self.values)
-        return np.where(unknown, self.low, low), np.where(unknown, self.high, high)
-
-    def clipped(self, least: float, most: float) -> Column:
-        """The column cut to what is possible, with the flag "clipped" wherever that changed a number."""
-        cut = {name: np.clip(getattr(self, name), least, most) for name in ("values", "low", "high")}
-        changed = np.any([(cut[name] != getattr(self, name)) & ~np.isnan(cut[name]) for name in cut], axis=0)
-        flag = np.maximum(self.flag, np.where(changed, FLAGS.index("clipped"), 0).astype(np.int8))
-        return dataclasses.replace(self, values=cut["values"], low=cut["low"], high=cut["high"], flag=flag)
 
 
 @dataclass(frozen=True)
@@ -232,17 +113,17 @@ class Estimates:
     truth: Truth | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "respondents", _per_key(self.schema, self.respondents, np.int64))
+        object.__setattr__(self, "respondents", one_per_key(self.schema, self.respondents, np.int64))
         object.__setattr__(self, "frequency", self.frequency.flagged("wide", self.frequency.covers(0, 1)))
         object.__setattr__(self, "mean", self.mean.flagged("wide", self.mean.covers(-1, 1)))
         alone = self.mean.flag if self.alone is None else self.alone
-        object.__setattr__(self, "alone", _per_key(self.schema, alone, np.int8))
+        object.__setattr__(self, "alone", one_per_key(self.schema, alone, np.int8))
         if not self.frequency.absent and not self.mean.absent:
             doubtful = self._untold & (self.mean.flag != SHRUNK)
             object.__setattr__(self, "mean", self.mean.flagged("insufficient", doubtful))
         for name in OPTIONAL:
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _per_key(self.schema, getattr(self, name), np.float64))
+                object.__setattr__(self, name, one_per_key(self.schema, getattr(self, name), np.float64))
 
     @property
     def schema(self) -> Schema:
@@ -336,8 +217,23 @@ class Estimates:
         )
 
     def display(self) -> Estimates:
-        """A copy for the eye: frequencies cut to [0, 1] and means to [-1, 1]. Never compute with it: it is biased."""
-        return dataclasses.replace(self, frequency=self.frequency.clipped(0, 1), mean=self.mean.clipped(-1, 1))
+        """A copy for the eye: frequencies cut to [0, 1] and means to [-1, 1], unknown where data are insufficient.
+
+        Never compute with it: it is biased.
+        """
+        frequency, mean = self.frequency.shown(0, 1), self.mean.shown(-1, 1)
+        return dataclasses.replace(self, frequency=frequency, mean=mean, scores=self.distances)
+
+    def chosen(self, count: int) -> Estimates:
+        """A copy for lists of the ``count`` most frequent keys: frequencies have the limits of ``selected``.
+
+        Where every key is decided on its own, the limits stay as well.
+        """
+        if self.frequency.absent or self.header.decision == "per-key":
+            return self
+        low, high = self.selected(count)
+        frequency = dataclasses.replace(self.frequency, low=low, high=high)
+        return dataclasses.replace(self, frequency=frequency, scores=self.distances)
 
     def rows(self, *, unit: bool = False) -> list[dict[str, str | float | None]]:
         """One dictionary per key; unknown numbers are ``None``."""
@@ -405,7 +301,7 @@ class Estimates:
     def _columns(self, unit: bool) -> dict[str, Any]:
         frequency, mean = self.frequency, self.mean if unit else self.mean.in_units
         known_truth = (np.nan, np.nan) if self.truth is None else (self.truth.frequency, self.truth.mean)
-        true_frequency, true_mean = (_per_key(self.schema, numbers, np.float64) for numbers in known_truth)
+        true_frequency, true_mean = (one_per_key(self.schema, numbers, np.float64) for numbers in known_truth)
         selected_low, selected_high = self.selected()
         numbers = {
             "frequency": frequency.values,
@@ -430,33 +326,8 @@ class Estimates:
         return {"key": list(self.schema.keys), **known, **flags}
 
 
-def _per_key(schema: Schema, numbers: Any, dtype: type[np.generic]) -> NDArray[Any]:
-    """A read-only copy with one number per key; a single number stands for all keys."""
-    array = np.array(numbers, dtype=dtype)
-    if array.shape not in ((), (schema.d,)):
-        raise MechanismError(
-            "estimate/shape", f"There are {schema.d} keys, but the estimates have the shape {array.shape}."
-        )
-    own = array if array.shape else np.full(schema.d, array)
-    own.setflags(write=False)
-    return own
-
-
 def unreadable(why: str) -> MechanismError:
     return MechanismError("estimate/document", f"Estimates cannot be read from this: {why}.")
-
-
-def written_numbers(numbers: Sequence[float] | Floats) -> list[float | str | None]:
-    """Numbers as JSON can have them without loss: NaN is null, infinity the word "inf" or "-inf"."""
-    return [
-        None if math.isnan(number) else float(number) if math.isfinite(number) else str(float(number))
-        for number in numbers
-    ]
-
-
-def read_numbers(entries: Sequence[Any]) -> Floats:
-    """The numbers that ``written_numbers`` wrote."""
-    return np.array([math.nan if entry is None else float(entry) for entry in entries], dtype=np.float64)
 
 
 def _or_none(cell: Any) -> str | float | None:

@@ -216,7 +216,8 @@ def _normal(distance: Floats, error: Floats) -> Floats:
 
 
 def _column(raw: Column, centre: Floats, sd: Floats, z: float) -> Column:
-    flag = np.maximum(raw.flag, FLAGS.index("shrunk")).astype(np.int8)
+    own = np.where(raw.flag == FLAGS.index("wide"), 0, raw.flag)  # whether this interval is wide is seen from itself
+    flag = np.maximum(own, FLAGS.index("shrunk")).astype(np.int8)
     least = -1.0 if raw.scaled else 0.0
     low, high = np.clip(centre - z * sd, least, 1), np.clip(centre + z * sd, least, 1)
     return replace(raw, values=centre, se=sd, low=low, high=high, flag=flag)
