@@ -2,17 +2,30 @@
 #
 #   docker build -t keyveil .
 #   docker run --read-only --tmpfs /tmp -v keyveil:/data -p 127.0.0.1:8337:8337 keyveil
+#
+# The base is named by its version. Pass a digest that you trust to fix it to the byte:
+#
+#   docker build --build-arg BASE=python:3.13.9-slim@sha256:… -t keyveil .
 
-FROM python:3.13-slim AS build
+ARG BASE=python:3.13.9-slim
+
+FROM ${BASE} AS build
 WORKDIR /build
 COPY pyproject.toml README.md LICENSE requirements.lock ./
+COPY tools/sbom.py ./tools/sbom.py
 COPY src ./src
-# The versions of the lock, but only for what a collector needs: the tools of developers stay out.
-RUN sed -e 's/--hash=[^ ]*//g' -e 's/\\$//' requirements.lock > pins.txt \
- && python -m venv /opt/keyveil \
- && /opt/keyveil/bin/pip install --no-cache-dir --disable-pip-version-check --constraint pins.txt '.[local,server]'
+# Only files whose hash is in the lock get into /wheels, and nothing that would run code to be built. Everything else is
+# installed from there: the build backend, which stays in this stage, and what a collector needs, without the tools of
+# developers.
+RUN python -m pip download --quiet --no-cache-dir --require-hashes --only-binary :all: --dest /wheels -r requirements.lock
+RUN python -m venv /opt/backend \
+ && /opt/backend/bin/python -m pip install --quiet --no-cache-dir --no-index --find-links /wheels hatchling \
+ && /opt/backend/bin/python -m hatchling build -t wheel -d /wheels
+RUN python -m venv /opt/keyveil \
+ && /opt/keyveil/bin/python -m pip install --quiet --no-cache-dir --no-index --find-links /wheels 'keyveil[local,server]' \
+ && /opt/keyveil/bin/python tools/sbom.py > /opt/keyveil/sbom.json
 
-FROM python:3.13-slim
+FROM ${BASE}
 RUN groupadd --system --gid 10001 keyveil \
  && useradd --system --uid 10001 --gid keyveil --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin keyveil \
  && install --directory --owner keyveil --group keyveil --mode 0700 /data
@@ -32,7 +45,8 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8337
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8337/healthz', timeout=4)"]
+# Ready, not only alive: a report that is sent now would be stored and counted.
+HEALTHCHECK --interval=15s --timeout=8s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8337/readyz', timeout=7)"]
 ENTRYPOINT ["keyveil"]
 CMD ["serve"]

@@ -7,7 +7,7 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install system demo test quick mutants check format bench soak docs lock
+.PHONY: help install system demo test quick mutants check format bench soak docs lock audit sbom
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -42,16 +42,22 @@ endif
 demo: install  ## the whole system on this machine: a collector, ten thousand devices, truth against estimates
 	$(BIN)/keyveil demo
 
-test: install system  ## every test, in sizes that fit two cores; ends with the slowest
-	$(BIN)/python -m pytest -n 2 --durations=25
+# Two processes. Each begins with its half of the files and takes over from the other in the end (worksteal), so that what
+# a file's tests share (servers, populations, compiled kernels) is made once and not in both.
+WORKERS := -n 2 --dist worksteal
 
-# The inner loop: no database, server or subprocess, and not the long sweep of the contract.
-QUICK := core frames kernels privacy campaign display planning engines mechanisms/test_registry.py \
-	mechanisms/test_responses.py mechanisms/test_encoders.py mechanisms/test_size_law.py mechanisms/test_canonical_options.py \
-	learn/test_questions.py learn/test_consistency.py protocols/test_base.py protocols/test_declarations.py contract/test_golden.py
+test: install system  ## every test, in sizes that fit two cores; ends with the slowest
+	$(BIN)/python -m pytest $(WORKERS) --durations=25
+
+# The inner loop: no database, server or subprocess, no audit, and not the long sweeps over every mechanism.
+QUICK := core frames kernels privacy/test_budget.py privacy/test_enumerate.py campaign/test_documents.py \
+	campaign/test_wire.py campaign/test_vectors.py display planning engines mechanisms/test_registry.py \
+	mechanisms/test_responses.py mechanisms/test_encoders.py mechanisms/test_size_law.py \
+	mechanisms/test_canonical_options.py learn/test_questions.py learn/test_consistency.py protocols/test_base.py \
+	protocols/test_declarations.py contract/test_golden.py
 
 quick: install  ## the inner loop: what can be told in a minute and a half
-	$(BIN)/python -m pytest -n 2 -q $(addprefix tests/,$(QUICK))
+	$(BIN)/python -m pytest $(WORKERS) -q --durations=5 $(addprefix tests/,$(QUICK))
 
 check: install  ## style, types and the order of imports
 	$(BIN)/ruff check .
@@ -81,6 +87,12 @@ mutants: install system  ## which changes of the code no test notices; survivors
 
 docs: install  ## the documentation, into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+audit: install  ## known vulnerabilities of the locked versions; says so if the advisories cannot be reached
+	$(BIN)/python -m tools.audit requirements.lock
+
+sbom: install  ## what is installed in .venv, as a CycloneDX document
+	@$(BIN)/python tools/sbom.py
 
 lock:  ## pin the dependencies again (needs uv; UPGRADE=--upgrade moves to newer versions)
 	$(or $(UV),$(wildcard $(BIN)/uv),$(error make lock needs uv)) pip compile pyproject.toml --extra local --extra plots --extra server --extra dev \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.runner import Race, benchmark
+from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.schema import Schema
 from keyveil.lab.datasets import independent
@@ -43,9 +44,9 @@ def wire(quick: bool) -> Race:
     n, few = (10_000, 200) if quick else (50_000, 500)
     mechanism, rows = _reports(1000, n)
     encoded = [mechanism.codec.encode(payload) for payload in mechanism.codec.unstack(rows)]
-    data, offsets = b"".join(encoded), np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+    payloads, words = Payloads.of(encoded), np.zeros(n, dtype=np.uint64)
     return Race(
-        lambda: mechanism.fold_wire(data, offsets),
+        lambda: mechanism.count_encoded(payloads, words),
         lambda: [mechanism.codec.decode(one) for one in encoded[:few]],
         n,
         few / n,

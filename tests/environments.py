@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from functools import cache
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 from typing import Any
@@ -64,17 +65,26 @@ def closure(package: Distribution, extras: frozenset[str]) -> dict[str, Distribu
     return found
 
 
-class Environment:
-    """A virtual environment with the wheel and what some of its extras bring."""
+@cache
+def unpacked(wheel: Path) -> Path:
+    """The folder in which the content of a wheel lies: once for all environments, so that it is compiled once."""
+    folder = wheel.with_suffix(".unpacked")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
 
-    def __init__(self, folder: Path, wheel: Path, *extras: str) -> None:
+
+class Environment:
+    """A virtual environment with the code of a wheel and what its metadata, or others, and some extras bring."""
+
+    def __init__(self, folder: Path, wheel: Path, *extras: str, metadata: Distribution | None = None) -> None:
         venv.create(folder, with_pip=False, symlinks=True)
         paths = sysconfig.get_paths("venv", {"base": str(folder), "platbase": str(folder)})
         self.python = Path(paths["scripts"], "python")
         self.site = Path(paths["purelib"])
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(self.site)
-        for package in closure(metadata_of(wheel), frozenset(extras)).values():
+        for top in unpacked(wheel).iterdir():
+            (self.site / top.name).symlink_to(top)
+        for package in closure(metadata or metadata_of(wheel), frozenset(extras)).values():
             self._link(package)
 
     def _link(self, package: Distribution) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from keyveil.collector.settings import Settings
+from tests.collector.campaigns import batch_of
+from tests.collector.running import running
 
 ROOT = Path(__file__).parents[1]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-SITE = {"KEYVEIL_SITE", "KEYVEIL_SERVER", "KEYVEIL_TOKEN", "KEYVEIL_CONFIG"}  # of the proxy and of the command line
+# Of the proxy, of the image and of the command line.
+SITE = {"KEYVEIL_SITE", "KEYVEIL_BASE", "KEYVEIL_SERVER", "KEYVEIL_TOKEN", "KEYVEIL_CONFIG"}
 
 
 def known(name: str) -> bool:
@@ -50,3 +54,34 @@ def test_the_proxy_keeps_nothing_about_senders() -> None:
     assert not any(line.startswith("log") for line in lines)
     for header in ("X-Forwarded-For", "User-Agent", "Referer", "Cookie"):
         assert f"header_up -{header}" in lines
+
+
+def test_containers_are_bounded_and_backed_up() -> None:
+    services = COMPOSE["services"]
+    for service in services.values():
+        assert service["mem_limit"] and service["logging"]["options"]["max-size"]
+    job = services["backup"]
+    assert "keyveil backup" in job["command"][0] and job["volumes"] == ["backups:/backups"] and job["read_only"]
+    assert "/readyz" in DOCKERFILE and "healthcheck" not in services["collector"]
+
+
+def test_alerts_and_dashboard_name_numbers_that_exist(tmp_path: Path) -> None:
+    with running(tmp_path) as collector:
+        document = collector.filled()
+        body = batch_of(document, 1).to_json()
+        for data in (body, body, b"{"):
+            collector.ask("POST", "/v1/campaigns/snacks/reports", data)
+        text = collector.ask("GET", "/metrics").body.decode()
+    there = set(re.findall(r"^(keyveil_\w+)", text, re.M))
+    rules = yaml.safe_load((ROOT / "deploy" / "alerts.yaml").read_text())["groups"][0]["rules"]
+    dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text())
+    page = (ROOT / "docs" / "deployment.md").read_text()
+    asked = [rule["expr"] for rule in rules]
+    asked += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    for expression in asked:
+        names = set(re.findall(r"keyveil_\w+", expression))
+        assert names <= there, names - there
+    assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] for rule in rules)
+    documented = set(re.findall(r"`(keyveil_\w+)`", page))
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in there}
+    assert documented == families

@@ -10,6 +10,7 @@ again only when the room's tests have changed (docs/decisions/0012-mutants.md).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -55,6 +56,7 @@ class Outcome:
 def main() -> int:
     """Try a sample of mutants and write the page."""
     given = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends this ends its tests, too
     print(f"Seed {given.seed}: {given.sample} mutants of {', '.join(given.modules)}, at most {given.minutes} minutes.")
     _copy()
     all_mutants = [(module, one) for module in _modules(given.modules) for one in changes(_source(module))]
@@ -207,9 +209,18 @@ def _pytest(*arguments: str, timeout: float | None = None, **environment: str) -
         try:
             told, _ = running.communicate(timeout=timeout)
         except BaseException:
-            os.killpg(running.pid, signal.SIGKILL)  # with the servers that its tests have started
+            _end(running)
             raise
     return subprocess.CompletedProcess(command, running.returncode, told)
+
+
+def _end(running: subprocess.Popen[str]) -> None:
+    """End tests and what they have started: when interrupted, pytest stops its servers; otherwise all are killed."""
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        os.killpg(running.pid, signal.SIGINT)
+        running.wait(20)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGKILL)
 
 
 def _tests_hash(room: str) -> str:

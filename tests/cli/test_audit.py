@@ -106,3 +106,11 @@ def test_mistakes_end_with_one_line_and_status_two(arguments: list[str], words: 
     mistake = capsys.readouterr().err
     assert words in mistake
     assert mistake.count("\n") == 1
+
+
+def test_mechanisms_side_by_side_are_not_refuted(capsys: Output) -> None:
+    # Real coins: at this confidence a false alarm has probability below 1e-9.
+    words = "--mechanism split --epsilon 1 --keys 3 --max-pairs 2 --seconds 1 --confidence 0.999999999"
+    assert run(["audit", *words.split(), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["mechanism"] == "split" and document["lower_bound"] <= 1

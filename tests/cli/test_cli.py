@@ -32,7 +32,7 @@ def certified(output: Output, *arguments: str) -> dict[str, object]:
 def test_everything_in_the_registry_is_certified(name: str, capsys: Output) -> None:
     document = certified(capsys, "--mechanism", name, "--epsilon", "0.5", "--keys", "6")
     assert set(document) == {
-        "mechanism", "requested_epsilon", "exact_epsilon", "exact_epsilon_decimal", "certified",
+        "mechanism", "requested_epsilon", "exact_epsilon", "exact_epsilon_decimal", "at_most", "certified",
         "method", "sizes", "worst"
     }  # fmt: skip
     assert document["certified"] is True

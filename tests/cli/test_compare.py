@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from keyveil.cli.app import run
+from tests.commands import shown_command
 
 Output = pytest.CaptureFixture[str]
 SMALL = ["synthetic:linear-s:1000", "--mechanisms", "kvue,pckv-ue,grr"]
@@ -47,13 +48,6 @@ def test_a_page_and_a_picture_are_written(tmp_path: Path, capsys: Output) -> Non
     assert capsys.readouterr().out == ""
     assert "| linear-s | 1 |" in page.read_text() and "**" in page.read_text()
     assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-def shown_command(page: str) -> list[str]:
-    """The words of the command that a page says it was written by."""
-    found = re.search(r"```console\n\$ (.*?)\n```", page, re.DOTALL)
-    assert found is not None and max(map(len, found[1].splitlines())) <= 120
-    return shlex.split(found[1].replace("\\\n", " "))
 
 
 @pytest.mark.parametrize(
@@ -141,3 +135,19 @@ def test_bad_input_ends_with_one_line_and_status_two(arguments: list[str], capsy
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("keyveil: ") and err.count("\n") == 1
+
+
+def test_the_command_on_the_page_of_the_documentation_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    """With few people, one run and one mechanism: its data, options and spelling as they stand."""
+    written = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text(encoding="utf-8")
+    words = shown_command(written)
+    monkeypatch.chdir(tmp_path)
+    for name in (word for word in words if word.endswith(".parquet")):
+        columns = {"user": ["a", "b", "c"], "key": ["x", "y", "x"], "value": [1.0, 0.5, 1.0]}
+        pyarrow.parquet.write_table(pyarrow.table(columns), name)
+    monkeypatch.setattr("keyveil.cli.compare.SUITE", ["synthetic:linear-s:50"])
+    monkeypatch.setattr("keyveil.cli.compare.usual", lambda: ["kvue"])
+    assert run(words[1:]) == 0, capsys.readouterr().err
+    assert shown_command(Path("docs", "comparison.md").read_text(encoding="utf-8")) == words

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from keyveil.cli.app import run
+from keyveil.device import Device
 from tests.device.collector import Collector, document, problem
 
 Output = pytest.CaptureFixture[str]
@@ -102,8 +103,9 @@ def test_a_report_is_explained_agreed_to_and_sent(served: Served, file: str, cap
     assert "Which snacks people buy" in captured.err  # shown before it was agreed to
     assert len(served.bodies) == 1
 
-    assert run([*ask, "--record", '{"fries": 1}']) == 0  # agreed before; the same report
-    assert "nothing more" in capsys.readouterr().out
+    assert run([*ask, "--record", '{"fries": 1}']) == 0  # agreed before; the same report, for which nobody is asked
+    captured = capsys.readouterr()
+    assert "nothing more" in captured.out and "was not used" in captured.err
     assert len(set(served.bodies)) == 1
 
 
@@ -140,6 +142,25 @@ def test_a_value_that_is_no_number_counts_as_nothing_and_a_report_is_sent(
     assert "secret" not in said and "pepsi' is" not in said
 
 
+@pytest.mark.parametrize("record", ["{}", '{"fries": 4}', '{"nope": 1}'])
+def test_before_every_spending_the_owner_is_asked_whatever_the_record(
+    served: Served, file: str, record: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where consent was given before: here the owner agrees, and a further campaign costs again."""
+    ask = ["report", "snack-survey", "--server", served.url, "--device", file, "--record", record]
+    first = {"opens": "2020-01-01", "closes": "2020-01-02"}
+    served.open(document(rounds=[first]))
+    with Device(file, served, collector=served.url) as one:
+        one.consent("snack-survey")
+    served.open(document(rounds=[{"opens": "2020-01-03", "closes": "2999-01-01"}]))
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    assert run(ask) == 2 and not served.bodies
+    said = capsys.readouterr().err
+    assert "This costs epsilon 1." in said and "Keys that count: " in said
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert run(ask) == 0 and len(served.bodies) == 1
+
+
 def test_what_the_campaign_does_not_know_is_named(
     served: Served, file: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +169,7 @@ def test_what_the_campaign_does_not_know_is_named(
     assert run(ask) == 2 and not served.bodies
     assert "does not ask about 'nope';" in capsys.readouterr().err
 
-    monkeypatch.setattr("sys.stdin", Terminal("y\ny\n"))  # go on; agreed
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     assert run(ask) == 0 and len(served.bodies) == 1
     capsys.readouterr()
     assert run([*ask, "--yes"]) == 0

@@ -9,10 +9,11 @@ import pytest
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.wire import Batch, pad
+from keyveil.campaign.wire import Batch, pad, unpad
 from keyveil.collector.service import Service
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError
+from keyveil.core.tally import Tally
 from keyveil.mechanisms.parting import EVERYONE, parting_word
 
 SNACKS: dict[str, Any] = {
@@ -79,3 +80,10 @@ def refusal(call: Callable[[], Any]) -> str:
     with pytest.raises(KeyveilError) as refused:
         call()
     return refused.value.code
+
+
+def count(document: RoundDocument, reports: Iterable[tuple[bytes, bytes]]) -> Tally:
+    """The tally of reports (id and padded payload), none of which may have a flaw; past the collector."""
+    mechanism, listed = document.mechanism, list(reports)
+    payloads = [unpad(padded, document.report_bytes, mechanism.codec.varies) for _, padded in listed]
+    return mechanism.tally_encoded([number for number, _ in listed], payloads)

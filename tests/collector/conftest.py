@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,23 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 class SetClock:
-    """A clock that tests can set."""
+    """A clock that tests can set; its steady companion moves along unless the clock is made to ``jump``."""
 
     def __init__(self) -> None:
         self.moment = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
+        self._start, self._jumped = self.moment, timedelta()
+
     def __call__(self) -> datetime:
         return self.moment
+
+    def steady(self) -> float:
+        return (self.moment - self._start - self._jumped).total_seconds()
+
+    def jump(self, by: timedelta) -> None:
+        """The machine's clock is set, while no time passes."""
+        self.moment += by
+        self._jumped += by
 
 
 @pytest.fixture
@@ -50,7 +60,7 @@ def open_service(url: str, clock: SetClock) -> Iterator[Callable[..., Service]]:
     opened: list[Service] = []
 
     def open_one(**options: Any) -> Service:
-        opened.append(Service(url, clock, **options))
+        opened.append(Service(url, clock, steady=clock.steady, **options))
         return opened[-1]
 
     yield open_one

@@ -25,8 +25,9 @@ from keyveil.core.tally import Tally
 from keyveil.device.transport import HttpTransport
 from keyveil.lab.datasets import independent
 from keyveil.mechanisms.base import Mechanism
-from tests.collector.campaigns import snacks
+from tests.collector.campaigns import count, snacks
 from tests.collector.processes import Served, served
+from tests.postgres import PostgreSQL
 
 TOKEN = "an-admin-token-for-tests-only"
 SHARES = np.linspace(0.5, 0.05, 20)
@@ -46,6 +47,7 @@ class Cluster:
     def __init__(self, folder: Path, url: str, processes: int = 1, **environment: str) -> None:
         self._folder, self._url = folder, url
         self._environment = {**environment, "KEYVEIL_ADMIN_TOKEN_FILE": str(folder / "token")}
+        (folder / "token").touch(0o600)
         (folder / "token").write_text(TOKEN)
         self._stacks = [ExitStack() for _ in range(processes)]
         self._ports = [0] * processes
@@ -88,6 +90,10 @@ class Cluster:
         view = json.loads(self.ask("GET", f"/v1/campaigns/{name}").body)
         return RoundDocument.from_document(view["round"]["document"], Campaign.from_document(view["campaign"]))
 
+    def journal(self) -> list[Any]:
+        entries: list[Any] = json.loads(self.ask("GET", "/v1/journal").body)["entries"]
+        return entries
+
     def tally(self, name: str, patience: float = 60) -> Tally:
         """The final counts, once the campaign has been stopped and everything is folded."""
         self.ask("PATCH", f"/v1/campaigns/{name}", {"action": "stop"})
@@ -129,13 +135,15 @@ def encoded(document: RoundDocument, mechanism: Mechanism, rows: Any) -> tuple[b
 
 def direct(document: RoundDocument, mechanism: Mechanism, batches: Sequence[Batch]) -> Tally:
     """The tally of the same reports without any collector."""
-    from keyveil.collector.folding import count
 
     return count(document, [report for batch in batches for report in batch])
 
 
-def patiently(request: Any, tries: int = 200) -> HttpAnswer:
-    """What a device does: the same again, until there is an answer that is no plea for patience."""
+def patiently(request: Any, tries: int = 1500) -> HttpAnswer:
+    """What a device does: the same again, until there is an answer that is no plea for patience.
+
+    A collector that was killed needs its time to start, on a busy machine more than a minute.
+    """
     for _ in range(tries):
         try:
             answer: HttpAnswer = request()
@@ -148,8 +156,13 @@ def patiently(request: Any, tries: int = 200) -> HttpAnswer:
     raise AssertionError("The collector did not come back.")
 
 
-def send_all(cluster: Cluster, name: str, batches: Sequence[Batch], threads: int = 6) -> list[dict[str, Any]]:
-    """Send every batch until it is acknowledged; some are sent twice, to any of the collectors."""
+def send_all(
+    cluster: Cluster, name: str, batches: Sequence[Batch], threads: int = 6, late: bool = False
+) -> list[dict[str, Any]]:
+    """Send every batch until it is acknowledged; some are sent twice, to any of the collectors.
+
+    Where that is expected (``late``), a copy may come when the round has closed already.
+    """
     doors = cluster.transports()
     path, headers = f"/v1/campaigns/{name}/reports", {"Content-Type": PACKED}
 
@@ -159,7 +172,7 @@ def send_all(cluster: Cluster, name: str, batches: Sequence[Batch], threads: int
         for _ in range(2 if chance.random() < 0.1 else 1):
             door = chance.choice(doors)
             answer = patiently(lambda door=door: door.request("POST", path, body, headers))
-            assert answer.status == 200, answer.body
+            assert answer.status == 200 or (late and b"round/closed" in answer.body), answer.body
         told: dict[str, Any] = json.loads(answer.body)
         return told
 
@@ -168,18 +181,24 @@ def send_all(cluster: Cluster, name: str, batches: Sequence[Batch], threads: int
 
 
 class Killer(threading.Thread):
-    """Kills collectors at random moments until told to stop."""
+    """Kills collectors at random moments until told to stop; every fifth time the database instead, if it may."""
 
-    def __init__(self, cluster: Cluster, times: int) -> None:
+    def __init__(self, cluster: Cluster, times: int, database: PostgreSQL | None = None) -> None:
         super().__init__(daemon=True)
-        self.kills, self._cluster, self._times = 0, cluster, times
+        self.kills, self.restarts, self._cluster, self._times = 0, 0, cluster, times
+        self._database = database
         self._over = threading.Event()
         self._chance = Random(int.from_bytes(os.urandom(4), "little"))
 
     def run(self) -> None:
         while self.kills < self._times and not self._over.wait(self._chance.uniform(0.05, 0.8)):
-            self._cluster.kill(self._chance.randrange(len(self._cluster.running)))
-            self.kills += 1
+            if self._database is not None and self.kills % 5 == 4 and self.restarts <= self.kills // 5:
+                self._database.stop("immediate")
+                self._database.start()
+                self.restarts += 1
+            else:
+                self._cluster.kill(self._chance.randrange(len(self._cluster.running)))
+                self.kills += 1
 
     @property
     def done(self) -> bool:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Served:
-    """A collector that listens: its port, the tokens it printed, and its folder with database and logs."""
+    """A collector that listens: its port, the first tokens it made, and its folder with database and logs."""
 
     process: subprocess.Popen[str]
     folder: Path
@@ -53,7 +53,8 @@ def served(folder: Path, *flags: str, program: Sequence[str] = HONEST, **environ
         said = _until_listening(process, folder)
         port = re.search(r"Listening on http://\S+:(\d+)", said)
         assert port is not None
-        tokens = dict(re.findall(r"The (\w+) token, shown only this once: (\S+)", said))
+        files = re.findall(r"The first (\w+) token is in (\S+)", said)
+        tokens = {role: (folder / file).read_text().strip() for role, file in files}
         yield Served(process, folder, int(port[1]), tokens)
     finally:
         if process.poll() is None:
@@ -62,11 +63,11 @@ def served(folder: Path, *flags: str, program: Sequence[str] = HONEST, **environ
 
 
 def _until_listening(process: subprocess.Popen[str], folder: Path) -> str:
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + 180
     while time.monotonic() < patience:
         said = (folder / "stdout").read_text()
         if re.search(r"Listening on \S+\n", said):
             return said
         assert process.poll() is None, (folder / "stderr").read_text()
         time.sleep(0.05)
-    raise AssertionError("The collector did not start within a minute.")
+    raise AssertionError("The collector did not start within three minutes.")

@@ -82,7 +82,7 @@ def go_through(server: Served, marked: Marks) -> None:
     expect(404, "GET", f"/v1/campaigns/{marked['path']}")
     expect(404, "GET", f"/{marked['path']}")
     expect(404, "GET", f"/v1/dictionaries/{marked['path']}")
-    expect(405, "DELETE", "/v1/campaigns/snacks")
+    expect(405, "PUT", "/v1/campaigns/snacks")
     expect(401, "GET", "/v1/campaigns", b"", **stranger)
     expect(401, "POST", "/v1/campaigns", json.dumps({marked["body"]: 1}).encode(), **stranger)
     expect(422, "POST", "/v1/campaigns", json.dumps({marked["body"]: 1}).encode(), **admin)

@@ -1,30 +1,50 @@
-"""Collectors that are killed under load: what was acknowledged is counted, once, and no round is stuck."""
+"""Collectors and databases that are killed under load: what was acknowledged is counted once; no round is stuck."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
+from keyveil.core.chain import verify
 from tests.collector.crowds import Cluster, Killer, cluster, direct, reports, send_all, survey
 from tests.postgres import PostgreSQL
 
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def collectors(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, int]:
-    """A database and how many processes use it."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'keyveil.db'}", 1
-    server: PostgreSQL = request.getfixturevalue("postgres")
-    return server.database(), 2
+PLACES = ["sqlite-1", "postgresql-3"]
+ALL_PLACES = [*PLACES, "sqlite-3", "postgresql-1"]
 
 
-def killed_under_load(one: Cluster, times: int) -> int:
-    """Kill collectors that often while batches arrive, then compare tallies; how many reports there were."""
+@dataclass(frozen=True)
+class Place:
+    """A database, how many processes use it, and the server that may be restarted."""
+
+    url: str
+    processes: int
+    server: PostgreSQL | None = None
+
+
+@contextmanager
+def at(name: str, folder: Path) -> Iterator[Place]:
+    kind, _, processes = name.partition("-")
+    if kind == "sqlite":
+        yield Place(f"sqlite:///{folder / 'keyveil.db'}", int(processes))
+        return
+    server = PostgreSQL()
+    try:
+        yield Place(server.database(), int(processes), server)
+    finally:
+        server.remove()
+
+
+def killed_under_load(one: Cluster, killer: Killer) -> int:
+    """Kill collectors while batches arrive, then compare tallies; how many reports there were."""
     document = one.open(survey())
-    killer = Killer(one, times)
     killer.start()
     sent: list[Batch] = []
     while not killer.done:
@@ -38,36 +58,88 @@ def killed_under_load(one: Cluster, times: int) -> int:
 
     tally = one.tally("snacks")
     assert tally.to_bytes() == direct(document, document.mechanism, sent).to_bytes()
+    assert verify(one.journal())[0] >= 5
     return tally.reports
 
 
-def test_killed_collectors_lose_and_double_nothing(collectors: tuple[str, int], tmp_path: Path) -> None:
-    with cluster(tmp_path, *collectors) as one:
-        assert killed_under_load(one, 3) >= 2000
+def rounds_under_load(one: Cluster, killer: Killer, times: int, rounds: int = 3, people: int = 1000) -> int:
+    """The same through several rounds, each of which closes when enough have reported."""
+    protocol = {"name": "privkvm", "epsilon": "4", "rounds": rounds}
+    document = one.open(survey(protocol=protocol, rounds=[{"enough": people}]))
+    killer.start()
+    asked: list[tuple[RoundDocument, list[Batch]]] = []
+    for number in range(1, rounds + 1):
+        batches = reports(document, people, 20, seed=number)
+        asked.append((document, batches))
+        send_all(one, "snacks", batches[:-1])
+        while not killer.done and killer.kills < times * number // rounds:
+            send_all(one, "snacks", batches[:-1:5])
+        send_all(one, "snacks", batches[-1:], late=True)
+        document = following(one, number) if number < rounds else document
+    killer.stop()
+
+    one.tally("snacks", patience=300)
+    for document, batches in asked:
+        folded = one.ask("GET", f"/v1/campaigns/snacks/tally?round={document.number}").body
+        assert folded == direct(document, document.mechanism, batches).to_bytes()
+    return rounds * people
+
+
+def following(one: Cluster, number: int) -> RoundDocument:
+    """The round after this one, once it has been made."""
+    end = time.monotonic() + 300
+    while (document := one.round("snacks")).number == number:
+        assert time.monotonic() < end, "the round is stuck"
+        time.sleep(0.2)
+    return document
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_collectors_lose_and_double_nothing(place: str, tmp_path: Path) -> None:
+    with at(place, tmp_path) as here, cluster(tmp_path, here.url, here.processes) as one:
+        assert killed_under_load(one, Killer(one, 3, here.server)) >= 2000
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("place", ALL_PLACES)
 def test_twenty_kills_lose_and_double_nothing(
-    collectors: tuple[str, int], tmp_path: Path, record_property: Callable[[str, object], None]
+    place: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    with cluster(tmp_path, *collectors) as one:
-        record_property("reports", killed_under_load(one, 20))
-
-
-def test_reports_end_to_end(collectors: tuple[str, int], tmp_path: Path) -> None:
-    end_to_end(collectors, tmp_path, 20_000)
+    with at(place, tmp_path) as here, cluster(tmp_path, here.url, here.processes) as one:
+        killer = Killer(one, 20, here.server)
+        record_property("reports", killed_under_load(one, killer))
+        record_property("kills", killer.kills)
+        record_property("restarts of the database", killer.restarts)
 
 
 @pytest.mark.soak
-def test_a_million_reports_end_to_end(
-    collectors: tuple[str, int], tmp_path: Path, record_property: Callable[[str, object], None]
+@pytest.mark.parametrize("place", ALL_PLACES)
+def test_twenty_kills_in_several_rounds_lose_double_and_stop_nothing(
+    place: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("reports", end_to_end(collectors, tmp_path, 1_000_000))
+    with at(place, tmp_path) as here, cluster(tmp_path, here.url, here.processes) as one:
+        killer = Killer(one, 20, here.server)
+        record_property("reports", rounds_under_load(one, killer, 20))
+        record_property("kills", killer.kills)
+        record_property("restarts of the database", killer.restarts)
 
 
-def end_to_end(collectors: tuple[str, int], tmp_path: Path, people: int) -> int:
+@pytest.mark.parametrize("place", PLACES)
+def test_reports_end_to_end(place: str, tmp_path: Path) -> None:
+    end_to_end(place, tmp_path, 20_000)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("place", PLACES)
+def test_a_million_reports_end_to_end(
+    place: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("reports", end_to_end(place, tmp_path, 1_000_000))
+
+
+def end_to_end(place: str, tmp_path: Path, people: int) -> int:
     """Send batches over HTTP, fold, and compare with the tally of the same reports, byte for byte."""
-    with cluster(tmp_path, *collectors) as one:
+    with at(place, tmp_path) as here, cluster(tmp_path, here.url, here.processes) as one:
         document = one.open(survey())
         batches = reports(document, people, 500)
         told = send_all(one, "snacks", batches)

@@ -97,7 +97,7 @@ def test_ordinary_requests_are_not_logged_and_mistakes_of_ours_are(
             service.ask("GET", path)
         assert page.getvalue() == ""
 
-        def broken(name: str) -> Any:
+        def broken(name: str, **_: object) -> Any:
             raise RuntimeError(f"canary {name}")
 
         monkeypatch.setattr(service.service, "view", broken)

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from keyveil.campaign.wire import Batch
 from keyveil.collector import tables
 from keyveil.collector.service import Service
-from keyveil.collector.writer import UploadResult
+from keyveil.collector.storing import UploadResult
 from tests.collector.campaigns import batch_of, started
 from tests.collector.conftest import SetClock
 

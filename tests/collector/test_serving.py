@@ -66,6 +66,8 @@ def refused(folder: Path, *flags: str, **environment: str) -> str:
 def test_a_collector_from_its_first_start_to_its_second(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         assert set(server.tokens) == {"admin", "analyst"}
+        assert not any(token in server.said for token in server.tokens.values())  # a file has it, and no log
+        assert all((tmp_path / f"keyveil-{role}.token").stat().st_mode & 0o777 == 0o600 for role in server.tokens)
         batch = opened(server, 12)
         sent = ask(server, "POST", "/v1/campaigns/snacks/reports", batch.to_packed(), form=PACKED)
         assert json.loads(sent.body)["accepted"] == 12
@@ -78,9 +80,66 @@ def test_a_collector_from_its_first_start_to_its_second(tmp_path: Path) -> None:
     assert (tmp_path / "keyveil.db").stat().st_mode & 0o077 == 0
 
     with served(tmp_path) as again:
-        assert again.tokens == {}  # shown only once
+        assert again.tokens == {}  # made only once
         again.tokens.update(server.tokens)
         assert json.loads(ask(again, "GET", "/v1/campaigns/snacks/status", role="admin").body)["reports"] == 12
+
+
+def test_a_hang_up_ends_nothing_and_token_files_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "admin"
+    path.touch(0o600)
+    path.write_text("the-first-token-of-the-file")
+    with served(tmp_path / "collector", KEYVEIL_ADMIN_TOKEN_FILE=str(path)) as server:
+        path.write_text("the-second-token-of-the-file")
+        server.process.send_signal(signal.SIGHUP)
+        server.tokens["admin"] = "the-second-token-of-the-file"
+        assert ask(server, "GET", "/v1/tokens", role="admin").status == 200
+        server.tokens["admin"] = "the-first-token-of-the-file"
+        assert ask(server, "GET", "/v1/tokens", role="admin").status == 401
+        assert server.process.poll() is None
+        assert server.stop() == 0
+        assert "Token files were read." in server.said
+
+
+def test_workers_share_a_port_and_one_that_dies_is_started_again(tmp_path: Path) -> None:
+    with served(tmp_path, "--workers", "2") as server:
+        batch = opened(server, 12)
+        children = workers_of(server)
+        assert len(children) == 2
+        os.kill(children[0], signal.SIGKILL)
+        os.kill(server.process.pid, signal.SIGHUP)
+        sent = ask(server, "POST", "/v1/campaigns/snacks/reports", batch.to_packed(), form=PACKED)
+        assert json.loads(sent.body)["accepted"] == 12
+        patience = time.monotonic() + 60
+        while len(workers_of(server)) < 2 or children[0] in workers_of(server):
+            assert time.monotonic() < patience
+            time.sleep(0.2)
+        last = workers_of(server)
+        assert server.stop() == 0
+    assert not any(Path(f"/proc/{number}").exists() for number in last)
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    with served(tmp_path, "--workers", "2") as server:
+        children = workers_of(server)
+        server.process.kill()
+        patience = time.monotonic() + 60
+        while any(Path(f"/proc/{number}").exists() for number in children):
+            assert time.monotonic() < patience
+            time.sleep(0.2)
+
+
+def workers_of(server: Served) -> list[int]:
+    """The processes that answer requests: children that run more than the bookkeeping of multiprocessing."""
+    found = []
+    for number in Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split():
+        try:
+            line = Path(f"/proc/{number}/cmdline").read_text()
+        except OSError:
+            continue
+        if "spawn_main" in line:
+            found.append(int(number))
+    return found
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -128,6 +187,7 @@ def test_other_machines_only_behind_tls(tmp_path: Path) -> None:
 def test_settings_come_from_environment_and_file(tmp_path: Path) -> None:
     assert "KEYVEIL" not in refused(tmp_path, KEYVEIL_PORT="many")
     (tmp_path / "keyveil.toml").write_text('database_url = "sqlite:///other.db"\n')
+    (tmp_path / "admin").touch(0o600)
     (tmp_path / "admin").write_text("a-token-of-the-operator\n")
     with served(tmp_path, "--config", "keyveil.toml", KEYVEIL_ADMIN_TOKEN_FILE="admin") as server:
         assert set(server.tokens) == {"analyst"}
@@ -183,7 +243,7 @@ def test_pages_stand_beside_the_api(tmp_path: Path) -> None:
         assert page.headers["x-content-type-options"] == "nosniff"
         assert ask(server, "GET", "/v1/campaigns/snacks").status == 200
         assert ask(server, "GET", "/").status == ask(server, "GET", "/elsewhere").status == 404
-        assert ask(server, "DELETE", "/v1/campaigns/snacks").status == 405
+        assert ask(server, "PUT", "/v1/campaigns/snacks").status == 405
         assert server.stop() == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +81,31 @@ def test_plain_http_elsewhere_needs_somebody_who_speaks_tls(host: str) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"short", b"two words that are long enough", b"\xff" * 40])
-def test_a_token_file_holds_one_long_word(tmp_path: Path, content: bytes | None) -> None:
+def test_a_token_file_holds_long_words(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "token"
     if content is not None:
+        path.touch(0o600)
         path.write_bytes(content)
     with pytest.raises(KeyveilError) as refused:
         Settings(admin_token_file=path).kept_tokens()
     assert refused.value.code == "settings/token"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o400, 0o604, 0o644, 0o602])
+def test_a_token_file_is_not_for_everybody(tmp_path: Path, mode: int) -> None:
+    """A group may read it, as containers need; everybody may not."""
+    path = tmp_path / "token"
+    path.write_text("one-token-of-the-operator\nanother-token-beside-it\n")
+    path.chmod(mode)
+    settings = Settings(admin_token_file=path)
+    if mode & 0o007:
+        assert refused_code(settings.kept_tokens) == "settings/token"
+        assert settings.present_tokens() == {}
+    else:
+        assert settings.kept_tokens() == {"admin": ("one-token-of-the-operator", "another-token-beside-it")}
+
+
+def refused_code(call: Callable[[], Any]) -> str:
+    with pytest.raises(KeyveilError) as refused:
+        call()
+    return refused.value.code

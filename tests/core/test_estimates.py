@@ -388,11 +388,11 @@ def test_the_plot_draws_every_estimate_with_its_interval_and_truth() -> None:
     frequency, mean = figure.axes
     assert [label.get_text() for label in frequency.get_yticklabels()] == ["fries", "burger", "pepsi"]
     assert (frequency.get_xlabel(), mean.get_xlabel()) == ("frequency", "mean")
-    assert points(figure, 0) == {"estimate and interval": [0.75, 0.2531, -0.01], "truth": [0.3, 0.5, 0.0]}
-    assert points(figure, 1)["estimate and interval"] == pytest.approx([5.2, 3.0])
+    assert points(figure, 0) == {"estimate and interval": [0.75, 0.2531, 0.0], "truth": [0.3, 0.5, 0.0]}
+    assert points(figure, 1)["estimate and interval"] == pytest.approx([5.0, 3.0])
     assert len(points(figure, 1)["insufficient data"]) == 1
     lines = [segment[:, 0].tolist() for segment in frequency.collections[0].get_segments()]  # type: ignore[attr-defined]
-    assert lines == [[0.73, 0.77], [0.2410, 0.2652], [-0.05, 0.03]]
+    assert lines == [[0.73, 0.77], [0.2410, 0.2652], [0.0, 0.03]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "estimate and interval", "insufficient data", "truth",
     ]  # fmt: skip

@@ -103,8 +103,22 @@ def test_a_period_rolls_on_but_a_clock_set_back_gives_nothing_back() -> None:
     assert ask("third") == "budget/exceeded"  # the latest day counts, not the clock
     watch.days_later(330)
     assert ask("third") == "sent"
-    watch.days_later(3650)
+    watch.days_later(365)
     assert ask("fourth") == "budget/exceeded"  # the life's cap
+
+
+def test_a_clock_that_jumps_far_ahead_is_noticed_and_one_that_did_is_named() -> None:
+    collector, watch = Collector(), Watch()
+    collector.open(document())
+    one = agreed(collector, clock=watch)
+    watch.days_later(4000)
+    assert code_of(lambda: one.report("snack-survey", RECORD)) == "device/clock"
+    assert "set the clock" in (one.explain("snack-survey").refusal or "") and not one.ledger()
+
+    one.trust_clock()
+    assert one.report("snack-survey", RECORD).state == "sent"
+    watch.days_later(-4000)
+    assert "was once at 2037" in one.explain("snack-survey").text
 
 
 def test_other_schemas_have_room_of_their_own_up_to_the_overall_cap() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,8 @@ from keyveil.device import Patience
 from keyveil.mechanisms import registry as mechanisms
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.protocols.base import Round
-from tests.device.collector import NOON, Collector, Watch, document, lose_answer
-from tests.device.owner import GENEROUS, RECORD, agreed, code_of, device, week
+from tests.device.collector import Collector, Watch, document, lose_answer
+from tests.device.owner import RECORD, agreed, code_of, device, week
 
 
 def test_a_report_is_debited_at_the_price_that_the_device_computed_and_then_sent() -> None:
@@ -52,42 +50,6 @@ def test_a_thousand_repeats_of_the_same_round_reveal_one_report(packed: bool) ->
 
     assert len(set(collector.bodies)) == 1
     assert len(one.ledger()) == 1
-
-
-def test_a_thousand_campaigns_of_a_series_about_unchanged_data_reveal_one_report() -> None:
-    collector, watch = Collector(), Watch()
-    collector.open(week(0))
-    one = agreed(collector, clock=watch)
-
-    for number in range(1000):
-        collector.open(week(number))
-        outcome = one.report("snack-survey", RECORD)
-        assert outcome.epsilon == (0 if number else one.ledger()[0].epsilon)
-        watch.days_later(7)
-
-    assert len(collector.reports) == 1000
-    assert len(set(collector.reports)) == 1
-    assert sum(entry.epsilon for entry in one.ledger()) <= 1
-    assert [entry.free for entry in one.ledger()] == [False] + [True] * 999
-
-
-def test_changed_data_and_another_question_cost_again_and_old_data_is_remembered() -> None:
-    collector, watch = Collector(), Watch()
-    collector.open(week(0))
-    one = agreed(collector, clock=watch, caps=GENEROUS)
-    spent = []
-    for number, record in enumerate([RECORD, {"fries": 1}, {}, RECORD, {}, {"fries": 4.0000001, "pepsi": 9}]):
-        collector.open(week(number))
-        spent.append(one.report("snack-survey", record).epsilon > 0)
-        watch.days_later(7)
-
-    assert spent == [True, True, True, False, False, False]  # the last record is the first one to the schema
-
-    collector.open(week(7, protocol={"name": "kvue", "epsilon": "0.9"}))
-    watch.now = NOON + timedelta(days=49)
-    assert code_of(lambda: one.report("snack-survey", RECORD)) == "campaign/changed"  # other terms
-    one.consent("snack-survey")
-    assert one.report("snack-survey", RECORD).epsilon > Fraction("0.89")
 
 
 def test_nothing_is_drawn_or_sent_without_consent() -> None:
@@ -133,8 +95,8 @@ def test_consent_given_again_goes_on_with_the_next_campaign() -> None:
 
     outcome = one.report("snack-survey", RECORD)
 
-    assert outcome.state == "sent" and outcome.epsilon == 0  # what was sent before is still remembered
-    assert len(set(collector.reports)) == 1
+    assert outcome.state == "sent" and outcome.epsilon > 0 and outcome.used
+    assert len(set(collector.reports)) == 2
 
 
 def test_consent_is_to_what_was_shown_not_to_what_is_served_later() -> None:
@@ -209,25 +171,50 @@ def test_failing_entropy_makes_no_report_and_debits_nothing(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("value", [None, "many", [4], {"a": 1}, 10**400, 4j], ids=lambda value: type(value).__name__)
-def test_a_pair_that_cannot_be_read_is_absent_and_the_report_is_that_of_the_rest(value: Any) -> None:
-    collector, watch = Collector(), Watch()
-    collector.open(week(0))
-    one = agreed(collector, clock=watch)
-    assert one.report("snack-survey", {"fries": value, None: 1, "pepsi": 5}).state == "sent"
-
-    watch.days_later(7)
-    collector.open(week(1))
-    assert one.report("snack-survey", {"pepsi": 5}).state == "sent"
-
-    assert [entry.free for entry in one.ledger()] == [False, True]  # to the device the same record
-
-
-def test_what_is_no_record_leaves_nothing_behind() -> None:
+def test_a_pair_that_cannot_be_read_is_absent_and_its_owner_is_told(value: Any) -> None:
     collector = Collector()
     collector.open(document())
     one = agreed(collector)
-    assert code_of(lambda: one.report("snack-survey", ["fries"])) == "record/type"
-    assert not one.ledger() and not collector.bodies
+    record = {"fries": value, None: 1, "pepsi": 9}
+    seen, expected = one.preview("snack-survey", record), [("unreadable", "fries"), ("unknown", "None")]
+
+    assert seen.pairs == one.preview("snack-survey", {"pepsi": 5}).pairs
+    outcome = one.report("snack-survey", record)
+    assert outcome.state == "sent" and outcome.ignored == seen.ignored
+    assert [(note.why, note.key) for note in seen.ignored] == [*expected, ("clamped", "pepsi")]
+    assert code_of(lambda: one.preview("snack-survey", record, strict=True)) == "record/unreadable"
+
+
+class Trap(dict[str, float]):
+    """A record that cannot be looked at."""
+
+    def items(self) -> Any:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("record", [["fries"], None, 7, "fries", Trap(fries=4)], ids=lambda one: type(one).__name__)
+def test_a_report_never_raises_for_the_sake_of_a_record(record: Any) -> None:
+    """If it did, silence would tell of the record; only a preview raises."""
+    collector = Collector()
+    collector.open(document())
+    one = agreed(collector)
+    assert code_of(lambda: one.preview("snack-survey", record, strict=True)) == "record/record"
+    assert not one.ledger()
+
+    outcome = one.report("snack-survey", record)
+
+    assert outcome.state == "sent" and outcome.used and [note.why for note in outcome.ignored] == ["record"]
+
+
+def test_surplus_pairs_are_named_and_a_repeated_call_says_that_its_record_was_not_used() -> None:
+    collector = Collector()
+    collector.open(document(protocol={"name": "ssr", "epsilon": "1", "max_pairs": 1}))
+    one = agreed(collector)
+
+    first, again = one.report("snack-survey", RECORD), one.report("snack-survey", {})
+
+    assert first.used and [note.why for note in first.ignored] == ["surplus"]
+    assert not again.used and again.report == first.report and len(set(collector.reports)) == 1
 
 
 class Counted(dict[str, float]):

@@ -21,9 +21,10 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.coins import Coins
 from keyveil.core.errors import DeviceError
 from keyveil.device import Device
+from keyveil.device.identity import Identity
 from keyveil.device.ledger import Ledger
-from keyveil.device.memory import Memory
 from keyveil.device.outbox import Outbox
+from keyveil.device.schedule import Pauses
 from tests.device.collector import Collector, Sleeper, Watch, document
 
 RECORD = {"fries": 4, "pepsi": 5}
@@ -189,9 +190,9 @@ def check_books(crashes: list[dict[str, Any]]) -> None:
         (Ledger, "debit"),
         (Outbox, "find"),
         (Outbox, "put"),
-        (Memory, "digest"),
-        (Memory, "recall"),
-        (Memory, "keep"),
+        (Identity, "of_round"),
+        (Pauses, "refuse"),
+        (Device, "_pay"),
         (Device, "_draw"),
         (Device, "_hold"),
     ],
@@ -208,9 +209,9 @@ def test_whatever_fails_inside_leaves_nothing_behind(
     before = "\n".join(device.vault.connection.iterdump())
     whole = getattr(place, method)
 
-    def failing(*arguments: Any) -> Any:
+    def failing(*arguments: Any, **named: Any) -> Any:
         if after:
-            whole(*arguments)
+            whole(*arguments, **named)
         raise kind
 
     with monkeypatch.context() as patch:

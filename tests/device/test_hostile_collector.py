@@ -24,8 +24,7 @@ from keyveil.core.errors import KeyveilError
 from keyveil.device import Caps, Device, HttpAnswer, Outcome, Patience
 from keyveil.device import device as device_module
 from keyveil.device.consent import Consents
-from keyveil.device.ledger import Ledger
-from keyveil.device.memory import Memory
+from keyveil.device.ledger import Ledger, LedgerEntry, Line
 from keyveil.device.outbox import Parcel
 from keyveil.device.vault import Vault
 from keyveil.lab.coins import SeededCoins
@@ -33,6 +32,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create, registered
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.mechanisms.rounds.set_size import SizeQuestion
+from keyveil.privacy.budget import Budget
 from keyveil.protocols.base import EVERYONE, Part, Round
 from tests.device.collector import (
     Collector,
@@ -291,13 +291,15 @@ def _uncapped(patch: pytest.MonkeyPatch) -> None:
 
 def _forgets_life(patch: pytest.MonkeyPatch) -> None:
     whole = Ledger.lines
-    patch.setattr(
-        Ledger, "lines", lambda self, schema, day: [one for one in whole(self, schema, day) if "days" in one.what]
-    )
+
+    def lines(self: Ledger, *about: Any, **more: Any) -> list[Line]:
+        return [one for one in whole(self, *about, **more) if "days" in one.what]
+
+    patch.setattr(Ledger, "lines", lines)
 
 
 def _forgets_the_campaign(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Device, "_campaign_line", lambda self, notice: self._ledger.lines(None, self.vault.today())[0])
+    patch.setattr(Ledger, "campaign", lambda self, series, campaign, epsilon: Line("nothing", Budget(epsilon)))
 
 
 def _forgets_with_consent(patch: pytest.MonkeyPatch) -> None:
@@ -314,29 +316,24 @@ def _draws_for_every_upload(patch: pytest.MonkeyPatch) -> None:
     """Every attempt sends a fresh draw instead of the stored bytes."""
     whole = Device._send
 
-    def send(self: Device, parcel: Parcel, spent: Fraction) -> Outcome:
+    def send(self: Device, parcel: Parcel, outcome: Outcome) -> Outcome:
         asked = self._read(parcel.name).open_round
         if asked is None or asked.hash != parcel.document:
-            return whole(self, parcel, spent)
-        public, payload = self._draw(asked, [], None)
-        return whole(self, replace(parcel, report=public, payload=payload), spent)
+            return whole(self, parcel, outcome)
+        return whole(self, replace(parcel, payload=self._draw(asked, [], parcel.report)), outcome)
 
     patch.setattr(Device, "_send", send)
 
 
 def _takes_every_question_for_an_old_one(patch: pytest.MonkeyPatch) -> None:
-    """The first answer to a series is paid for; whatever is asked then counts as a repetition, but is drawn."""
+    """The first answer to a series is paid for; whatever is asked then is drawn, and booked as a repetition."""
+    whole = Ledger.debit
 
-    def answer(self: Device, notice: Any, asked: RoundDocument, record: Any, token: Any) -> Any:
-        series = notice.campaign.name
-        known = any(entry.series == series for entry in self.ledger())
-        patch.setattr(
-            Memory, "recall", lambda *_: self._draw(asked, asked.mechanism.read(record), None) if known else None
-        )
-        return whole(self, notice, asked, record, token)
+    def debit(self: Ledger, entry: LedgerEntry) -> None:
+        known = any(earlier.series == entry.series for earlier in self.entries())
+        whole(self, replace(entry, epsilon=Fraction(0), free=True) if known else entry)
 
-    whole = Device._answer
-    patch.setattr(Device, "_answer", answer)
+    patch.setattr(Ledger, "debit", debit)
 
 
 def _clock_gives_back(patch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from tests.device.owner import RECORD, code_of, device, week
 
 VERSION_1 = Path(__file__).with_name("device_v1.sql")  # written by the code that knew no other version
 HERE = "https://here.example"
-KEPT = ("entry", "outbox", "memo", "seat", "consent", "caps", "dictionary")
+KEPT = ("entry", "outbox", "seat", "consent", "caps", "dictionary")
 
 Rows = dict[str, list[Any]]
 
@@ -41,9 +41,9 @@ def contents(path: Path) -> Rows:
     return rows
 
 
-def opened(path: Path, served: Collector | None = None) -> Device:
+def opened(path: Path, served: Collector | None = None, days: int = 7) -> Device:
     watch = Watch()
-    watch.days_later(7)
+    watch.days_later(days)
     return device(served or Collector(), path, clock=watch, collector=HERE)
 
 
@@ -57,6 +57,7 @@ def test_everything_in_a_file_of_version_1_is_there_afterwards(old: Path) -> Non
     assert {name: after[name] for name in KEPT} == {name: before[name] for name in KEPT}
     assert after["met_round"] == before["asked"]
     assert [row[:3] for row in after["device"]] == before["device"]
+    assert before["memo"] and "memo" not in after and after["standing"] == []
 
 
 def test_the_device_goes_on_where_it_was(old: Path) -> None:
@@ -68,11 +69,14 @@ def test_the_device_goes_on_where_it_was(old: Path) -> None:
         assert [(public, payload) in served.reports for *_, public, payload, _, _, _, _ in waiting] == [True]
 
         served.open(week(1))
-        assert one.report("snack-survey", RECORD).epsilon == 0  # it was answered before
+        assert one.report("snack-survey", RECORD).epsilon == 0  # this round was answered before
         served.open(week(0))
         assert code_of(lambda: one.report("snack-survey", RECORD)) == "campaign/changed"  # and goes on to be known
         assert one.caps.document()["life"] == "40"
         assert one.consents()[f"{HERE}/withdrawn-survey"] == "withdrawn"
+    served.open(week(2))
+    with opened(old, served, days=14) as one:
+        assert one.report("snack-survey", RECORD).epsilon > 0  # no earlier report became a standing one
 
 
 def test_a_new_file_has_the_tables_of_a_migrated_one(old: Path, tmp_path: Path) -> None:

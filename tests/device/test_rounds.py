@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -155,17 +156,42 @@ def test_people_are_parted_by_one_seat_and_the_others_stay_silent() -> None:
 
 
 @pytest.mark.usefixtures("overdrawn")
-def test_the_same_parted_question_in_later_rounds_gets_the_same_report() -> None:
+def test_the_same_parted_question_in_later_rounds_is_drawn_again_within_the_campaigns_epsilon() -> None:
     made = document(protocol={"name": "overdrawn", "epsilon": "1", "rounds": 50, "each": "0.5", "parted": True})
     collector = Collector()
     campaign = collector.open(made)
     one = agreed(collector)
-    for number in range(2, 50):
+    for number in (2, 3):
         collector.open(made, after_means(campaign, number, 100))
         assert one.report("snack-survey", RECORD).state == "sent"  # silent once in 2^32
+    collector.open(made, after_means(campaign, 4, 100))
+    assert code_of(lambda: one.report("snack-survey", RECORD)) == "budget/exceeded"
 
-    assert len(set(collector.reports)) == 1
-    assert sum(not entry.free for entry in one.ledger()) == 1
+    assert len({public for public, _ in collector.reports}) == 1  # the seat
+    assert len(one.ledger()) == 2
+
+
+def test_the_whole_price_of_a_campaign_is_set_aside_at_its_first_round() -> None:
+    """Otherwise a device would answer the first rounds and none of those that need them."""
+    collector, watch = Collector(), Watch()
+    campaign = collector.open(privkvm())
+    one = agreed(collector, clock=watch, caps={"schema_period": 3, "schema_life": 3, "period": 3, "life": 3})
+    one.report("snack-survey", RECORD)
+    assert sum(entry.epsilon for entry in one.ledger()) < Fraction("1.2")
+    collector.open(document(name="other"))
+    one.consent("other")
+    assert one.report("other", RECORD).state == "sent"  # 2 are set aside, and 3 is the cap
+    collector.open(document(name="third", protocol={"name": "kvue", "epsilon": "0.5"}))
+    one.consent("third")
+    assert code_of(lambda: one.report("third", RECORD)) == "budget/exceeded"
+    for number in (2, 3):
+        collector.open(privkvm(), after_means(campaign, number, 100))
+        assert one.report("snack-survey", RECORD).state == "sent"
+
+    tight = agreed(collector, clock=watch, caps={"life": "1.9"})
+    assert code_of(lambda: tight.report("snack-survey", RECORD)) == "budget/exceeded" and not tight.ledger()
+    one.withdraw("snack-survey")
+    assert json.loads(one.export())["reserved"] == "0"
 
 
 @pytest.mark.parametrize(

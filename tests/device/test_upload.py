@@ -185,3 +185,28 @@ def test_nothing_tells_who_sends() -> None:
     device, collector, _ = reporting()
     device.report("snack-survey", RECORD)
     assert set(collector.headers[0]) == {"Content-Type"}
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(404, "campaign/unknown"), (404, "round/unknown"), (409, "round/waiting")]
+)
+def test_a_refusal_that_can_pass_is_tried_again_and_holds_up_nothing_else(status: int, code: str) -> None:
+    """A collector that was restored, lags behind, or whose clock is late; the report is paid for and waits."""
+    device, collector, _ = reporting(*[says(problem(status, code))] * 2, patience=Patience(tries=1))
+    waiting = device.report("snack-survey", RECORD)
+    assert (waiting.state, waiting.code) == ("waiting", code)
+    collector.script = [lose_answer]
+    collector.open(document(name="second"))
+    device.consent("second")
+    assert device.report("second", RECORD).state == "waiting"
+
+    collector.script = [says(problem(status, code))]
+    assert [one.state for one in device.flush()] == ["waiting", "sent"]
+    assert [one.state for one in device.flush()] == ["sent"]
+    assert len(device.ledger()) == 2
+
+
+def test_a_round_that_is_over_is_refused_for_good() -> None:
+    device, collector, _ = reporting(says(problem(409, "round/closed")))
+    assert device.report("snack-survey", RECORD).state == "refused"
+    assert device.flush() == [] and len(collector.bodies) == 1

@@ -38,3 +38,15 @@ def test_without_numba_the_twin_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_kernel_keeps_documentation_loop_and_twin() -> None:
     assert walsh.__doc__ == walsh.loop.__doc__
     assert walsh.loop(np.array([3, 1])).tolist() == walsh.twin(np.array([3, 1])).tolist() == [4, 2]
+
+
+def test_machine_code_that_cannot_be_kept_is_made_anew() -> None:
+    """A full disk or a damaged file of the cache: the kernel compiles without one and gives the same numbers."""
+    double = kernel(twin=lambda words: 2 * words)(lambda words: words + words)
+
+    def unkept(words: np.ndarray) -> np.ndarray:
+        raise OSError(28, "No space left on device")
+
+    double.__dict__["compiled"] = unkept
+    assert double(np.array([3, 1])).tolist() == [6, 2]
+    assert double.compiled is not unkept

@@ -6,11 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import keyveil as kv
 from keyveil.core.errors import KeyveilError
-from keyveil.core.estimates import Column, Estimates, Header
+from keyveil.core.estimates import Column, Estimates, Header, Interval
 from keyveil.core.records import Records
+from keyveil.core.schema import GRID
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.simulate import simulate
@@ -18,6 +20,12 @@ from keyveil.learn.comparisons import compare_campaigns, compare_keys, correlati
 from keyveil.learn.dependence import dependence
 from keyveil.learn.postprocess import estimates as processed
 from keyveil.learn.ranking import top
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.categorical.bloom import Bloom
+from keyveil.mechanisms.registry import create_round
+from keyveil.mechanisms.rounds.topsel_project import Project
+
+Floats = NDArray[np.float64]
 
 D, N, RUNS = 6, 1500, 400
 SCHEMA = kv.Schema(keys=D)
@@ -74,12 +82,23 @@ def of_a_population(estimates: Estimates) -> Estimates:
         ("ssr", {"max_pairs": 3, "size": 4}),
         ("wheel", {"max_pairs": 3}),
         ("krr-harmony", {}),
+        ("rappor", {"bits": 6, "cohorts": 4}),
+        ("rappor-meanest", {"bits": 6, "cohorts": 4}),
+        ("adaptive-value", {"max_pairs": 3, "weights": (1, 2, 3, 4, 4, 4)}),
     ],
 )
 def test_sums_and_differences_are_as_uncertain_as_they_say(name: str, options: dict[str, object]) -> None:
     """The spread of z over 400 collections is one; six standard errors of it are 0.21, and bounds may be generous."""
-    mechanism = kv.mechanism(name, SCHEMA, 1.5, **options)
-    records = _one_key_each() if name in ("grr", "ss", "oue", "olh", "hr") else _sets()
+    mechanism = create_round(name, SCHEMA, 1.5, **options)
+    z = standardised(mechanism)
+    assert np.abs(z.mean(axis=0)).max() < 6 / math.sqrt(RUNS)
+    assert z.std(axis=0).max() < 1.21
+    assert z.std(axis=0).min() > 0.75
+
+
+def standardised(mechanism: Mechanism) -> Floats:
+    """Errors of a sum and of a difference over their stated standard errors, collection by collection."""
+    records = _one_key_each() if mechanism.takes == "one key" else _sets()
     true = np.bincount(records.keys, minlength=D) / N
     z = np.empty((RUNS, 2))
     for run in range(RUNS):
@@ -87,9 +106,48 @@ def test_sums_and_differences_are_as_uncertain_as_they_say(name: str, options: d
         total = subset_sum(estimates, ASKED, mechanism=mechanism)
         gap = compare_keys(estimates, "0", "1", mechanism=mechanism).difference
         z[run] = (total.value - true[:4].sum()) / total.se, (gap.value - true[0] + true[1]) / gap.se
-    assert np.abs(z.mean(axis=0)).max() < 6 / math.sqrt(RUNS)
-    assert z.std(axis=0).max() < 1.21
-    assert z.std(axis=0).min() > 0.75
+    return z
+
+
+@pytest.mark.parametrize("block", [D, 3], ids=["all keys", "three in a row"])
+def test_sums_of_a_projected_round_are_as_uncertain_as_they_say(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six standard errors as above; cutting vectors to the radius biases frequencies, which is not looked at here."""
+    monkeypatch.setattr("keyveil.mechanisms.rounds.topsel_project.MOST_BLOCK", block)
+    true = np.bincount(_sets().keys, minlength=D) / N
+    centres = tuple(int(share * GRID) for share in (*true, *true * 0.4))
+    mechanism = Project(SCHEMA, Fraction(3, 2), centres, (100,) * 2 * D, 200)
+    spread = standardised(mechanism).std(axis=0)
+    assert spread.max() < 1.21 and spread.min() > 0.75
+
+
+def test_means_are_compared_where_both_keys_are_known_and_as_exactly_as_is_said() -> None:
+    """Of few people a frequency may come out below zero: there is no mean then, and the answer says so.
+
+    Of many, errors have at most the stated variance: over 150 collections six standard errors of the ratio are 0.7.
+    """
+    mechanism = create_round("adaptive-value", kv.Schema(keys=4), 2, max_pairs=2, weights=(1, 2, 4, 8))
+    few = kv.Population.from_records([{"0": 0.5}, {"1": 0.5}, {}] * 40)
+    many = kv.Population.from_records([{"2": 0.8, "3": -0.5}, {"2": 0.2}, {"3": 0.9}] * 2000)
+
+    def answers(people: kv.Population, first: str, second: str, runs: int) -> list[Interval]:
+        records = people.records(mechanism.schema)
+        tallies = (mechanism.tally(mechanism.perturb_many(records, SeededCoins(run))) for run in range(runs))
+        return [compare_keys(mechanism.estimate(one), first, second, "mean").difference for one in tallies]
+
+    rare = answers(few, "0", "1", 20)
+    assert any(math.isnan(one.value) for one in rare)
+    assert all(one.flag == "insufficient" for one in rare if math.isnan(one.value) or math.isnan(one.se))
+    told, truth = answers(many, "2", "3", 150), 0.5 - 0.2
+    assert {one.flag for one in told} == {"ok"}
+    ratio = np.mean([(one.value - truth) ** 2 for one in told]) / np.mean([one.se**2 for one in told])
+    assert 0.4 < ratio < 1.7
+
+
+def test_covariances_of_a_filter_are_those_of_its_variances() -> None:
+    """The diagonal of the covariance is the variance; both come from the same bits in two ways."""
+    bloom, frequency = Bloom(keys=5, bits=8, hashes=2, cohorts=4), np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+    found = bloom.covariance(np.arange(5), np.arange(5), frequency, 1.3)
+    assert np.diag(found) == pytest.approx(bloom.variance(frequency, 1, 1.3)) and found == pytest.approx(found.T)
 
 
 def test_the_sum_over_all_keys_of_grr_is_certain() -> None:
@@ -304,7 +362,6 @@ def test_clear_refusals() -> None:
         (lambda: subset_sum(plain, ["0", 0]), "question/twice"),
         (lambda: subset_sum(plain, ["cola"]), "schema/unknown-key"),
         (lambda: subset_sum(_made("ssr", [0.5, 0.4], 0.01), ["0"]), "question/mechanism"),
-        (lambda: subset_sum(_made("rappor", [0.5, 0.4], 0.01), ["0"]), "question/dependence"),
         (lambda: subset_sum(_made("somebody-elses", [0.5, 0.4], 0.01), ["0"]), "question/dependence"),
         (lambda: compare_keys(plain, "0", "1", "mean"), "estimate/no-mean"),
         (lambda: compare_keys(plain, "0", "1", "median"), "question/of"),  # type: ignore[arg-type]

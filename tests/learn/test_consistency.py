@@ -230,3 +230,13 @@ def test_base_cut_lets_as_many_absent_keys_pass_as_asked_or_keeps_the_largest() 
         with pytest.raises(MechanismError) as refused:
             apply("base-cut", vector, **bad)  # type: ignore[arg-type]
         assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("total", "upper", "sentence"),
+    [(3, 1.0, "No 2 frequencies up to 1 each have the sum 3."), (-1, None, "No 2 frequencies have the sum -1.")],
+)
+def test_a_sum_that_cannot_be_is_refused_with_its_limit(total: float, upper: float | None, sentence: str) -> None:
+    with pytest.raises(MechanismError) as refused:
+        norm_sub([0.5, 0.4], total, upper)
+    assert refused.value.sentence == sentence

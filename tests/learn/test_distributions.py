@@ -67,6 +67,16 @@ def _found(name: str, seed: int = 1, epsilon: float = 2, method: Any = None, **o
 # -- what the intervals promise --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("name", "options"), FORMS, ids=str)
+def test_a_mean_errs_like_the_sum_of_what_lies_off_it(name: str, options: dict[str, Any]) -> None:
+    """Σ (x - m) · mass over a key's share, x the middles of cells: its variance holds the covariance of both sums."""
+    found = _found(name, **options)
+    for key in range(2):
+        off = found.masses.points - found.means.values[key]
+        spread = found.masses.variance(key, off[None, :])[0]
+        assert found.means.se[key] == pytest.approx(math.sqrt(spread) / found.masses.values[key].sum(), rel=1e-3)
+
+
 def _coverage(mechanism: Mechanism, runs: int) -> float:
     """How often intervals hold the quantiles of the values, which lie evenly within cells as far as anybody knows."""
     true = [[quantile_of(np.histogram(values, EDGES)[0], EDGES, level) for level in LEVELS] for values in VALUES]

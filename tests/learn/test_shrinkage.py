@@ -12,7 +12,7 @@ from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.simulate import simulate
-from keyveil.learn.shrinkage import _frequencies, bayes
+from keyveil.learn.shrinkage import _frequencies, _signs, bayes
 from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.responses import INSUFFICIENT, Spread, fieller
 
@@ -151,6 +151,21 @@ def test_two_keys_that_agree_are_surer_together_but_not_of_each_other() -> None:
     """If nothing but their common place were unknown, two keys would have 1/√2 of the deviation of one."""
     beliefs = _frequencies(np.array([0.3, 0.3]), np.array([0.02, 0.02]))
     assert (beliefs.sd > 0.02 / np.sqrt(2)).all() and (beliefs.sd < 0.02).all()
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_a_key_without_an_estimate_is_believed_to_be_like_the_others(place: float) -> None:
+    """Thirty others lie at one place and err by 0.01 each: it is there too, and less sure than they are."""
+    told = np.append(place + 0.01 * np.random.default_rng(3).normal(size=30), np.nan)
+    beliefs = _frequencies(told, np.append(np.full(30, 0.01), np.nan))
+    assert beliefs.mean[-1] == pytest.approx(place, abs=0.1)
+    assert beliefs.sd[-1] > 2 * beliefs.sd[:-1].max()
+    assert beliefs.mean[:-1] == pytest.approx(place, abs=0.03)
+
+
+def test_the_vague_law_of_means_takes_no_side() -> None:
+    assert _signs() == pytest.approx(_signs()[::-1])
+    assert _signs().sum() == pytest.approx(1)
 
 
 def test_the_order_of_keys_does_not_matter() -> None:

@@ -18,6 +18,7 @@ from keyveil.core.errors import PrivacyError
 from keyveil.core.schema import Schema
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.registry import create
+from keyveil.privacy import audit as room
 from keyveil.privacy.audit import audit
 from keyveil.privacy.features import Lexicon, see
 from keyveil.privacy.intervals import at_least, at_most, epsilon_at_least
@@ -66,12 +67,21 @@ def test_both_probabilities_share_the_alarm(alarm: float) -> None:
     assert epsilon_at_least(20, 0, 20, alarm) == pytest.approx(max(math.log(x / (1 - x)), 0))
 
 
-def test_all_events_that_are_tested_share_the_alarm() -> None:
-    """A subject that tells everything three times: three certain events, each with a third of 1 - 0.97."""
+def test_all_events_that_are_tested_share_the_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: their chances of being wrong add up to what the confidence leaves."""
+    alarms: list[float] = []
+
+    def noted(hits: int, other_hits: int, draws: int, alarm: float) -> float:
+        alarms.append(alarm)
+        return epsilon_at_least(hits, other_hits, draws, alarm)
+
+    monkeypatch.setattr(room, "epsilon_at_least", noted)
     found = audit(lambda record: (record,) * 3, records=[0, 1], draws=4000, confidence=0.97, coins=SeededCoins(1))
     worst = found.worst
+    assert len(alarms) > 3
+    assert sum(alarms) == pytest.approx(0.03)
     assert (worst.hits, worst.other_hits) == (worst.draws, 0)
-    assert found.lower_bound == pytest.approx(epsilon_at_least(worst.draws, 0, worst.draws, 0.03 / 3))
+    assert found.lower_bound == pytest.approx(epsilon_at_least(worst.draws, 0, worst.draws, alarms[0]))
 
 
 # -- no false alarms ------------------------------------------------------------------------------------------------
@@ -140,7 +150,7 @@ def test_time_is_kept() -> None:
     began = perf_counter()
     found = audit(flipped, records=[0, 1], seconds=1, coins=SeededCoins(2))
     assert perf_counter() - began < 10  # generous, for machines that are busy with other things
-    assert found.lower_bound > 0.9
+    assert found.lower_bound > 0.7  # a thousand fresh draws are made, however busy the machine is
     assert found.requested_epsilon is None
     assert not found.violated
 

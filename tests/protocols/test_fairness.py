@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import PredictedVariance, need
 from keyveil.mechanisms.registry import create
 from keyveil.protocols.weights import fair_weights
+from tests.commands import shown_command
 
 CELLS = [(slope, epsilon) for slope in SLOPES for epsilon in (1, 2)]
 RIVALS = {name: CONTENDERS[name] for name in ("wsr", "pckv-grr")}
@@ -85,11 +87,21 @@ def test_fair_weights_are_fairer_and_no_less_exact() -> None:
     assert scores["wsr"].mse < 1.15 * scores["pckv-grr"].mse
 
 
-def test_a_study_becomes_a_page_with_a_picture(tmp_path: Path) -> None:
-    fairness_page.write(tmp_path / "fairness.md", runs=2, sweep_runs=2)
-    text = (tmp_path / "fairness.md").read_text(encoding="utf-8")
+def test_the_command_on_the_page_writes_the_page_with_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    documented = (Path(__file__).parents[2] / "docs" / "fairness.md").read_text(encoding="utf-8")
+    python, module, name, page = shown_command(documented)
+    assert (python, module, name) == ("python", "-m", fairness_page.__name__)
+    monkeypatch.setattr(sys, "argv", [name, page])
+    monkeypatch.setattr(fairness_page, "RUNS", 2)
+    monkeypatch.setattr(fairness_page, "SWEEP_RUNS", 2)
+    fairness_page.main()
+    text = Path(page).read_text(encoding="utf-8")
+    assert shown_command(text) == [python, module, name, page]
     assert text.count("**") >= 4 * len(SLOPES) * len(EPSILONS)
-    assert (tmp_path / fairness_page.PICTURE).stat().st_size > 10_000
+    assert (Path(page).parent / fairness_page.PICTURE).stat().st_size > 10_000
 
 
 @pytest.mark.soak

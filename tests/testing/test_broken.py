@@ -29,6 +29,7 @@ from keyveil.mechanisms.capabilities import (
     ContingencyTables,
     Histograms,
     JointStatistics,
+    KeyCovariances,
     KeyDependence,
     KnownTotal,
     LearnsSizes,
@@ -40,9 +41,11 @@ from keyveil.mechanisms.capabilities import (
     Windows,
 )
 from keyveil.mechanisms.categorical.grr import GRR
+from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.ss import SS
-from keyveil.mechanisms.dependence import Dependence
+from keyveil.mechanisms.dependence import Dependence, PairTerms
 from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.keyvalue.baselines import RAPPORMeanEst
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.moments import Moments
@@ -381,6 +384,21 @@ class Independent(GRR):
         return replace(super().dependence(population), base=0.0, slope=0.0)
 
 
+class SeparateBits(RAPPOR):
+    """Takes frequencies for independent that are solved from the same bits."""
+
+    def key_covariances(self, rows: Any, columns: Any, frequency: Any, population: bool = False) -> PairTerms:
+        found = super().key_covariances(rows, columns, frequency, population)
+        return found._replace(known=found.known - super().key_covariances(rows, columns, frequency).known)
+
+
+class SameSample(RAPPORMeanEst):
+    """Forgets that people who are a sample hold keys together by chance."""
+
+    def key_covariances(self, rows: Any, columns: Any, frequency: Any, population: bool = False) -> PairTerms:
+        return super().key_covariances(rows, columns, frequency)
+
+
 class TooMany(GRR):
     """Says that people hold 1.1 keys on average, where everybody holds one."""
 
@@ -508,6 +526,8 @@ DECLARED: list[tuple[Any, dict[str, Any], type, str]] = [  # what is declared an
     (Unlimited, {}, Capped, "cap"),
     (FewFakes, {}, SupportRates, "support_rates"),
     (Independent, {}, KeyDependence, "dependence"),
+    (SeparateBits, {"bits": 4, "cohorts": 2}, KeyCovariances, "key_covariances"),
+    (SameSample, {}, KeyCovariances, "key_covariances"),
     (TooMany, {}, KnownTotal, "constraint"),
     (LightCells, {"bins": 4}, Histograms, "histogram"),
     (OneOdd, {"bins": 4}, Cells, "cell_odds"),

@@ -15,6 +15,8 @@ from datetime import date
 from functools import cached_property
 from typing import Any
 
+from keyveil.campaign.recurrence import FIELDS as RECURRENCE
+from keyveil.campaign.recurrence import ONCE, Recurrence, read_day, read_recurrence, read_whole
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import CampaignError, KeyveilError
@@ -38,7 +40,7 @@ ENROLMENTS = ("none", "token")
 
 _FIELDS = frozenset(
     ("keyveil", "name", "purpose", "schema", "protocol", "rounds", "min_reports", "enrolment", "retention_days")
-) | {"contact"}
+) | {"contact", *RECURRENCE}
 _NEEDED = frozenset(("keyveil", "name", "purpose", "schema", "protocol", "rounds"))
 
 Fetch = Callable[[str], bytes]
@@ -80,6 +82,7 @@ class Campaign:
     enrolment: str = "none"
     retention_days: int = 30
     contact: str = ""
+    recurrence: Recurrence = ONCE
     dictionary: str | None = None  # hash of the list of keys, if that lies beside the document
 
     def __repr__(self) -> str:
@@ -90,6 +93,12 @@ class Campaign:
         if number <= len(self.rounds):
             return self.rounds[number - 1]
         return RoundWindow(enough=self.rounds[-1].enough)
+
+    @property
+    def dates(self) -> tuple[date, date] | None:
+        """The first and the last day on which it may ask anything, if every window names both."""
+        opens, last = [window.opens for window in self.rounds if window.opens], self.until
+        return None if last is None or len(opens) < len(self.rounds) else (min(opens), last)
 
     @property
     def until(self) -> date | None:
@@ -113,6 +122,7 @@ class Campaign:
             "enrolment": self.enrolment,
             "retention_days": self.retention_days,
             "contact": self.contact,
+            **self.recurrence.document(),
         }
 
     @cached_property
@@ -125,6 +135,12 @@ class Campaign:
         """SHA-256 of the canonical document, in hex: the campaign's version."""
         return hashlib.sha256(canonical(self.document())).hexdigest()
 
+    @cached_property
+    def terms(self) -> str:
+        """SHA-256 of the document without its dates, in hex: what the campaigns of a series have in common."""
+        lasting = {**self.document(), "rounds": [window.enough for window in self.rounds]}
+        return hashlib.sha256(canonical(lasting)).hexdigest()
+
     def answers_to(self, text: str) -> bool:
         """Whether a text names this campaign: by its name, by its hash, or by the first six or more digits of it."""
         return text == self.name or (HASH_PREFIX.fullmatch(text) is not None and self.hash.startswith(text))
@@ -135,7 +151,7 @@ class Campaign:
         fields = _fields(document)
         schema, dictionary = _schema(fields["schema"], fetch)
         protocol_name, epsilon, options = _protocol(fields["protocol"])
-        return cls(
+        campaign = cls(
             name=_name(fields["name"]),
             purpose=_text(fields["purpose"], "purpose", needed=True),
             schema=schema,
@@ -143,12 +159,15 @@ class Campaign:
             protocol_name=protocol_name,
             options=options,
             rounds=_windows(fields["rounds"]),
-            min_reports=_whole(fields.get("min_reports", 1000), "min_reports", 1, 1 << 40),
+            min_reports=read_whole(fields.get("min_reports", 1000), "min_reports", 1, 1 << 40),
             enrolment=_one_of(fields.get("enrolment", "none"), "enrolment", ENROLMENTS),
-            retention_days=_whole(fields.get("retention_days", 30), "retention_days", 0, MOST_RETENTION),
+            retention_days=read_whole(fields.get("retention_days", 30), "retention_days", 0, MOST_RETENTION),
             contact=_text(fields.get("contact", ""), "contact"),
+            recurrence=read_recurrence(fields),
             dictionary=dictionary,
         )
+        refuse_impossible_series(campaign.recurrence, campaign.protocol, campaign.rounds)
+        return campaign
 
 
 def dictionary_of(keys: Sequence[str]) -> bytes:
@@ -166,6 +185,27 @@ def refuse_unanswerable(name: str, protocol: Protocol) -> None:
             f"No device would answer {name}: it needs {takes} of everybody, so that answering at all would tell. "
             "Key-value mechanisms such as ssr or kvue take every record.",
         )
+
+
+def refuse_impossible_series(recurrence: Recurrence, protocol: Protocol, rounds: Sequence[RoundWindow]) -> None:
+    """Refuse what cannot be repeated so: periods of several rounds, and a rhythm without dates or shorter than one."""
+    if recurrence.renew_days is not None and protocol.single is None:
+        raise _refused(
+            "periods",
+            "A report that stands for a period belongs to a mechanism of one round (or split); "
+            f"{protocol.name} has rounds that depend on earlier ones.",
+        )
+    if recurrence.every_days is None:
+        return
+    opens, closes = ([getattr(one, end) for one in rounds] for end in ("opens", "closes"))
+    if None in opens or None in closes:
+        raise _refused(
+            "every", "A campaign that returns every so many days names the first and last day of each round."
+        )
+    if (max(closes) - min(opens)).days >= recurrence.every_days:
+        raise _refused("every", f"A campaign that returns every {recurrence.every_days} days cannot last longer.")
+    if recurrence.series_until is not None and max(closes) > recurrence.series_until:
+        raise _refused("every", f"The series ends on {recurrence.series_until}, before this campaign does.")
 
 
 def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
@@ -187,14 +227,15 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
         "name": (_name,),
         "purpose": (_text, "purpose", True),
         "rounds": (_windows,),
-        "min_reports": (_whole, "min_reports", 1, 1 << 40),
+        "min_reports": (read_whole, "min_reports", 1, 1 << 40),
         "enrolment": (_one_of, "enrolment", ENROLMENTS),
-        "retention_days": (_whole, "retention_days", 0, MOST_RETENTION),
+        "retention_days": (read_whole, "retention_days", 0, MOST_RETENTION),
         "contact": (_text, "contact"),
     }
     for name, (step, *arguments) in checks.items():
         if name in document:
             attempt(step, document[name], *arguments)
+    recurrence = attempt(read_recurrence, document)
     schema = attempt(_schema, document["schema"], fetch) if "schema" in document else None
     protocol = attempt(_protocol, document["protocol"]) if "protocol" in document else None
     if schema and protocol:
@@ -202,6 +243,8 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
         made = attempt(build, name, schema[0], epsilon, options)
         if made is not None:
             attempt(refuse_unanswerable, name, as_protocol(made))
+        if made is not None and recurrence is not None and not found:
+            attempt(refuse_impossible_series, recurrence, as_protocol(made), _windows(document["rounds"]))
     return found
 
 
@@ -293,20 +336,8 @@ def _window(document: Any) -> RoundWindow:
         raise _refused("rounds", "A round has opens, closes and enough, each of them if wanted.")
     enough = document.get("enough")
     if enough is not None:
-        _whole(enough, "enough", 1, 1 << 40)
-    return RoundWindow(_day(document.get("opens")), _day(document.get("closes")), enough)
-
-
-def _day(text: Any) -> date | None:
-    if text is None:
-        return None
-    try:
-        day = date.fromisoformat(text)
-    except (TypeError, ValueError):
-        raise _refused("dates", f"A day is written like 2026-11-20, not {text!r}.") from None
-    if day.isoformat() != text:
-        raise _refused("dates", f"A day is written like 2026-11-20, not {text!r}.")
-    return day
+        read_whole(enough, "enough", 1, 1 << 40)
+    return RoundWindow(read_day(document.get("opens")), read_day(document.get("closes")), enough)
 
 
 def _name(given: Any) -> str:
@@ -320,12 +351,6 @@ def _name(given: Any) -> str:
 def _text(given: Any, what: str, needed: bool = False) -> str:
     if not isinstance(given, str) or len(given) > LONGEST_TEXT or (needed and not given.strip()):
         raise _refused(what, f"The {what} is a text of at most {LONGEST_TEXT} characters that people can read.")
-    return given
-
-
-def _whole(given: Any, what: str, low: int, high: int) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
-        raise _refused(what.replace("_", "-"), f"{what} is a whole number from {low} to {high}, not {given!r}.")
     return given
 
 

@@ -50,6 +50,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all ids and payloads."""
+        return PUBLIC_BYTES * len(self) + sum(map(len, self.payloads))
+
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return iter(zip(self.ids, self.payloads, strict=True))
 

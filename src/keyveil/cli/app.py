@@ -12,16 +12,20 @@ import typer
 
 import keyveil
 from keyveil.cli.audit import audit
+from keyveil.cli.backup import backup, restore
 from keyveil.cli.campaign import app as campaign
 from keyveil.cli.certify import certify
 from keyveil.cli.compare import compare
 from keyveil.cli.demo import demo
 from keyveil.cli.estimate import estimate
+from keyveil.cli.journal import app as journal
+from keyveil.cli.journal import clock
 from keyveil.cli.mechanisms import mechanisms
 from keyveil.cli.report import report
 from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
 from keyveil.cli.tally import tally
+from keyveil.cli.tokens import app as token
 from keyveil.core.errors import KeyveilError, KeyveilWarning
 from keyveil.device.verification import plain
 
@@ -43,9 +47,14 @@ app.command()(estimate)
 app.command()(compare)
 app.command()(mechanisms)
 app.command()(serve)
+app.command()(backup)
+app.command()(restore)
 app.command()(report)
 app.command()(tally)
 app.add_typer(campaign)
+app.add_typer(token)
+app.add_typer(journal)
+app.add_typer(clock)
 
 
 def _version(wanted: bool) -> None:

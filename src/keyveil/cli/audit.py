@@ -6,6 +6,7 @@ Of a protocol every round is attacked on its own (``protocols.proofs``); what se
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import reduce
 from importlib import import_module
@@ -23,6 +24,7 @@ from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError, PrivacyError, RecordError
 from keyveil.core.schema import Schema
 from keyveil.privacy.audit import Audit
+from keyveil.privacy.intervals import at_most
 from keyveil.privacy.targets import extremes
 from keyveil.protocols.proofs import ProtocolAudit
 from keyveil.protocols.proofs import audit as attack
@@ -70,6 +72,8 @@ def audit(
         page = Terminal()
         page.print(_table([found, *_several(found)]))
         page.print(_worst(found))
+        if not found.violated:
+            page.print(_limits(found))
     return 1 if found.violated else 0
 
 
@@ -116,10 +120,23 @@ def _table(audits: list[Audit]) -> Table:
 
 def _worst(found: Audit) -> str:
     worst = found.worst
-    public = "public bytes of its own" if worst.public is None else f"public bytes {worst.public.hex()}"
+    public = "new public bytes for every report" if worst.public is None else f"public bytes {worst.public.hex()}"
     return (
         f"Told apart best, through {worst.way} with {public}:\n"
         f"  {worst.record}: {worst.hits:,} of {worst.draws:,} reports\n"
         f"  {worst.other_record}: {worst.other_hits:,} of {worst.draws:,} reports\n"
         f"have: {worst.event}"
+    )
+
+
+def _limits(found: Audit) -> str:
+    """What the draws could not have shown, in words."""
+    unseen = at_most(
+        0, found.worst.draws, (1 - found.confidence) / 2
+    )  # as likely under the other record, for all we know
+    rarest = math.exp(float(found.requested_epsilon or 0)) * unseen
+    return (
+        f"Not refuted is no proof. A total leak in fewer than about one report in {max(int(1 / rarest), 1):,} was out "
+        "of reach of so many draws, and so is what shows at few public values, or for records that were not compared. "
+        "keyveil certify proves."
     )

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.table import Table
 
 from keyveil.campaign.documents import Campaign, problems
+from keyveil.campaign.series import drawn
 from keyveil.cli.campaign_advice import (
     Warning,
     forecast_campaign,
@@ -21,13 +21,17 @@ from keyveil.cli.campaign_advice import (
 )
 from keyveil.cli.campaign_ask import ask
 from keyveil.cli.campaign_devices import refuse_refused
-from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv, write_tokens
+from keyveil.cli.campaign_endings import archive, delete, revoke
+from keyveil.cli.campaign_enrol import enrol
+from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
+from keyveil.cli.campaign_series import answered_of_next, answers_said, as_of, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import show as show_estimates
 from keyveil.cli.options import Json, MaxPairs, PerKey, Raw, Settings, settings
+from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
@@ -72,6 +76,14 @@ def create(
     enough: Annotated[int | None, typer.Option(help="The round closes at so many reports.")] = None,
     opens: Annotated[str | None, typer.Option(help="The first day, such as 2026-11-20.")] = None,
     closes: Annotated[str | None, typer.Option(help="The last day.")] = None,
+    every: Annotated[
+        str | None, typer.Option(help="It returns every day, week, month, … or so many days; dates follow.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="With --every: the last day of the whole series.")] = None,
+    renew: Annotated[
+        int | None, typer.Option(min=1, metavar="DAYS", help="One report of a device stands for so many days.")
+    ] = None,
+    one_in: Annotated[int | None, typer.Option(min=2, help="A device answers one of so many campaigns.")] = None,
     min_reports: Annotated[int | None, typer.Option(help="Nothing is shown below so many reports.")] = None,
     enrolment: Annotated[str | None, typer.Option(help="none or token.")] = None,
     contact: Annotated[str | None, typer.Option(help="Whom people can ask.")] = None,
@@ -106,6 +118,10 @@ def create(
             min_reports=min_reports,
             enrolment=enrolment,
             contact=contact,
+            every=None if every is None else days_of(every),
+            until=until,
+            renew=renew,
+            one_in=one_in,
         )
     slim, beside = parted(document)
     fetch = fetch_beside(file or Path(), keys_file, beside)
@@ -116,7 +132,7 @@ def create(
         say(f"Written: {out}")
         source = context.get_parameter_source("server")
         if database is None and (source is None or source.name != "COMMANDLINE"):
-            _print(json, document)
+            printed(json, document)
             _say_answers(campaign)
             return 0
     with reach(server, database, token_file, create=True) as collector:
@@ -147,7 +163,7 @@ def check(
         except CampaignError as refused:
             wrong = [refused]
     if wrong:
-        _print(json, {"problems": [{"code": one.code, "sentence": one.sentence} for one in wrong]})
+        printed(json, {"problems": [{"code": one.code, "sentence": one.sentence} for one in wrong]})
         for one in wrong:
             say(f"keyveil: {one.sentence} [{one.code}]")
         return 2
@@ -163,9 +179,11 @@ def check(
         "answers": list(campaign.answers),
         "not_answered": {kind: list(who_answers(kind)) for kind in ASKABLE if kind not in campaign.answers},
         "forecast": forecast_document(campaign, found),
+        "answered_of_next_52": answered_of_next(campaign),
     }
-    if not _print(json, document):
+    if not printed(json, document):
         _show_forecast(campaign, found, unwise)
+        screen().print(answers_said(answered_of_next(campaign)))
         _say_answers(campaign)
     return 0
 
@@ -206,8 +224,8 @@ def list_(server: Server = None, database: Database = None, token_file: TokenFil
     """All campaigns and their states."""
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", "/v1/campaigns")
-    if not _print(json, found):
-        rows = _table("Campaigns", "name", "state", "rounds", "reports", "hash")
+    if not printed(json, found):
+        rows = table("Campaigns", "name", "state", "rounds", "reports", "hash")
         for one in found["campaigns"]:
             rows.add_row(one["name"], one["state"], str(one["rounds"]), f"{one['reports']:,}", one["hash"][:12])
         screen().print(rows)
@@ -221,11 +239,13 @@ def status(
     """States, and how many reports came, were counted, came twice or were refused."""
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "status"))
-    if not _print(json, found):
-        rows = _table(f"{found['name']} is {found['state']}", "round", "mechanism", "state", "reports", "counted")
+    if not printed(json, found):
+        rows = table(f"{found['name']} is {found['state']}", "round", "mechanism", "state", "reports", "counted")
         for one in found["rounds"]:
             rows.add_row(str(one["round"]), one["mechanism"], one["state"], f"{one['reports']:,}", f"{one['folded']:,}")
         screen().print(rows)
+        for note in [one["note"] for one in found["rounds"] if one.get("note")]:
+            screen().print(note)
         refused = ", ".join(f"{count:,} {code}" for code, count in sorted(found["refused"].items())) or "none"
         screen().print(f"Duplicates: {found['duplicates']:,}. Refused: {refused}.")
     return 0
@@ -254,7 +274,8 @@ def estimates(
     wanted = {"round": round, "postprocess": postprocess, "confidence": confidence}
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
-        known = Estimates.from_document(found, collector.campaign(name)[0].schema)
+        campaign = collector.campaign(name)[0]
+        known = Estimates.from_document(found, campaign.schema)
     if per_key:
         known = known.per_key()
         found |= known.document()
@@ -266,8 +287,11 @@ def estimates(
         save(known.plot(top=top), plot)
     if report is not None:
         write_page(known, report)
-    if not _print(json, found):
+    if not printed(json, {**found, "as_of": as_of(campaign)}):
         show_estimates(screen(), known, top, raw)
+        days = drawn(campaign)
+        if days is not None and campaign.recurrence.renew_days is not None:
+            say(f"The reports were drawn from {days}: estimates speak of these days.")
     return 0
 
 
@@ -288,37 +312,18 @@ def export(
         document = work(collector, name, round, out)
     for path in document["written"]:
         say(f"Written: {path}")
-    if not _print(json, document):
+    if not printed(json, document):
         screen().print(f"{many(document['reports'], 'report')} of round {document['round']}.")
     return 0
 
 
-@app.command()
-def enrol(
-    name: Name,
-    count: Annotated[int, typer.Option("--count", min=1, max=1_000_000, help="How many tokens.")] = 1,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write them there, one in each line.")] = None,
-    server: Server = None,
-    database: Database = None,
-    token_file: TokenFile = None,
-    json: Json = False,
-) -> int:
-    """Make enrolment tokens, one for each device; they are shown now and never again."""
-    tokens: list[str] = []
-    with reach(server, database, token_file) as collector:
-        while len(tokens) < count:
-            some = min(count - len(tokens), 10_000)
-            tokens += collector.ask("POST", address(name, "enrolments"), {"count": some})["tokens"]
-    if out is not None:
-        write_tokens(out, tokens)
-        say(f"Written: {out}")
-        _print(json, {"count": len(tokens), "written": [str(out)]})
-    elif not _print(json, {"tokens": tokens}):
-        print("\n".join(tokens))
-    return 0
-
-
+app.command()(enrol)
 app.command()(ask)
+app.command("next")(next_)
+app.command()(compare)
+app.command()(archive)
+app.command()(delete)
+app.command()(revoke)
 
 
 # -- inside ---------------------------------------------------------------------------------------------------------
@@ -343,15 +348,8 @@ def _keep_dictionary(
         say(f"A list of {len(msgspec.json.decode(beside)):,} keys lies beside the document.")
 
 
-def _print(json: bool, document: Any) -> bool:
-    """Print one JSON object if ``json`` is set; returns whether it did."""
-    if json:
-        print(msgspec.json.encode(document).decode())
-    return json
-
-
 def _tell(view: dict[str, Any], json: bool) -> None:
-    if _print(json, view):
+    if printed(json, view):
         return
     name, last = view["campaign"]["name"], view["round"]
     state = f"{name} is {view['state']}" + (f", round {last['number']} is {last['state']}" if last else "")
@@ -366,25 +364,15 @@ def _say_answers(campaign: Campaign) -> None:
             say(f"It will not tell {ASKABLE[kind].meaning}; that takes {', '.join(who_answers(kind))}.")
 
 
-def _table(title: str, *columns: str) -> Table:
-    rows = Table(title=title, title_justify="left", pad_edge=False)
-    for column in columns:
-        rows.add_column(column, justify="right" if column in _NUMBERS else "left", no_wrap=True)
-    return rows
-
-
-_NUMBERS = {"round", "rounds", "reports", "counted", "epsilon", "bits", "bytes", "median", "worst"}
-
-
 def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -> None:
     page = screen()
     page.print(f"{campaign.name} is in order. Its document has the hash {campaign.hash}.")
-    rounds = _table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
+    rounds = table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
     for one in found.rounds:
         exact, bits, size = f"{one.exact_epsilon:.6f}", f"{one.bits:.4g}", str(report_bytes(campaign, one))
         rounds.add_row(str(one.round.number), one.round.mechanism.name, exact, bits, size, f"{one.reports:,}")
     page.print(rounds)
-    errors = _table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
+    errors = table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
     for what, spread, known in (
         ("frequencies", found.frequency, found.keys),
         ("means", found.mean, found.means_known),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from keyveil.campaign.documents import VERSION, Campaign, Fetch, dictionary_of
+from keyveil.campaign.recurrence import read_day
 from keyveil.core.canonical import decimal, exact
+from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError
 
 LONGEST_LIST = 2000  # keys that stay in the document
@@ -62,14 +65,23 @@ def drafted(
     min_reports: int | None,
     enrolment: str | None,
     contact: str | None,
+    every: int | None = None,
+    until: str | None = None,
+    renew: int | None = None,
+    one_in: int | None = None,
 ) -> dict[str, Any]:
     """A campaign document from the options of the command line; what is not given has its default."""
     if taken := {"name", "epsilon"} & set(options):  # a document lists them beside the options
         raise KeyveilError("mechanism/option", f"{mechanism} has no option {min(taken)!r}; say --{_FLAGS[min(taken)]}.")
     schema: dict[str, Any] = {"keys": _keys(keys)}
     schema |= {end: _bound(end, text) for end, text in (("low", low), ("high", high)) if text is not None}
+    if every is not None:
+        opens, closes = _dates(every, opens, closes)
+    renew_from = None if renew is None else opens or closes
     window = {"opens": opens, "closes": closes, "enough": enough}
     settings = {"min_reports": min_reports, "enrolment": enrolment, "contact": contact}
+    settings |= {"every_days": every, "series_until": until}
+    settings |= {"renew_days": renew, "renew_from": renew_from, "one_in": one_in}
     document = {
         "keyveil": VERSION,
         "name": name,
@@ -82,6 +94,12 @@ def drafted(
     slim, beside = parted(document)
     complete = Campaign.from_document(slim, None if beside is None else lambda _: beside)
     return {**complete.document(), "schema": complete.schema.document()}
+
+
+def _dates(every: int, opens: str | None, closes: str | None) -> tuple[str, str]:
+    """The first and last day of a campaign that returns: from tomorrow, and until the next one, unless given."""
+    first = read_day(opens) or today(system_clock) + timedelta(days=1)
+    return first.isoformat(), closes or (first + timedelta(days=every - 1)).isoformat()
 
 
 def parted(document: Any) -> tuple[Any, bytes | None]:

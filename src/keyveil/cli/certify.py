@@ -53,7 +53,7 @@ def certify(
 
 def _table(certificates: list[Certificate]) -> Table:
     """The product over rounds is a bound, unless the enumeration attains it."""
-    loose = any("rounds" in one.sizes and one.worst.ratio < one.ratio for one in certificates)
+    loose = any(one.at_most for one in certificates)
     title, figure = ("Privacy of all rounds, at most", "epsilon, at most") if loose else (TITLE, "exact epsilon")
     table = Table(title=title, title_justify="left")
     for column in ("mechanism", "epsilon", figure, "kept", "method", "sizes"):

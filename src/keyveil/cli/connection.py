@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlencode
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 JSON = "application/json"
 
 _TIMEOUT = 120.0  # seconds: a fold of everything that waits may come first
+_AWAY = timedelta(days=31)  # for which nobody may have opened a file before its clock is asked about
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign's name, or six or more digits of its hash.")]
 Server = Annotated[
@@ -146,12 +148,12 @@ def _in_this_process(database: str, create: bool) -> Iterator[Collector]:
 
     before = os.umask(0o077)  # the file is readable by its owner alone
     try:
-        token, service = secrets.token_urlsafe(24), Service(url)
+        token, service = secrets.token_urlsafe(24), Service(url, away=_AWAY)
     finally:
         os.umask(before)
     try:
         app = make_app(service, load(database_url=url, tick_seconds=0))
-        app.state.access = AccessControl(service, {"admin": token})
+        app.state.access = AccessControl(service, lambda: {"admin": (token,)})
         service.settle()  # perhaps no collector runs that would have folded
         with AppTransport(app) as transport:
             yield Collector(transport, token, service=service)

@@ -29,7 +29,8 @@ def running_collector(database: Path, log: Path) -> Iterator[tuple[str, str]]:
         token, files = secrets.token_urlsafe(24), {}
         for role, word in (("admin", token), ("analyst", secrets.token_urlsafe(24))):
             files[f"KEYVEIL_{role.upper()}_TOKEN_FILE"] = str(Path(folder) / role)
-            (Path(folder) / role).write_text(word, encoding="ascii")  # readable by its owner alone
+            (Path(folder) / role).touch(0o600)
+            (Path(folder) / role).write_text(word, encoding="ascii")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KEYVEIL_")}
         command = [sys.executable, "-m", "keyveil", "serve", "--host", "127.0.0.1", "--port", "0"]
         process = subprocess.Popen(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as parser
 import os
 import sys
-from math import inf, isnan
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,12 +18,14 @@ from keyveil.cli.data import say
 from keyveil.cli.options import Json
 from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import DeviceError, EpsilonError, KeyveilError, RecordError, TransportError
-from keyveil.core.pairs import value_in
 from keyveil.device import Caps, Device, Explanation, HttpAnswer, Outcome
 from keyveil.device.ledger import shown
+from keyveil.device.preview import look_at
+from keyveil.device.verification import plain as plain_text
 
 USUAL_FILE = Path("~/.keyveil/device.db")
 LARGEST_RECORD = 16 << 20  # bytes
+_SHOWN = 12  # keys that a preview names
 _LONGEST_NUMBER = 400  # digits of a whole number; no double has more
 
 _SAID = {
@@ -31,8 +33,10 @@ _SAID = {
     "waiting": "The report of round {round} is stored and waits ({code}); send it with keyveil report --flush.",
     "refused": "The collector refused the report of round {round} ({code}).",
     "not-asked": "Round {round} asks other people; nothing was sent.",
-    "closed": "Nothing is asked at the moment.",
+    "between": "Nothing is asked at the moment; the next round opens {opens}.",
+    "closed": "Nothing is asked any more.",
 }
+_UNUSED = "What you gave now was not used: a report that was drawn before stands."
 _NOT_NOW = {"draft": "not open yet", "closed": "over", "estimated": "over"}
 
 
@@ -52,7 +56,12 @@ def report(
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Only show what the campaign asks.")] = False,
     keys: Annotated[bool, typer.Option("--keys", help="Name every key that it asks about.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Agree to what the campaign asks, without being asked.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree to what the campaign asks and costs, without being asked.")
+    ] = False,
+    clock: Annotated[
+        bool, typer.Option("--clock-is-right", help="Go on although the clock is far ahead of the last report.")
+    ] = False,
     cap: Annotated[
         list[str] | None,
         typer.Option("--cap", metavar="NAME=VALUE", help="days, schema_period, schema_life, period or life."),
@@ -86,6 +95,8 @@ def report(
     try:
         with Device(path, wire, collector=server) as own:
             own.limit(limits, loosen)
+            if clock:
+                own.trust_clock()
             if name is None:
                 return _tell(own.flush(), json)
             explanation = own.explain(name)
@@ -99,13 +110,15 @@ def report(
                 print(_encoded(nothing.document()) if json else f"{name} is {_NOT_NOW[explanation.notice.state]}.")
                 return 1
             own_token = _enrolled(own, explanation, _token(token, token_file))
-            _name_strange(explanation, held, yes)
-            shown: Explanation | None = explanation
             if not explanation.agreed:
-                if _ask(explanation, yes, keys):
-                    shown = None  # reading takes its time: what the collector serves by now is looked at again
+                _show(explanation, keys)
+            _preview(explanation, held)
+            seen: Explanation | None = explanation
+            if (not explanation.agreed or explanation.draws) and _asked(explanation, yes):
+                seen = None  # reading takes its time: what the collector serves by now is looked at again
+            if not explanation.agreed:
                 own.consent(name, explanation)
-            return _tell([own.report(name, held, own_token, shown)], json, single=True)
+            return _tell([own.report(name, held, own_token, seen)], json, single=True)
     finally:
         wire.close()
 
@@ -197,19 +210,16 @@ def _enrolled(own: Device, explanation: Explanation, token: str | None) -> str |
     return token
 
 
-def _name_strange(explanation: Explanation, held: dict[str, Any], yes: bool) -> None:
-    """Warn of pairs that count as nothing, perhaps mistyped: unknown keys, and values that are no numbers."""
-    known = set(explanation.campaign.schema.keys)
-    strange = ", ".join(repr(key) for key in held if key not in known)
-    unread = ", ".join(repr(key) for key, value in held.items() if key in known and isnan(value_in(value)))
-    if strange:
-        say(f"keyveil: {explanation.campaign.name} does not ask about {strange}; that counts as nothing.")
-    if unread:
-        say(f"keyveil: The value of {unread} is no number; that counts as nothing.")
-    if not strange and not unread:
+def _preview(explanation: Explanation, held: dict[str, Any]) -> None:
+    """Show what of the record would count; the same is asked afterwards whatever it is."""
+    if explanation.open_round is None:
         return
-    if not yes and sys.stdin.isatty() and not _agrees("Go on without?"):
-        raise RecordError("record/key", "Nothing was sent.")
+    seen, names = look_at(held, explanation.open_round.mechanism), explanation.campaign.schema.keys
+    counted = ", ".join(plain_text(names[key]) for key, _ in seen.pairs[:_SHOWN]) or "none"
+    more = f" and {len(seen.pairs) - _SHOWN} more" if len(seen.pairs) > _SHOWN else ""
+    say(f"keyveil: Keys that count: {counted}{more}.")
+    for note in seen.ignored:
+        say(f"keyveil: {note.sentence}")
 
 
 def _agrees(question: str) -> bool:
@@ -217,16 +227,21 @@ def _agrees(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _ask(explanation: Explanation, yes: bool, keys: bool) -> bool:
-    """Show the campaign and get the owner's consent; returns whether somebody was asked at the terminal."""
+def _show(explanation: Explanation, keys: bool) -> None:
+    """The page that a person reads before agreeing."""
     print(explanation.page(keys), file=sys.stderr)
     if explanation.unnamed and not keys:
         print("\n--explain --keys names all of the keys.", file=sys.stderr)
+
+
+def _asked(explanation: Explanation, yes: bool) -> bool:
+    """Get the owner's word before anything is agreed to or spent; whether somebody was asked at the terminal."""
     if yes:
         return False
     if not sys.stdin.isatty():
-        raise DeviceError("consent/needed", "Nobody is here to agree: read what it asks, then say --yes.")
-    if not _agrees("Do you agree?"):
+        raise DeviceError("consent/needed", "Nobody is here to agree: read what it asks and costs, then say --yes.")
+    price = f" This costs epsilon {shown(explanation.epsilon)}." if explanation.draws and explanation.epsilon else ""
+    if not _agrees(f"Do you agree?{price}"):
         raise DeviceError("consent/needed", "Nothing was sent.")
     return True
 
@@ -238,7 +253,10 @@ def _tell(outcomes: list[Outcome], json: bool, single: bool = False) -> int:
     elif not outcomes:
         print("Nothing waits.")
     for outcome in [] if json else outcomes:
-        print(_SAID[outcome.state].format(round=outcome.round, code=outcome.code), _cost(outcome))
+        opens = f"on {outcome.opens}" if outcome.opens else "on a day that is not named yet"
+        print(_SAID[outcome.state].format(round=outcome.round, code=outcome.code, opens=opens), _cost(outcome))
+        if single and outcome.report is not None and not outcome.used:
+            say(f"keyveil: {_UNUSED}")
     return 1 if any(outcome.state in ("waiting", "refused") for outcome in outcomes) else 0
 
 

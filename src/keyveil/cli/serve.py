@@ -26,6 +26,9 @@ def serve(
     behind_tls: Annotated[
         bool, typer.Option("--behind-tls", help="A proxy in front speaks TLS: other machines may connect.")
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Processes that share the port; 1 unless given.")
+    ] = None,
     json_logs: Annotated[bool, typer.Option("--json-logs", help="Logs as JSON, also on a terminal.")] = False,
 ) -> int:
     """Run a collector. Every setting is also a variable such as KEYVEIL_PORT."""
@@ -41,6 +44,7 @@ def serve(
         port=port,
         database_url=None if database is None else database_url(database, create=True),
         behind_tls=behind_tls or None,
+        workers=workers,
         json_logs=json_logs or None,
     )
     serving.serve(settings, lambda sentence: print(sentence, flush=True), _pages)

@@ -142,7 +142,7 @@ class SimulatedDevices:
         with self._lock:
             if outcome.state == "sent":
                 self.answered.setdefault(outcome.round or 0, []).append(person)
-            elif outcome.state not in ("not-asked", "closed"):
+            elif outcome.state not in ("not-asked", "closed", "between"):
                 code = outcome.code or outcome.state
                 self.refused[code] = self.refused.get(code, 0) + 1
             seen = self.example is not None

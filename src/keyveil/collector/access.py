@@ -1,26 +1,29 @@
 """Who may do what: bearer tokens of administrators and analysts, and the headers that carry them.
 
-An administrator may do whatever an analyst may. Tokens lie in the database as hashes, or in files that the operator
-names; both are compared in constant time. Devices have no role: what they send is checked against the campaign.
+An administrator may do whatever an analyst may. A token may be good for some campaigns only; tokens, the journal and
+the clock concern all campaigns, and need one that is good for all. Tokens lie in the database as hashes, or in files
+that the operator names and may change at any time; both are compared in constant time. Devices have no role: what they
+send is checked against the campaign.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from keyveil.core.errors import AccessError
+from keyveil.collector.tokens import Holder, hashed
+from keyveil.core.errors import AccessError, CampaignError
 
 if TYPE_CHECKING:
     from keyveil.collector.service import Service
 
-ROLES = ("analyst", "admin")  # each may do what those before it may
+Kept = Callable[[], Mapping[str, Sequence[str]]]  # tokens outside the database, by role, as they are now
+
 _LONGEST = 512  # characters of a token
 
 _bearer = HTTPBearer(auto_error=False, scheme_name="token", description="A token of an administrator or analyst.")
@@ -29,45 +32,85 @@ _Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 @dataclass(frozen=True)
 class AccessControl:
-    """Which role a token has: those in the database, and those that the operator put into files."""
+    """Whom a token belongs to: those in the database, and those that the operator put into files."""
 
     service: Service
-    kept: Mapping[str, str]  # role -> token
+    kept: Kept
 
-    def role(self, token: str) -> str | None:
+    def holder(self, token: str) -> Holder | None:
         if len(token) > _LONGEST:
             return None
         found = self.service.roles.admit(token)
-        given = _digest(token)
-        for role, known in self.kept.items():
-            if hmac.compare_digest(given, _digest(known)):
-                found = role
+        given = hashed(token)
+        for role, tokens in self.kept().items():
+            for known in tokens:
+                if hmac.compare_digest(given, hashed(known)):
+                    found = Holder(f"{role}-file", role)
         return found
 
-    def require(self, least: str, token: str | None) -> None:
-        """Refuse a token that is missing, unknown, or whose role may do less than ``least``."""
+    def require(self, least: str, token: str | None, name: str | None = None) -> Holder:
+        """Refuse a token that is missing, unknown, whose role may do less than ``least``, or that is not good for the
+        campaign that ``name`` means."""
         if token is None:
             raise AccessError("access/needed", f"This needs a token: Authorization: Bearer <token> of an {least}.")
-        role = self.role(token)
-        if role is None:
-            raise AccessError("access/unknown", "This token is not known here.")
-        if role not in ROLES or ROLES.index(role) < ROLES.index(least):
+        holder = self.holder(token)
+        if holder is None:
+            raise AccessError("access/unknown", "This token is not known here, has expired or was revoked.")
+        if not holder.may(least):
             raise AccessError("access/role", f"This needs the token of an {least}.")
+        if name is not None and holder.campaigns is not None:
+            refuse_elsewhere(holder, self._series(name))
+        return holder
+
+    def _series(self, name: str) -> str:
+        try:
+            return self.service.own_name(name, drafts=True)
+        except CampaignError:
+            return name  # of nothing that is here: whether it is is not for this token to know
 
 
-def analyst(request: Request, credentials: _Credentials) -> None:
-    request.app.state.access.require("analyst", credentials and credentials.credentials)
+def refuse_elsewhere(holder: Holder, series: str) -> None:
+    """Refuse a token that is not good for campaigns of this name."""
+    if not holder.reaches(series):
+        raise AccessError("access/campaign", "This token is not good for this campaign.")
 
 
-def admin(request: Request, credentials: _Credentials) -> None:
-    request.app.state.access.require("admin", credentials and credentials.credentials)
+def analyst(request: Request, credentials: _Credentials) -> Holder:
+    return _required("analyst", request, credentials)
+
+
+def admin(request: Request, credentials: _Credentials) -> Holder:
+    return _required("admin", request, credentials)
+
+
+def admin_of_all(request: Request, credentials: _Credentials) -> Holder:
+    holder = _required("admin", request, credentials)
+    if holder.campaigns is not None:
+        raise AccessError("access/campaign", "This needs the token of an admin that is good for all campaigns.")
+    return holder
+
+
+def anybody(request: Request, credentials: _Credentials) -> Holder | None:
+    """Whoever asks: the holder of a token, if there is one that is good for this campaign."""
+    try:
+        return _required("analyst", request, credentials)
+    except AccessError:
+        return None
+
+
+def _required(least: str, request: Request, credentials: HTTPAuthorizationCredentials | None) -> Holder:
+    access: AccessControl = request.app.state.access
+    token = None if credentials is None else credentials.credentials
+    return access.require(least, token, request.path_params.get("name"))
+
+
+Analyst = Annotated[Holder, Depends(analyst)]
+Admin = Annotated[Holder, Depends(admin)]
+AdminOfAll = Annotated[Holder, Depends(admin_of_all)]
+Anybody = Annotated[Holder | None, Depends(anybody)]
 
 
 def bearer_token(header: str | None) -> str | None:
     """The token of an Authorization header, if it has one."""
     scheme, _, token = (header or "").partition(" ")
     return token.strip()[: _LONGEST + 1] or None if scheme.lower() == "bearer" else None
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
-from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
@@ -17,7 +16,8 @@ from starlette.types import ASGIApp
 
 from keyveil.campaign.wire import JSON
 from keyveil.collector import endpoints, logs, models, problems
-from keyveil.collector.access import AccessControl, admin, analyst
+from keyveil.collector.access import AccessControl, admin, admin_of_all, analyst
+from keyveil.collector.lanes import Lane
 from keyveil.collector.metrics import Metrics, Watch
 from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
@@ -27,6 +27,7 @@ from keyveil.core.errors import KeyveilError
 ALL = "/v1/campaigns"
 ONE = ALL + "/{name}"
 LIST = DICTIONARIES + "{sha256}"
+TOKENS = "/v1/tokens"
 
 Mounts = Mapping[str, ASGIApp]  # path -> app
 NO_PAGES: Mounts = {}
@@ -35,8 +36,10 @@ Who = Sequence[Any]  # dependencies that refuse everybody else
 EVERYBODY: Who = ()
 ANALYSTS: Who = (Depends(analyst),)
 ADMINS: Who = (Depends(admin),)
+ADMINS_OF_ALL: Who = (Depends(admin_of_all),)
 
-_UPLOAD_THREADS = 8  # of their own, so that slow questions of analysts do not hold up devices
+_UPLOAD_THREADS = 6  # of their own, so that slow questions of analysts do not hold up devices;
+_HEAVY_THREADS = 2  # others for large uploads, so that these do not hold up small ones
 
 log = logs.logger()
 
@@ -65,9 +68,9 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
         },
     )
     app.state.service = service
-    app.state.access = AccessControl(service, settings.kept_tokens())
-    app.state.metrics = Metrics(service.gauges)
-    app.state.lane = CapacityLimiter(_UPLOAD_THREADS)
+    app.state.access = AccessControl(service, settings.present_tokens)
+    app.state.metrics = Metrics(service.health.gauges, service.health.own_gauges)
+    app.state.lane, app.state.heavy_lane = Lane(_UPLOAD_THREADS), Lane(_HEAVY_THREADS)
     app.add_middleware(
         Bounded,
         most=settings.body_bytes,
@@ -100,7 +103,8 @@ def _add_routes(app: FastAPI) -> None:
     ) -> None:
         app.add_api_route(path, does, methods=[method], dependencies=list(who), response_model=shape, **told)
 
-    route("GET", ONE, EVERYBODY, endpoints.show_campaign, models.CampaignView)
+    without_token: dict[str, Any] = {"security": [{}]}  # also: a token shows drafts
+    route("GET", ONE, EVERYBODY, endpoints.show_campaign, models.CampaignView, openapi_extra=without_token)
     route("GET", LIST, EVERYBODY, endpoints.show_dictionary)
     # Devices have no role: the campaign says whose reports it takes.
     app.router.routes.append(UploadRoute(f"{ONE}/reports", upload, methods=["POST"]))
@@ -115,7 +119,16 @@ def _add_routes(app: FastAPI) -> None:
     route("PATCH", ONE, ADMINS, endpoints.act_on_campaign, models.CampaignView)
     route("POST", f"{ONE}/enrolments", ADMINS, endpoints.enrol, models.Tokens, status_code=201)
     route("PUT", LIST, ADMINS, endpoints.keep_dictionary, models.Stored, openapi_extra=models.DICTIONARY_BODY)
+    route("POST", f"{ONE}/revocations", ADMINS, endpoints.revoke_enrolments, models.Revoked)
+    route("DELETE", ONE, ADMINS, endpoints.delete_campaign, models.Gone)
     route("GET", f"{ONE}/reports", ADMINS, endpoints.export_reports, responses=models.content(models.PARQUET))
+
+    route("GET", TOKENS, ADMINS_OF_ALL, endpoints.list_tokens, models.TokenList)
+    route("POST", TOKENS, ADMINS_OF_ALL, endpoints.create_token, models.NewToken, status_code=201)
+    route("DELETE", TOKENS + "/{token}", ADMINS_OF_ALL, endpoints.revoke_token, models.Gone)
+    route("GET", "/v1/journal", ADMINS_OF_ALL, endpoints.show_journal, models.JournalPage)
+    route("GET", "/v1/clock", ADMINS_OF_ALL, endpoints.show_clock, models.ClockView)
+    route("POST", "/v1/clock", ADMINS_OF_ALL, endpoints.confirm_clock, models.ClockView)
 
     route("GET", "/healthz", EVERYBODY, endpoints.alive, models.Alive)
     route("GET", "/readyz", EVERYBODY, endpoints.ready, models.Alive)
@@ -145,6 +158,7 @@ def _ticking(service: Service, seconds: float) -> Callable[[FastAPI], AbstractAs
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         over = threading.Event()
+        service.folding.watched = seconds > 0
         thread = threading.Thread(target=tick, args=(over,), name="keyveil-tick", daemon=True)
         if seconds:
             thread.start()

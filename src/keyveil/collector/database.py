@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from keyveil.core.errors import StorageError
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent / "migrations"
 _PATIENCE = 5  # seconds that a transaction waits for another one's lock
 _MIGRATING = 0x6B65796D  # advisory locks: who migrates,
-_SHARDS = 0x6B657973  # and which collector process holds which shard
+_SHARDS = 0x6B657973  # which collector process holds which shard,
+_JOURNAL = 0x6B65796A  # who writes into the journal,
+_FOLDING = 0x6B657966  # and who folds which round
 _MOST_SHARDS = 256
 
 
@@ -29,10 +33,11 @@ class Database:
     """The connection to the database, brought to the present version of its tables."""
 
     def __init__(self, url: str) -> None:
-        self.engine = _engine(url)
+        self.engine = open_engine(url)
         self.postgresql = self.engine.dialect.name == "postgresql"
         self.shard, self._shard_lock = 0, None  # type: int, Connection | None
         try:
+            self.check()
             with self.write() as connection:
                 self._migrate(connection)
             if self.postgresql:
@@ -49,7 +54,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads: all of its queries see the same state."""
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             if self.postgresql:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -58,7 +63,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that changes something; durable when the block has ended without an error."""
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             connection.execution_options(keyveil_writes=True)
             with connection.begin():
                 yield connection
@@ -109,43 +114,76 @@ class Database:
             added = {column: table.c[column] + statement.excluded[column]}
             connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=added), rows)
 
-    def orphans(self, connection: Connection, shards: Iterable[int]) -> list[int]:
-        """Those shards whose process has ended, locked against other processes until this transaction ends."""
+    def lock_journal(self, connection: Connection) -> None:
+        """Until this transaction ends, no other one writes into the journal; SQLite has one writer anyway."""
+        if self.postgresql:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:kind, 0)"), {"kind": _JOURNAL})
+
+    @contextmanager
+    def lease(self, round_id: int) -> Iterator[bool]:
+        """Whether this process may fold a round now: one at a time does, so that none counts in vain.
+
+        The lease ends with its connection, so a process that dies leaves none behind. Nothing but time is lost where
+        two hold one (several processes on one SQLite file): a fold fails if another one has marked the same groups.
+        """
         if not self.postgresql:
-            return []
-        lock = text("SELECT pg_try_advisory_xact_lock(:kind, :shard)")
-        return [
-            shard
-            for shard in sorted(set(shards) - {self.shard})
-            if connection.execute(lock, {"kind": _SHARDS, "shard": shard}).scalar()
-        ]
+            yield True
+            return
+        place = {"kind": _FOLDING, "round": round_id & 0x7FFFFFFF}
+        with translated(), self.engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            held = bool(connection.execute(text("SELECT pg_try_advisory_lock(:kind, :round)"), place).scalar())
+            try:
+                yield held
+            finally:
+                if held:
+                    connection.execute(text("SELECT pg_advisory_unlock(:kind, :round)"), place)
 
     def forget(self) -> bool:
         """Remove overwritten rows from SQLite's write-ahead log too; false if a reader still needs it."""
         if self.postgresql:
             return True  # autovacuum does it in its own time
-        with _translated(), self.engine.connect() as connection:
+        with translated(), self.engine.connect() as connection:
             raw = connection.connection.driver_connection
             assert raw is not None
             busy, *_ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             return not busy
+
+    # -- health -------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Refuse a damaged file; on PostgreSQL the server itself looks after that."""
+        if self.postgresql:
+            return
+        with self.read() as connection:
+            if connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() != "ok":
+                raise damaged()
+
+    def probe(self, connection: Connection) -> None:
+        """Write something that changes nothing, so that a disk that takes no more writes is noticed."""
+        connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Room on the disk of a SQLite file; unknown for PostgreSQL and for databases in memory."""
+        name = self.engine.url.database
+        if self.postgresql or not name or name == ":memory:":
+            return None
+        return shutil.disk_usage(Path(name).absolute().parent).free
 
     # -- set-up -------------------------------------------------------------------------------------------------
 
     def _migrate(self, connection: Connection) -> None:
         if self.postgresql:  # several processes may start at once
             connection.execute(text("SELECT pg_advisory_xact_lock(:kind, 0)"), {"kind": _MIGRATING})
-        config = Config()
-        config.set_main_option("script_location", str(_MIGRATIONS))
-        config.attributes["connection"] = connection
-        known = ScriptDirectory.from_config(config)
+        known = ScriptDirectory(MIGRATIONS)
         present = MigrationContext.configure(connection).get_current_revision()
-        if present is not None and present not in {script.revision for script in known.walk_revisions()}:
+        if present is not None and present not in known_revisions():
             raise StorageError(
                 "storage/version", f"The database has schema {present}, which a newer Keyveil made; use that one."
             )
         if present != known.get_current_head():
-            command.upgrade(config, "head")
+            upgrade(connection, "head")
 
     def _take_shard(self) -> None:
         """Take the first shard that no running process holds, by a lock that lasts as long as its connection."""
@@ -158,8 +196,27 @@ class Database:
         raise StorageError("storage/crowded", f"{_MOST_SHARDS} collectors already use this database.")
 
 
+def known_revisions() -> set[str]:
+    """The schemas that this version can read."""
+    return {script.revision for script in ScriptDirectory(MIGRATIONS).walk_revisions()}
+
+
+def upgrade(connection: Connection, revision: str) -> None:
+    """Bring the tables to a schema."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def in_use(connection: Connection) -> bool:
+    """Whether a collector uses a PostgreSQL database now: each holds the lock of its shard."""
+    held = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = :kind AND granted")
+    return bool(connection.execute(held, {"kind": _SHARDS}).scalar())
+
+
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Turn errors of the database's driver into a ``StorageError`` that shows nothing of the statement."""
     try:
         yield
@@ -168,20 +225,47 @@ def _translated() -> Iterator[None]:
     except exc.IntegrityError as reason:
         raise _conflict() from reason
     except (exc.SQLAlchemyError, sqlite3.Error, psycopg.Error, OSError) as reason:
-        driver = getattr(reason, "orig", reason)
-        if getattr(driver, "sqlstate", None) in _CIRCLES:
-            raise _conflict() from reason
-        raise StorageError("storage/unavailable", "The database cannot be reached, is locked or is full.") from reason
+        raise _storage_error(getattr(reason, "orig", reason)) from reason
 
 
-_CIRCLES = ("40P01", "40001")  # deadlock, serialisation failure
+# What a driver says, as a code: SQLite's primary result code, PostgreSQL's SQLSTATE, or the system's number.
+_KINDS: Mapping[str, frozenset[object]] = {
+    "conflict": frozenset(("40P01", "40001")),  # deadlock, serialisation failure
+    "full": frozenset((sqlite3.SQLITE_FULL, "53100", errno.ENOSPC, errno.EDQUOT)),
+    "read-only": frozenset((sqlite3.SQLITE_READONLY, "25006", errno.EROFS)),
+    "corrupt": frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")),
+    "locked": frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03")),
+}
+_SENTENCES = {
+    "full": "The disk of the database is full.",
+    "read-only": "The database cannot be written to: it is read-only.",
+    "locked": "The database is locked by somebody else.",
+    "unavailable": "The database cannot be reached or does not work.",
+}
+
+
+def _storage_error(reason: object) -> StorageError:
+    """The error of the kind that the driver's own error is of; it shows nothing of the statement."""
+    if isinstance(reason, sqlite3.Error):
+        told: object = getattr(reason, "sqlite_errorcode", 0) & 0xFF
+    else:
+        told = getattr(reason, "sqlstate", None) or getattr(reason, "errno", None)
+    kind = next((kind for kind, codes in _KINDS.items() if told in codes), "unavailable")
+    if kind == "conflict":
+        return _conflict()
+    return damaged() if kind == "corrupt" else StorageError(f"storage/{kind}", _SENTENCES[kind])
+
+
+def damaged() -> StorageError:
+    return StorageError("storage/corrupt", "The file of the database is damaged: restore a backup (keyveil restore).")
 
 
 def _conflict() -> StorageError:
     return StorageError("storage/conflict", "Somebody else changed the same thing at the same time.")
 
 
-def _engine(url: str) -> Engine:
+def open_engine(url: str) -> Engine:
+    """The engine of a database, with our settings; nothing is opened yet."""
     driver, rest = url.partition("://")[::2]
     named = f"postgresql+psycopg://{rest}" if driver in ("postgresql", "postgres") else url
     try:

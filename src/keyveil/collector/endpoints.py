@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator
+from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -14,7 +16,8 @@ from starlette.responses import Response, StreamingResponse
 
 from keyveil.campaign.documents import NAME
 from keyveil.campaign.wire import JSON
-from keyveil.collector.models import ARROW, CSV, PARQUET, TALLY, Action, Enrolments
+from keyveil.collector.access import Admin, AdminOfAll, Analyst, Anybody, refuse_elsewhere
+from keyveil.collector.models import ARROW, CSV, PARQUET, TALLY, Action, Enrolments, Revocations, TokenRequest
 from keyveil.collector.negotiation import preferred
 from keyveil.collector.problems import Refusal
 from keyveil.collector.service import Service
@@ -55,14 +58,19 @@ Round = Annotated[int | None, Query(ge=1, le=65535, description="The latest unle
 Confidence = Annotated[float, Query(ge=questions.LEAST_CONFIDENCE, le=questions.MOST_CONFIDENCE)]
 Postprocess = Annotated[str | None, Query(max_length=32, description="A method such as norm-sub.")]
 Document = Annotated[dict[str, Any], Body()]
+TokenName = Annotated[str, Path(max_length=64, description="The token's name.")]
+After = Annotated[int, Query(ge=0, le=(1 << 63) - 1, description="The number of the last entry that is known.")]
+
+_JOURNAL_PAGE = 1000  # entries in one answer
 
 
 # -- everybody ------------------------------------------------------------------------------------------------------
 
 
-def show_campaign(service: TheService, name: Name, request: Request) -> Response:
-    """The campaign's document and hash, and the document of its latest round."""
-    return _cached(request, _encoded(service.view(name)), JSON, _FRESH)
+def show_campaign(service: TheService, name: Name, request: Request, who: Anybody) -> Response:
+    """The campaign's document and hash, and the document of its latest round. A draft needs a token."""
+    view = service.view(name, drafts=who is not None)
+    return _json(view) if view["state"] == "draft" else _cached(request, _encoded(view), JSON, _FRESH)
 
 
 def show_dictionary(service: TheService, sha256: Hash, request: Request) -> Response:
@@ -89,9 +97,9 @@ def metrics(request: Request) -> Response:
 # -- analysts -------------------------------------------------------------------------------------------------------
 
 
-def list_campaigns(service: TheService) -> Response:
-    """All campaigns and their states."""
-    return _json({"campaigns": service.campaigns()})
+def list_campaigns(service: TheService, who: Analyst) -> Response:
+    """All campaigns that the token is good for, and their states."""
+    return _json({"campaigns": [one for one in service.campaigns() if who.reaches(one["name"])]})
 
 
 def show_status(service: TheService, name: Name) -> Response:
@@ -141,35 +149,86 @@ def export_tally(
 # -- administrators -------------------------------------------------------------------------------------------------
 
 
-def create_campaign(service: TheService, document: Document) -> Response:
+def create_campaign(service: TheService, document: Document, who: Admin) -> Response:
     """Keep a campaign document as a draft."""
-    view = service.create(document)
+    refuse_elsewhere(who, str(document.get("name")))
+    view = service.create(document, who.name)
     return _json(view, 201, {"Location": f"/v1/campaigns/{view['campaign']['name']}"})
 
 
-def act_on_campaign(service: TheService, name: Name, step: Action) -> Response:
-    """Open a draft, close the present round, or stop after it."""
-    return _json(service.act(name, step.action))
+def act_on_campaign(service: TheService, name: Name, step: Action, who: Admin) -> Response:
+    """Open a draft, close the present round, stop after it, or archive what is over."""
+    return _json(service.act(name, step.action, who.name))
 
 
-def enrol(service: TheService, name: Name, wanted: Enrolments) -> Response:
+def delete_campaign(service: TheService, name: Name, who: Admin) -> Response:
+    """Forget a campaign that takes no reports, with its reports, tallies and enrolments."""
+    service.delete(name, who.name)
+    return _json({"name": name})
+
+
+def enrol(service: TheService, name: Name, wanted: Enrolments, who: Admin) -> Response:
     """Make enrolment tokens; they are shown this once."""
-    return _json({"tokens": service.enrol(name, wanted.count)}, 201)
+    return _json({"tokens": service.enrol(name, wanted.count, who.name)}, 201)
 
 
-async def keep_dictionary(service: TheService, sha256: Hash, request: Request) -> Response:
+def revoke_enrolments(service: TheService, name: Name, wanted: Revocations, who: Admin) -> Response:
+    """Enrolment tokens that are no longer good; what was reported under them stays counted."""
+    return _json({"revoked": service.revoke(name, wanted.tokens, who.name)})
+
+
+async def keep_dictionary(service: TheService, sha256: Hash, request: Request, who: Admin) -> Response:
     """Keep a list of keys for a campaign to come."""
     data = await request.body()  # read only after the token was checked: it may be large
     if hashlib.sha256(data).hexdigest() != sha256:
         raise CampaignError("campaign/dictionary", "The list of keys does not have the hash that the address says.")
-    return _json({"sha256": await run_in_threadpool(service.put_dictionary, data)})
+    return _json({"sha256": await run_in_threadpool(service.put_dictionary, data, who.name)})
 
 
-def export_reports(service: TheService, name: Name, round: Round = None) -> Response:
+def export_reports(service: TheService, name: Name, who: Admin, round: Round = None) -> Response:
     """The reports of a round that are not scrubbed yet, as Parquet."""
-    batches = iter(service.export(name, round))
+    batches = iter(service.export(name, round, who.name))
     first = next(batches, None)  # errors are raised here, before the answer has begun
     return StreamingResponse(_parquet(first, batches), media_type=PARQUET)
+
+
+# -- administrators of all campaigns --------------------------------------------------------------------------------
+
+
+def list_tokens(service: TheService) -> Response:
+    """The tokens of administrators and analysts: names, roles, campaigns and states."""
+    return _json({"tokens": service.roles.tokens()})
+
+
+def create_token(service: TheService, wanted: TokenRequest, who: AdminOfAll) -> Response:
+    """A new token for an administrator or analyst; it is shown this once."""
+    token = service.roles.grant(wanted.role, wanted.name, wanted.campaigns, wanted.expires, who.name)
+    return _json({"name": wanted.name, "token": token}, 201)
+
+
+def revoke_token(service: TheService, token: TokenName, who: AdminOfAll) -> Response:
+    """A token, by its name, that is no longer good."""
+    service.roles.revoke(token, who.name)
+    return _json({"name": token})
+
+
+def show_journal(service: TheService, after: After = 0) -> Response:
+    """Entries of the journal beyond a number, up to a thousand of them."""
+    entries = list(islice(service.journal.entries(after), _JOURNAL_PAGE + 1))
+    return _json({"entries": entries[:_JOURNAL_PAGE], "more": len(entries) > _JOURNAL_PAGE})
+
+
+def show_clock(service: TheService) -> Response:
+    """The time that is believed, and whether the machine's clock is held back."""
+    held = service.clock.held
+    about = None if held is None else round(held / timedelta(hours=1), 1)
+    return _json({"believed": f"{service.clock():%Y-%m-%dT%H:%MZ}", "held_hours": about})
+
+
+def confirm_clock(service: TheService, who: AdminOfAll) -> Response:
+    """Believe the machine's clock from now on."""
+    service.clock.confirm(who.name)
+    return show_clock(service)
 
 
 # -- forms ----------------------------------------------------------------------------------------------------------

@@ -22,20 +22,22 @@ from keyveil.collector.problems import unexpected
 from keyveil.core.errors import KeyveilError
 
 _METHODS = frozenset(("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"))
-_GROWING = frozenset(("commits", "commit_seconds"))  # of the gauges: those that only ever grow
+_GROWING = frozenset(("commits", "commit_seconds", "failed_commits", "failed_folds"))  # of the gauges: only ever grow
 _GONE = 499  # nginx's number for a client that did not wait for its answer
+
+Gauges = Callable[[], Mapping[str, float]]
 
 log = logs.logger()
 
 
 class Metrics:
-    """The counters of one app; ``gauges`` is called at every scrape."""
+    """The counters of one app; ``gauges`` is called at every scrape, and ``own`` where those cannot be had."""
 
-    def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
+    def __init__(self, gauges: Gauges, own: Gauges = dict) -> None:
         # They would show, to the microsecond, when the first report of a campaign came.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
-        self._registry.register(_Gauges(gauges))
+        self._registry.register(_Gauges(gauges, own))
         self._requests = Counter(
             "keyveil_requests", "Requests.", ["route", "method", "status"], registry=self._registry
         )
@@ -77,14 +79,14 @@ class Metrics:
 class _Gauges(Collector):
     """What the service knows at the moment of a scrape."""
 
-    def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
-        self._gauges = gauges
+    def __init__(self, gauges: Gauges, own: Gauges) -> None:
+        self._gauges, self._own = gauges, own
 
     def collect(self) -> Iterator[Metric]:
         try:
-            now = self._gauges()
-        except KeyveilError:  # the counters of this process are still worth showing
-            return
+            now = {**self._gauges(), "database_up": 1.0}
+        except KeyveilError:  # what this process knows by itself is worth showing all the more
+            now = {**self._own(), "database_up": 0.0}
         for name, value in now.items():
             family = CounterMetricFamily if name in _GROWING else GaugeMetricFamily
             yield family(f"keyveil_{name}", f"{name.replace('_', ' ').capitalize()}.", value=value)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from keyveil.campaign.wire import JSON, MOST_REPORTS, PACKED
+from keyveil.collector.administration import MOST_TOKENS
 from keyveil.collector.problems import PROBLEM
-from keyveil.collector.service import MOST_TOKENS
 from keyveil.learn.questions import KINDS, MOST_QUANTILES
 
 CSV = "text/csv"
@@ -33,7 +34,7 @@ class CampaignView(BaseModel):
 
     campaign: dict[str, Any]
     hash: str
-    state: Literal["draft", "open", "closed", "estimated"]
+    state: Literal["draft", "open", "closed", "estimated", "archived"]
     round: RoundView | None
 
 
@@ -44,10 +45,10 @@ class Campaigns(BaseModel):
 
 
 class Action(BaseModel):
-    """A step that an administrator takes: open a draft, close the present round, or have no further rounds."""
+    """A step that an administrator takes: open a draft, close the present round, have no further rounds, or archive."""
 
     model_config = ConfigDict(extra="forbid")
-    action: Literal["open", "close", "stop"]
+    action: Literal["open", "close", "stop", "archive"]
 
 
 class Enrolments(BaseModel):
@@ -61,6 +62,72 @@ class Tokens(BaseModel):
     """Enrolment tokens; they are shown this once and kept only as hashes."""
 
     tokens: list[str]
+
+
+class Revocations(BaseModel):
+    """Enrolment tokens that shall no longer be good."""
+
+    model_config = ConfigDict(extra="forbid")
+    tokens: Annotated[list[Annotated[str, Field(max_length=512)]], Field(min_length=1, max_length=MOST_TOKENS)]
+
+
+class Revoked(BaseModel):
+    """How many of some enrolment tokens were known and good before."""
+
+    revoked: int
+
+
+class TokenRequest(BaseModel):
+    """A token that is wanted: good for all campaigns unless some are named, and for ever unless a last day is."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: Annotated[str, Field(max_length=64)]
+    role: Literal["analyst", "admin"]
+    campaigns: list[str] | None = None
+    expires: date | None = None
+
+
+class NewToken(BaseModel):
+    """A token; it is shown this once and kept only as a hash."""
+
+    name: str
+    token: str
+
+
+class TokenView(BaseModel):
+    """What is known about a token."""
+
+    name: str
+    role: Literal["analyst", "admin"]
+    campaigns: list[str] | None
+    expires: str | None
+    state: Literal["good", "expired", "revoked"]
+
+
+class TokenList(BaseModel):
+    """All tokens that were ever made."""
+
+    tokens: list[TokenView]
+
+
+class JournalPage(BaseModel):
+    """Entries of the journal in order; ``more`` says whether others follow."""
+
+    entries: list[dict[str, Any]]
+    more: bool
+
+
+class ClockView(BaseModel):
+    """The time as the collector believes it, and by how many hours the machine's clock differs, if it is held back."""
+
+    believed: str
+    held_hours: float | None
+
+
+class Gone(BaseModel):
+    """What was deleted or revoked."""
+
+    name: str
 
 
 class Stored(BaseModel):

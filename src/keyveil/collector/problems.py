@@ -26,6 +26,10 @@ PROBLEM = "application/problem+json"
 STATUS: Mapping[str, int] = {
     "": 422,  # a user's mistake unless something below says otherwise: schema/…, epsilon/…, campaign/…, report/…
     "access/": 401,
+    "access/campaign": 403,
+    "access/exists": 409,
+    "access/invalid": 422,
+    "access/no-token": 404,
     "access/role": 403,
     "campaign/ambiguous": 409,
     "campaign/exists": 409,
@@ -35,6 +39,7 @@ STATUS: Mapping[str, int] = {
     "dictionary/unknown": 404,
     "enrolment/needed": 401,
     "enrolment/none": 409,
+    "enrolment/revoked": 401,
     "enrolment/unknown": 401,
     "enrolment/used": 409,
     "entropy/": 500,

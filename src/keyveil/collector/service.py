@@ -6,33 +6,35 @@ or is a step of a campaign.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from sqlalchemy import insert, select
-
-from keyveil.campaign.documents import Campaign, refuse_unanswerable
+from keyveil.campaign.documents import Campaign
 from keyveil.campaign.wire import Batch
-from keyveil.collector import tables
+from keyveil.collector.administration import Administration
+from keyveil.collector.believed_clock import AWAY, BelievedClock, Steady
+from keyveil.collector.buckets import bucket_of
 from keyveil.collector.database import Database
 from keyveil.collector.exporting import exported
+from keyveil.collector.health import FoldingHealth, Health
+from keyveil.collector.journal import OPERATOR, Journal
+from keyveil.collector.rates import Rates
 from keyveil.collector.repository import Repository, StoredCampaign, StoredRound, dictionary
-from keyveil.collector.retention import scrub
-from keyveil.collector.rounds import advance, close_campaign, close_round, open_campaign, shown
-from keyveil.collector.status import BUCKET_HOURS, all_unfolded, headline, status
-from keyveil.collector.tokens import Roles, hashed, new_token
+from keyveil.collector.retention import forget
+from keyveil.collector.rounds import advance, shown
+from keyveil.collector.status import headline, status
+from keyveil.collector.storing import Counts, UploadResult, count_refusals, stored_reports
+from keyveil.collector.tokens import Roles
 from keyveil.collector.validation import checked
-from keyveil.collector.writer import Counts, UploadResult, Writer, count_refusals
-from keyveil.core.canonical import canonical
-from keyveil.core.clock import Clock, system_clock, today
+from keyveil.collector.writer import Writer
+from keyveil.core.clock import Clock, system_clock
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
@@ -43,32 +45,46 @@ from keyveil.protocols.base import Finished
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_TOKENS = 10_000  # made in one request
-
 _FRESH = 1.0  # seconds for which a campaign's state is believed without looking again
 
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """How much may wait for the disk, and how much goes there in one commit."""
+    """How much may wait for the disk, how much goes there in one commit, and how long ids are kept."""
 
     waiting_reports: int = 50_000
     group_reports: int = 20_000
+    upload_bytes_per_second: int | None = None  # of each campaign; no limit if none
+    free_bytes: int = 64 << 20  # on the disk of SQLite; with less, a collector is not ready
+    id_days: int | None = None  # after a round has closed for so many days, its ids are forgotten; never if none
 
 
 class Service:
     """A collector's whole service on one database."""
 
-    def __init__(self, url: str, clock: Clock = system_clock, limits: ServiceLimits | None = None) -> None:
-        limits = limits or ServiceLimits()
-        self.clock = clock
+    def __init__(
+        self,
+        url: str,
+        clock: Clock = system_clock,
+        limits: ServiceLimits | None = None,
+        steady: Steady = time.monotonic,
+        away: timedelta = AWAY,
+    ) -> None:
+        self._limits = limits = limits or ServiceLimits()
         self.database = Database(url)
         self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports)
-        self.roles = Roles(self.writer)
+        self.clock = BelievedClock(self.writer, clock, steady, away)
+        self.journal = Journal(self.writer, self.clock)
+        self.roles = Roles(self.journal)
+        self.folding = FoldingHealth()
+        self.health = Health(self.writer, self.folding, limits.free_bytes)
+        self._rates = Rates(limits.upload_bytes_per_second)
         self._repository = Repository()
-        self._seen: dict[str, tuple[float, StoredCampaign]] = {}
+        self._administration = Administration(self.journal, self._repository)
+        self._seen: dict[tuple[str, bool], tuple[float, StoredCampaign]] = {}
         self._refusals: Counts = Counter()
         self._to_forget = False  # something was overwritten that may still be in the files
+        self._overwritten = 0  # commits under enrolment up to which that was so
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -82,76 +98,36 @@ class Service:
 
     # -- campaigns ----------------------------------------------------------------------------------------------
 
-    def create(self, document: Any) -> dict[str, Any]:
+    def create(self, document: Any, by: str = OPERATOR) -> dict[str, Any]:
         """A new campaign, as a draft; its name may be that of one that is over."""
-        with self.database.read() as connection:
-            campaign = Campaign.from_document(document, lambda name: dictionary(connection, name))
-        refuse_unanswerable(campaign.protocol_name, campaign.protocol)
-
-        def step(connection: Any) -> None:
-            table = tables.campaign
-            same = connection.execute(
-                select(table.c.hash, table.c.state).where(
-                    (table.c.hash == campaign.hash)
-                    | ((table.c.name == campaign.name) & table.c.state.in_(("draft", "open")))
-                )
-            ).first()
-            if same is not None:
-                again = "This very campaign" if same.hash == campaign.hash else f"A campaign {campaign.name!r}"
-                raise CampaignError("campaign/exists", f"{again} is there already ({same.state}).")
-            connection.execute(
-                insert(table).values(
-                    name=campaign.name, hash=campaign.hash, document=canonical(campaign.document()), state="draft"
-                )
-            )
-
-        self.writer.run(step)
+        campaign = self._administration.create(document, by)
         self._seen.clear()
-        return self.view(campaign.hash)
+        return self.view(campaign.hash, drafts=True)
 
-    def put_dictionary(self, data: bytes) -> str:
+    def put_dictionary(self, data: bytes, by: str = OPERATOR) -> str:
         """Keep a list of keys; its hash is its name."""
-        try:
-            keys = msgspec.json.decode(data, type=list[str])
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise CampaignError("dictionary/malformed", "A list of keys is a JSON list of names.") from None
-        if canonical(keys) != data:
-            raise CampaignError("dictionary/malformed", "A list of keys is canonical JSON: no spaces, no escapes.")
-        name = hashlib.sha256(data).hexdigest()
-        row = {"hash": name, "content": data}
-        self.writer.run(lambda connection: self.database.insert_new(connection, tables.dictionary, row))
-        return name
+        return self._administration.put_dictionary(data, by)
 
     def dictionary(self, name: str) -> bytes:
         with self.database.read() as connection:
             return dictionary(connection, name)
 
-    def act(self, name: str, action: str) -> dict[str, Any]:
-        """ "open" a draft, "close" the open round now, or "stop" the whole campaign."""
-
-        def step(connection: Any) -> None:
-            stored = self._repository.named(connection, name, drafts_first=action == "open")
-            if action == "open" and stored.state == "draft":
-                open_campaign(connection, stored, today(self.clock))
-            elif action == "close" and stored.state == "open" and stored.current:
-                close_round(connection, stored.current.id)
-            elif action == "stop" and stored.state in ("draft", "open"):
-                close_campaign(connection, stored)
-            elif action in ("open", "close", "stop"):
-                raise CampaignError(
-                    "campaign/state", f"The campaign {stored.campaign.name} is {stored.state}: it cannot {action}."
-                )
-            else:
-                raise CampaignError("campaign/action", f"A campaign can open, close and stop, not {action!r}.")
-
-        self.writer.run(step)
+    def act(self, name: str, action: str, by: str = OPERATOR) -> dict[str, Any]:
+        """ "open" a draft, "close" the open round now, "stop" the whole campaign, or "archive" one that is over."""
+        self._administration.act(name, action, by)
         self._seen.clear()
         self._to_forget = True
-        return self.view(name)
+        return self.view(name, drafts=True)
 
-    def view(self, name: str) -> dict[str, Any]:
-        """What devices may know of a campaign."""
-        return self._stored(name).view()
+    def delete(self, name: str, by: str = OPERATOR) -> None:
+        """Forget a campaign that takes no reports; its rows go with the next ticks."""
+        self._administration.delete(name, by)
+        self._seen.clear()
+        self._to_forget = True
+
+    def view(self, name: str, drafts: bool = False) -> dict[str, Any]:
+        """What devices may know of a campaign; drafts only for those who may know of them."""
+        return self._stored(name, drafts=drafts).view()
 
     def campaigns(self) -> list[dict[str, Any]]:
         with self.database.read() as connection:
@@ -168,11 +144,12 @@ class Service:
     def submit(self, name: str, batch: Batch, token: str | None = None) -> Future[UploadResult]:
         """Check a batch and queue it; the answer comes when what was accepted is durable."""
         stored = self._stored(name)
+        self._rates.take(stored.id, batch.size)
         self.writer.reserve(len(batch))
         try:
-            return self.writer.submit(
-                checked(stored, self._answered(name, stored, batch), batch, token, self._bucket())
-            )
+            answered = self._answered(name, stored, batch)
+            known = partial(self._known, answered.id)
+            return self.writer.submit(checked(stored, answered, batch, token, self._bucket(), known))
         except BaseException as refused:
             self.writer.release(len(batch))
             if isinstance(refused, KeyveilError) and not isinstance(refused, StorageError):
@@ -181,7 +158,7 @@ class Service:
 
     def remembers(self, name: str, document: str) -> bool:
         """Whether a batch under this document can be checked without asking the database."""
-        seen = self._seen.get(name)
+        seen = self._seen.get((name, False))
         if seen is None or time.monotonic() - seen[0] > _FRESH:
             return False
         last = seen[1].current
@@ -196,7 +173,7 @@ class Service:
         if known is None or known.document.number != batch.round:
             raise ReportError("report/document", "The reports were made for another campaign or round than this one.")
         if known.state == "waiting":
-            raise CampaignError("round/closed", "This round takes no reports yet.")
+            raise CampaignError("round/waiting", "This round takes no reports yet.")
         if known.state != "open":
             raise CampaignError("round/closed", "This round takes no more reports.")
         return known
@@ -210,19 +187,13 @@ class Service:
         with self._lock:
             self._refusals[place] += count
 
-    def enrol(self, name: str, count: int) -> list[str]:
+    def enrol(self, name: str, count: int, by: str = OPERATOR) -> list[str]:
         """New enrolment tokens; they are shown now and never again."""
-        if not 1 <= count <= MOST_TOKENS:
-            raise CampaignError("enrolment/count", f"From 1 to {MOST_TOKENS} tokens are made at once, not {count}.")
-        stored = self._stored(name)
-        if stored.campaign.enrolment != "token":
-            raise CampaignError(
-                "enrolment/none", f"The campaign {stored.campaign.name} takes reports without enrolment."
-            )
-        tokens = [new_token() for _ in range(count)]
-        rows = [{"campaign_id": stored.id, "token_hash": hashed(token)} for token in tokens]
-        self.writer.run(lambda connection: connection.execute(insert(tables.enrolment), rows))
-        return tokens
+        return self._administration.enrol(name, count, by)
+
+    def revoke(self, name: str, tokens: Sequence[str], by: str = OPERATOR) -> int:
+        """Enrolment tokens that are no longer good; how many of them the campaign knew."""
+        return self._administration.revoke(name, tokens, by)
 
     # -- what analysts ask --------------------------------------------------------------------------------------
 
@@ -272,33 +243,43 @@ class Service:
     def min_reports(self, name: str) -> int:
         return self._stored(name).campaign.min_reports
 
-    def own_name(self, name: str) -> str:
+    def own_name(self, name: str, drafts: bool = False) -> str:
         """The name of a campaign that may have been called by its hash."""
-        return self._stored(name).campaign.name
+        return self._stored(name, drafts=drafts).campaign.name
 
-    def export(self, name: str, round: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The reports of a round as they came."""
+    def export(self, name: str, round: int | None = None, by: str = OPERATOR) -> Iterator[pa.RecordBatch]:
+        """The reports of a round as they came; that somebody took them is written down first."""
         stored = self._stored(name)
-        return exported(self.database, stored.round(len(stored.rounds) if round is None else round))
+        wanted = stored.round(len(stored.rounds) if round is None else round)
+        about = {"name": stored.campaign.name, "round": wanted.document.number}
+        self.journal.note(by, "reports.export", stored.campaign.hash, **about)
+        return exported(self.database, wanted)
 
     # -- time passes --------------------------------------------------------------------------------------------
 
     def tick(self) -> bool:
-        """Fold, move campaigns on, count refusals, scrub; whether there may be more to do at once."""
+        """Fold, move campaigns on, count refusals, forget; whether there may be more to do at once."""
+        with self.folding.watching():
+            return self._tick()
+
+    def _tick(self) -> bool:
         self._count_refusals()
+        timely = self.clock.look()
         with self.database.read() as connection:
-            running = self._repository.every(connection, ("open", "closed"))
-        more, failed = False, None
+            running = self._repository.every(connection, running=True)
+        more, failed = False, None  # type: bool, Exception | None
         for stored in running:
             try:
-                moved = advance(self.writer, self._repository, stored, today(self.clock))
+                moved = advance(self.journal, self._repository, stored, self.clock(), timely)
             except Exception as reason:  # one campaign must not hold up the others
                 moved, failed = False, failed or reason
             if moved:
                 self._seen.clear()
                 more = self._to_forget = True
-        if scrub(self.writer, self._repository, self._bucket(), BUCKET_HOURS):
+        if forget(self.writer, self._repository, bucket_of(self.clock()), self._limits.id_days, timely):
             more = self._to_forget = True
+        if self.writer.enrolled_commits != self._overwritten:
+            self._overwritten, self._to_forget = self.writer.enrolled_commits, True
         if not more and self._to_forget:
             self._to_forget = not self.database.forget()
         if failed is not None:
@@ -311,36 +292,27 @@ class Service:
             pass
 
     def ready(self) -> None:
-        """Raises unless reports can be stored now."""
-        if not self.writer.alive:
-            raise StorageError("storage/unavailable", "The collector is shutting down.")
-        with self.database.read() as connection:
-            connection.execute(select(1))
-
-    def gauges(self) -> dict[str, float]:
-        """Numbers for the metrics: queue, unfolded reports, commits and their seconds."""
-        with self.database.read() as connection:
-            waiting = all_unfolded(connection)
-        return {
-            "waiting_reports": self.writer.waiting,
-            "unfolded_reports": waiting,
-            "commits": self.writer.commits,
-            "commit_seconds": self.writer.commit_seconds,
-        }
+        """Raises unless a report that is sent now would be stored and counted."""
+        self.health.refuse_unless_ready()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _stored(self, name: str, fresh: bool = False) -> StoredCampaign:
+    def _stored(self, name: str, fresh: bool = False, drafts: bool = False) -> StoredCampaign:
         """A campaign as it was within the last second, so that uploads need not ask the database each time."""
-        seen = self._seen.get(name)
+        seen = self._seen.get((name, drafts))
         if seen is None or fresh or time.monotonic() - seen[0] > _FRESH:
             with self.database.read() as connection:
-                seen = time.monotonic(), self._repository.named(connection, name)
-            self._seen[name] = seen
+                seen = time.monotonic(), self._repository.named(connection, name, drafts=drafts)
+            self._seen[name, drafts] = seen
         return seen[1]
 
+    def _known(self, round_id: int, ids: Sequence[bytes]) -> dict[bytes, bytes | None]:
+        """Of some reports those that are stored, with their payloads."""
+        with self.database.read() as connection:
+            return {number: payload for number, payload, _ in stored_reports(connection, round_id, ids)}
+
     def _bucket(self) -> int:
-        return int(self.clock().astimezone(UTC).timestamp()) // (3600 * BUCKET_HOURS)
+        return bucket_of(self.clock())
 
     def _count_refusals(self) -> None:
         with self._lock:

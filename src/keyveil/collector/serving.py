@@ -9,54 +9,103 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from keyveil.collector import logs
 from keyveil.collector.app import NO_PAGES, Mounts, make_app
+from keyveil.collector.protocol import guarded
 from keyveil.collector.service import Service, ServiceLimits
 from keyveil.collector.settings import Settings, refuse_plain
 from keyveil.collector.tokens import ROLES
+from keyveil.collector.workers import Workers
 from keyveil.core.errors import KeyveilError
 from keyveil.kernels.backend import prepare
 
 Say = Callable[[str], None]
-Pages = Callable[[Service], Mounts]  # the pages of a collector, once its service is open
+Pages = Callable[[Service], Mounts]  # the pages of a collector, once its service is open; a function of a module
 
+
+def no_pages(_: Service) -> Mounts:
+    return NO_PAGES
+
+
+_LAST_COMMIT = 10.0  # seconds beyond those for requests, to store what waits
 _TURN = 0.0005  # seconds: the writer must not wait five milliseconds for its turn while requests come in
 
 log = logs.logger()
 
 
-def serve(settings: Settings, say: Say, pages: Pages = lambda _: NO_PAGES) -> None:
+def serve(settings: Settings, say: Say, pages: Pages = no_pages) -> None:
     """Run a collector until it is told to stop; requests under way are answered, and what waits is stored."""
     refuse_plain(settings)
     settings.kept_tokens()  # a wrong token file is told before anything is opened
     logs.configure(settings.log_level, settings.json_logs)
     os.umask(0o077)  # files of the database are readable by their owner alone
-    sys.setswitchinterval(_TURN)
-    prepare()  # otherwise the first fold would hold up all requests while kernels compile
-    with _listening(settings) as listener, _open(settings) as service, _signals() as stop_requested:
-        for role, token in first_tokens(service, settings).items():
-            say(f"The {role} token, shown only this once: {token}")
-        server = _Server(
-            _uvicorn(settings, service, pages(service)),
-            stop_requested,
-            lambda: say(f"Listening on {_address(listener)}"),
-        )
-        server.run(sockets=[listener])
+    with _listening(settings) as listener:
+
+        def listening() -> None:
+            say(f"Listening on {_address(listener)}")
+
+        if settings.workers == 1:
+            _work(settings, listener, pages, say, listening)
+        else:
+            with _open(settings) as service:  # once, before several would
+                _say_first_tokens(service, settings, say)
+            workers = Workers(settings.workers, _work_beside, settings.model_dump(), listener, pages)
+            workers.run(listening, settings.shutdown_seconds + _LAST_COMMIT)
     log.info("Stopped.")
 
 
-def first_tokens(service: Service, settings: Settings) -> dict[str, str]:
+def _work_beside(options: dict[str, Any], listener: socket.socket, pages: Pages, ready: Event) -> None:
+    """What one of several workers does; another process holds the port and the first tokens have been made."""
+    settings = Settings(**options)
+    logs.configure(settings.log_level, settings.json_logs)
+    os.umask(0o077)
+    _work(settings, listener, pages, lambda _: None, ready.set)
+
+
+def _work(settings: Settings, listener: socket.socket, pages: Pages, say: Say, started: Callable[[], None]) -> None:
+    """Answer requests on a port until told to stop; ``started`` is called once requests are taken."""
+    sys.setswitchinterval(_TURN)
+    prepare()  # otherwise the first fold would hold up all requests while kernels compile
+    with _open(settings) as service, _signals(settings) as stop_requested:
+        _say_first_tokens(service, settings, say)
+        server = _Server(_uvicorn(settings, service, pages(service)), stop_requested, started)
+        server.run(sockets=[listener])
+
+
+def _say_first_tokens(service: Service, settings: Settings, say: Say) -> None:
+    for role, path in first_tokens(service, settings).items():
+        say(f"The first {role} token is in {path}")
+
+
+def first_tokens(service: Service, settings: Settings) -> dict[str, Path]:
     """New tokens for the roles that nobody has: usually on the first start, unless files hold them.
 
-    A token in a file takes the place of those that were ever printed for its role.
+    Each is written to a file that only its owner may read, never to a log; returns those files by role. A token in a
+    file of the operator takes the place of the first ones of its role.
     """
-    kept = settings.kept_tokens()
-    for role in kept:
-        service.roles.revoke(role)
-    return {role: service.roles.grant(role) for role in ROLES if role not in kept and not service.roles.granted(role)}
+    kept, made = settings.kept_tokens(), {}
+    for role in ROLES:
+        if role in kept:
+            service.roles.revoke_first(role)
+        elif not service.roles.granted(role):
+            made[role] = settings.first_token_folder / f"keyveil-{role}.token"
+            _write_private(made[role], service.roles.grant(role, f"first-{role}"))
+    return made
+
+
+def _write_private(path: Path, token: str) -> None:
+    try:
+        path.unlink(missing_ok=True)  # of an earlier database; a new file gets the right mode
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(token + "\n")
+    except OSError as reason:
+        raise KeyveilError("serve/token", f"The first token cannot be written to {path}: {reason.strerror}.") from None
 
 
 class _Server(uvicorn.Server):
@@ -81,6 +130,7 @@ def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Con
         server_header=False,
         proxy_headers=False,  # the client's address is not wanted
         ws="none",
+        http=guarded(settings.head_bytes, settings.head_seconds, settings.connections_per_address),
         backlog=settings.backlog,
         limit_concurrency=settings.connections,
         timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
@@ -89,7 +139,14 @@ def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Con
 
 @contextmanager
 def _open(settings: Settings) -> Iterator[Service]:
-    service = Service(settings.database_url, limits=ServiceLimits(settings.queue_reports, settings.group_reports))
+    limits = ServiceLimits(
+        settings.queue_reports,
+        settings.group_reports,
+        settings.upload_bytes_per_second,
+        settings.free_bytes,
+        settings.id_days,
+    )
+    service = Service(settings.database_url, limits=limits)
     try:
         yield service
     finally:
@@ -117,14 +174,20 @@ def _address(listener: socket.socket) -> str:
 
 
 @contextmanager
-def _signals() -> Iterator[threading.Event]:
+def _signals(settings: Settings) -> Iterator[threading.Event]:
     """An event that is set by a signal to stop, until the server handles signals itself.
 
     When the server has stopped it raises the signal again, which must not end the process before the service is closed.
+    A hang-up stops nothing: token files are read whenever somebody asks, and now too, so that a wrong one is logged.
     """
     stop_requested = threading.Event()
+
+    def read_tokens(*_: object) -> None:
+        log.info("Token files were read.", roles=sorted(settings.present_tokens()))
+
     kinds = (signal.SIGTERM, signal.SIGINT)
     before = {kind: signal.signal(kind, lambda *_: stop_requested.set()) for kind in kinds}
+    before[signal.SIGHUP] = signal.signal(signal.SIGHUP, read_tokens)
     try:
         yield stop_requested
     finally:

@@ -12,9 +12,12 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from keyveil.campaign.wire import LARGEST
+from keyveil.collector import logs
 from keyveil.core.errors import KeyveilError
 
 _SHORTEST_TOKEN = 20
+
+log = logs.logger()
 
 Seconds = Annotated[float, Field(ge=0, le=86400)]
 Count = Annotated[int, Field(ge=1, le=1 << 31)]
@@ -31,13 +34,21 @@ class Settings(BaseSettings):
     behind_tls: bool = False  # a proxy in front speaks TLS, so plain HTTP may leave the loopback
     admin_token_file: Path | None = None
     analyst_token_file: Path | None = None
+    token_folder: Path | None = None  # where the first tokens are written; beside the SQLite file unless given
+    workers: int = Field(default=1, ge=1, le=64)  # processes that share the port
+    id_days: int | None = Field(default=None, ge=1, le=36500)  # after a round has closed, its ids are kept; always
     queue_reports: Count = 50_000  # that may wait for the disk before uploads get a 429
     group_reports: Count = 20_000  # that go to the disk in one commit at most
     body_bytes: int = Field(default=LARGEST, ge=1024, le=LARGEST)
     dictionary_bytes: Count = 64 << 20
     memory_bytes: int = Field(default=256 << 20, ge=LARGEST)  # of all bodies under way; beyond it clients get a 429
     body_seconds: float = Field(default=30.0, gt=0, le=3600)  # that a client may take to send its body
+    head_bytes: int = Field(default=16 << 10, ge=1024, le=1 << 20)  # of a request's line and headers
+    head_seconds: float = Field(default=10.0, gt=0, le=3600)  # that a client may take to send them
+    upload_bytes_per_second: Count | None = None  # of each campaign; beyond it devices get a 429
+    free_bytes: int = Field(default=64 << 20, ge=0)  # on the disk of SQLite; with less, the collector is not ready
     connections: Count = 2000  # at the same time; more get a 503
+    connections_per_address: Count | None = None  # only without a proxy: behind one, all have its address
     backlog: Count = 2048
     tick_seconds: Seconds = 1.0  # between two looks at rounds, folds and scrubs; 0 for never
     shutdown_seconds: Seconds = 30.0  # for requests under way
@@ -52,10 +63,30 @@ class Settings(BaseSettings):
         except ValueError:
             return self.host != "localhost"
 
-    def kept_tokens(self) -> dict[str, str]:
-        """The tokens that the operator put into files, by role."""
+    @property
+    def first_token_folder(self) -> Path:
+        """Where the first tokens are written."""
+        scheme, _, file = self.database_url.partition(":///")
+        beside = Path(file).parent if scheme.startswith("sqlite") and file else Path()
+        return self.token_folder or beside
+
+    def kept_tokens(self) -> dict[str, tuple[str, ...]]:
+        """The tokens that the operator put into files, by role; one in each line."""
+        return {role: _tokens(path) for role, path in self._token_files()}
+
+    def present_tokens(self) -> dict[str, tuple[str, ...]]:
+        """The same as the files are now; a file that has become wrong holds none."""
+        found = {}
+        for role, path in self._token_files():
+            try:
+                found[role] = _tokens(path)
+            except KeyveilError as wrong:
+                log.error("A token file cannot be used as it is now.", code=wrong.code, role=role)
+        return found
+
+    def _token_files(self) -> list[tuple[str, Path]]:
         files = {"admin": self.admin_token_file, "analyst": self.analyst_token_file}
-        return {role: _token(path) for role, path in files.items() if path is not None}
+        return [(role, path) for role, path in files.items() if path is not None]
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:
@@ -98,13 +129,22 @@ def refuse_plain(settings: Settings) -> None:
         )
 
 
-def _token(path: Path) -> str:
+def _tokens(path: Path) -> tuple[str, ...]:
     try:
-        token = path.read_text(encoding="utf-8").strip()
+        others_may_read = os.name == "posix" and path.stat().st_mode & 0o007
+        words = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         raise KeyveilError("settings/token", f"The token file {path} cannot be read.") from None
-    if len(token) < _SHORTEST_TOKEN or not token.isascii() or any(part.isspace() for part in token):
+    if others_may_read:
+        raise KeyveilError("settings/token", f"Everybody on this machine may read {path}: chmod 600 it.")
+    tokens = tuple(word.strip() for word in words if word.strip())
+    if not tokens or any(not _is_token(token) for token in tokens):
         raise KeyveilError(
-            "settings/token", f"The token in {path} must be one word of at least {_SHORTEST_TOKEN} ASCII characters."
+            "settings/token",
+            f"Each line of {path} must be one word of at least {_SHORTEST_TOKEN} ASCII characters, and one is needed.",
         )
-    return token
+    return tokens
+
+
+def _is_token(word: str) -> bool:
+    return len(word) >= _SHORTEST_TOKEN and word.isascii() and not any(part.isspace() for part in word)

@@ -6,13 +6,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from keyveil.collector.folding import unfolded
+from keyveil.collector.buckets import BUCKET_HOURS
+from keyveil.collector.folding import set_aside, unfolded
 from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.rounds import arrived
-from keyveil.collector.tables import UNFOLDED, batch, refusal
-from keyveil.collector.writer import DUPLICATE
-
-BUCKET_HOURS = 6  # how precisely the time of an arrival is known
+from keyveil.collector.storing import DUPLICATE
+from keyveil.collector.tables import SET_ASIDE, UNFOLDED, batch, refusal
 
 
 def headline(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:
@@ -29,7 +28,7 @@ def headline(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:
 def status(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:
     """A campaign in full: its states and counts, and those of its rounds."""
     refused = _refused(connection, stored)
-    rounds = [_round_status(connection, one) for one in stored.rounds]
+    rounds = [_round_status(connection, one, stored.campaign.min_reports) for one in stored.rounds]
     return {
         "name": stored.campaign.name,
         "hash": stored.campaign.hash,
@@ -46,6 +45,11 @@ def status(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:
 def all_unfolded(connection: Connection) -> int:
     """Reports of all rounds that are stored but not counted yet."""
     return int(connection.execute(select(func.sum(batch.c.reports)).where(batch.c.state == UNFOLDED)).scalar() or 0)
+
+
+def all_set_aside(connection: Connection) -> int:
+    """Reports of all rounds that are stored but cannot be counted."""
+    return int(connection.execute(select(func.sum(batch.c.reports)).where(batch.c.state == SET_ASIDE)).scalar() or 0)
 
 
 def _refused(connection: Connection, stored: StoredCampaign) -> dict[str, int]:
@@ -67,7 +71,8 @@ def _arrivals(connection: Connection, stored: StoredCampaign) -> list[dict[str, 
     return [{"bucket": bucket, "reports": int(count)} for bucket, count in counted]
 
 
-def _round_status(connection: Connection, one: StoredRound) -> dict[str, Any]:
+def _round_status(connection: Connection, one: StoredRound, least: int) -> dict[str, Any]:
+    waiting, aside = unfolded(connection, one.id), set_aside(connection, one.id)
     total = arrived(connection, one.id)
     return {
         "round": one.document.number,
@@ -75,6 +80,24 @@ def _round_status(connection: Connection, one: StoredRound) -> dict[str, Any]:
         "hash": one.document.hash,
         "document": one.document.document(),
         "state": one.state,
-        "reports": total,
-        "folded": total - unfolded(connection, one.id),
+        "reports": total + aside,
+        "folded": total - waiting,
+        "waiting": waiting,
+        "set_aside": aside,
+        "note": _note(one.state, waiting, aside, least),
     }
+
+
+def _note(state: str, waiting: int, aside: int, least: int) -> str | None:
+    """Why not all reports of a round are counted; nothing if they are."""
+    sentences = []
+    if waiting and state == "open":
+        sentences.append(
+            f"{waiting:,} wait to be counted: while a round is open, reports are counted in steps of at least "
+            f"{least:,}, so that the difference of two looks is never a single report. When it closes, all are."
+        )
+    elif waiting:
+        sentences.append(f"{waiting:,} wait to be counted; the round is closed, so this takes moments.")
+    if aside:
+        sentences.append(f"{aside:,} could not be counted and were set aside; the log says when.")
+    return " ".join(sentences) or None

@@ -1,7 +1,7 @@
-"""What a collector keeps. One schema for SQLite and PostgreSQL; migrations only ever add to it.
+"""What a collector keeps. One schema for SQLite and PostgreSQL.
 
 Nothing here tells who sent a report or when: arrival is known to the bucket of hours in which a group of reports was
-committed, and an enrolment appears only as a pseudonym that is deleted when its round closes.
+committed, and who took part in a round is one row for everybody, deleted when the round closes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ campaign = Table(
     Column("hash", String(64), nullable=False, unique=True),
     Column("document", LargeBinary, nullable=False),  # canonical JSON
     Column("state", String(16), nullable=False),
+    Column("settled", Integer, nullable=False, server_default="0"),  # 1: nothing more happens by itself
 )
 
 dictionary = Table(
@@ -50,9 +51,12 @@ round = Table(
     Column("document", LargeBinary, nullable=False),
     Column("cost", String(80)),  # epsilon at the worst broadcast, if it is not the mechanism's own
     Column("state", String(16), nullable=False),
-    Column("secret", LargeBinary),  # key of the pseudonyms; forgotten when the round closes
+    Column("closed", Integer),  # when it closed, in whole buckets of hours
+    Column("forgotten", Integer, nullable=False, server_default="0"),  # NOTHING, PAYLOADS, IDS
     UniqueConstraint("campaign_id", "number"),
 )
+
+NOTHING, PAYLOADS, IDS = 0, 1, 2
 
 # Reports that were committed together. Folding marks groups, not reports: one small row stands for many.
 batch = Table(
@@ -63,11 +67,11 @@ batch = Table(
     Column("shard", Integer, nullable=False),  # which collector process wrote it
     Column("bucket", Integer, nullable=False),  # arrival, in whole buckets of hours
     Column("reports", Integer, nullable=False),
-    Column("state", Integer, nullable=False),  # UNFOLDED, FOLDED, SCRUBBED
+    Column("state", Integer, nullable=False),  # UNFOLDED, FOLDED, SCRUBBED, SET_ASIDE
     Index("batch_work", "round_id", "state"),
 )
 
-UNFOLDED, FOLDED, SCRUBBED = 0, 1, 2
+UNFOLDED, FOLDED, SCRUBBED, SET_ASIDE = 0, 1, 2, 3
 
 report = Table(
     "report",
@@ -93,14 +97,16 @@ enrolment = Table(
     metadata,
     Column("campaign_id", ForeignKey("campaign.id"), primary_key=True),
     Column("token_hash", LargeBinary(32), primary_key=True),
+    Column("number", Integer, nullable=False, server_default="0"),  # its bit in participation; dealt at random
+    Column("revoked", Integer, nullable=False, server_default="0"),
 )
 
+# One row for all people of a round, rewritten as a whole: a row for each would share its transaction with a report.
 participation = Table(
     "participation",
     metadata,
     Column("round_id", ForeignKey("round.id"), primary_key=True),
-    Column("pseudonym", LargeBinary(32), primary_key=True),
-    sqlite_with_rowid=False,  # rows in the order of arrival would tell whose report is whose
+    Column("claimed", LargeBinary, nullable=False),  # bit n is set once enrolment number n has reported
 )
 
 refusal = Table(
@@ -117,4 +123,29 @@ access = Table(
     metadata,
     Column("token_hash", LargeBinary(32), primary_key=True),
     Column("role", String(16), nullable=False),
+    Column("name", String(64), nullable=False, server_default=""),
+    Column("campaigns", String(8192)),  # names of series, separated by spaces; null for all
+    Column("expires", String(10)),  # the last day on which it is good
+    Column("revoked", Integer, nullable=False, server_default="0"),
+    Index("access_name", "name", unique=True),
+)
+
+# Every administrative act and every step of a campaign; each hash covers the entry before it.
+journal = Table(
+    "journal",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=False),
+    Column("at", String(20), nullable=False),
+    Column("actor", String(80), nullable=False),
+    Column("action", String(40), nullable=False),
+    Column("subject", String(160), nullable=False),
+    Column("detail", LargeBinary, nullable=False),  # canonical JSON
+    Column("hash", LargeBinary(32), nullable=False),
+)
+
+clock = Table(
+    "clock",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # 1: there is one row
+    Column("seen", BigInteger, nullable=False),  # the latest time that was believed, in seconds since 1970
 )

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from anyio import to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from keyveil.campaign.documents import NAME
 from keyveil.campaign.wire import JSON, PACKED, Batch, from_json, from_packed
 from keyveil.collector.access import bearer_token
+from keyveil.collector.lanes import Lane
 from keyveil.collector.metrics import Metrics
 from keyveil.collector.problems import Refusal
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
@@ -34,7 +34,8 @@ DICTIONARIES = "/v1/dictionaries/"
 T = TypeVar("T")
 
 _SMALL = 4096  # bytes of a body that is decoded at once
-_MOST_WAITING = 64  # larger ones that wait for a thread
+_HEAVY = 1 << 18  # bytes of a body that has the few threads for large ones
+_MOST_WAITING = 64  # bodies that wait for a thread
 
 # Refusals that are counted without a campaign's name: there is none, or a look into the database would cost too much.
 _NAMELESS = ("campaign/unknown", "campaign/ambiguous", "storage/", "queue/")
@@ -50,14 +51,15 @@ async def upload(request: Request) -> Response:
     if not NAME.fullmatch(name):
         raise no_such_campaign(name)
     begin, token = time.perf_counter(), _token(request)
+    body = b""
 
     async def in_lane(step: Callable[[], T]) -> T:
         """Run a step in a thread: long decoding or a query would block all other requests."""
-        return await to_thread.run_sync(step, limiter=request.app.state.lane)
+        return await _lane(request, len(body)).run(name, len(body), step)
 
     try:
         decode, body = _decoder(request), await request.body()
-        _refuse_when_busy(request, service)  # before any work goes into it: under overload a refusal must be cheap
+        _refuse_when_busy(_lane(request, len(body)), service)  # before any work goes into it: a refusal must be cheap
         small = len(body) <= _SMALL  # then a thread would cost more than the work
         batch = decode(body) if small else await in_lane(lambda: decode(body))
     except StorageError as refused:
@@ -87,10 +89,16 @@ async def upload(request: Request) -> Response:
     return Response(msgspec.json.encode(document), media_type=JSON)
 
 
-def _refuse_when_busy(request: Request, service: Service) -> None:
+def _lane(request: Request, size: int) -> Lane:
+    """The threads for a body of so many bytes."""
+    lane: Lane = request.app.state.heavy_lane if size > _HEAVY else request.app.state.lane
+    return lane
+
+
+def _refuse_when_busy(lane: Lane, service: Service) -> None:
     """Refuse an upload that would wait too long for the disk, or for a thread that decodes it."""
     service.writer.refuse_when_full()
-    if request.app.state.lane.statistics().tasks_waiting >= _MOST_WAITING:
+    if lane.waiting >= _MOST_WAITING:
         raise StorageError("queue/full", "The collector is busy; send the same reports again a little later.")
 
 

@@ -1,41 +1,57 @@
 """What a batch must be before it queues for the disk. Nothing that comes in is trusted.
 
 A report must be one that an honest device could have sent: its form, its symbol, and the part of the people that its
-id stands for. Where a campaign asks for enrolment, a device sends one report at a time under its own token.
+id stands for. Where a campaign asks for enrolment, a device sends one report at a time under its own token. Reports
+that are here already are not read again, where reading costs more than asking for them.
 """
 
 from __future__ import annotations
 
-import hmac
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from keyveil.campaign.documents import Campaign
-from keyveil.campaign.wire import Batch, unpad
+from keyveil.campaign.reading import flaws_of
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.wire import Batch
 from keyveil.collector.repository import StoredCampaign, StoredRound
+from keyveil.collector.storing import CONFLICT, Upload
 from keyveil.collector.tokens import hashed
-from keyveil.collector.writer import CONFLICT, Upload
-from keyveil.core.errors import AccessError, ReportError
-from keyveil.mechanisms.parting import EVERYONE, parting_word
+from keyveil.core.codecs.payloads import FINE, Payloads, refusal
+from keyveil.core.errors import AccessError
+from keyveil.core.report import PUBLIC_BYTES
+from keyveil.mechanisms.parting import EVERYONE, parting_words
 
-_MOST_DECODED = 1 << 20  # bytes of payloads of varying length in one request
+DEAR = 4096  # bytes of a report from which on it costs more to read it than to ask whether it is here already
+
+Known = Callable[[Sequence[bytes]], Mapping[bytes, bytes | None]]
+"""Of some ids those that are stored, with their padded payloads (``None`` after the scrub)."""
+
+_NEW = b""  # in the place of a payload that was not there before
 
 
-def checked(stored: StoredCampaign, stored_round: StoredRound, batch: Batch, token: str | None, bucket: int) -> Upload:
+def checked(
+    stored: StoredCampaign, stored_round: StoredRound, batch: Batch, token: str | None, bucket: int, known: Known
+) -> Upload:
     """The reports of a batch that may be stored, and why the others may not."""
     token_hash = _enrolled(stored.campaign, batch, token)
-    _refuse_laborious(stored_round, batch)
+    here = known(batch.ids) if token_hash is None and stored_round.document.report_bytes >= DEAR else {}
+    new = [(number, payload) for number, payload in dict.fromkeys(batch) if number not in here]
+    wrong = _wrong(stored.campaign, stored_round.document, new)
     reports: dict[bytes, bytes] = {}
     refused, repeated = [], 0
     for number, payload in batch:
-        if number in reports:
-            repeated += reports[number] == payload
-            code = None if reports[number] == payload else CONFLICT
-        else:
-            code = _refusal(stored.campaign, stored_round, number, payload)
+        before = here[number] if number in here else reports.get(number, _NEW)
+        if before is _NEW:
+            code = wrong.get((number, payload))
             if code is None:
                 reports[number] = payload
+        else:
+            code = None if before in (None, payload) else CONFLICT
+            repeated += code is None
         if code is not None:
             refused.append((number, code))
-    secret = stored_round.secret or b""
     return Upload(
         campaign_id=stored.id,
         round_id=stored_round.id,
@@ -45,21 +61,24 @@ def checked(stored: StoredCampaign, stored_round: StoredRound, batch: Batch, tok
         refused=tuple(refused),
         repeated=repeated,
         token_hash=token_hash,
-        pseudonym=None if token_hash is None else hmac.digest(secret, token_hash, "sha256"),
     )
 
 
-def _refusal(campaign: Campaign, stored_round: StoredRound, number: bytes, padded: bytes) -> str | None:
-    """Why no honest device can have sent a report, or nothing."""
-    document = stored_round.document
-    mechanism = document.mechanism
-    try:
-        mechanism.decode(unpad(padded, document.report_bytes, mechanism.codec.varies), number)
-    except ReportError as malformed:
-        return malformed.code
-    if document.part != EVERYONE and not document.part.holds(parting_word(number, bytes.fromhex(campaign.hash))):
-        return "report/part"
-    return None
+def _wrong(
+    campaign: Campaign, document: RoundDocument, reports: Sequence[tuple[bytes, bytes]]
+) -> dict[tuple[bytes, bytes], str]:
+    """The reports (id and padded payload) that no honest device can have sent, and the code of the reason."""
+    if not reports:
+        return {}
+    publics = np.frombuffer(b"".join(number for number, _ in reports), np.uint8).reshape(-1, PUBLIC_BYTES)
+    flaws = flaws_of(document, publics, Payloads.of([payload for _, payload in reports]))
+    strange = np.zeros(len(reports), dtype=bool)
+    if document.part != EVERYONE:
+        strange = ~document.part.members(parting_words(publics, bytes.fromhex(campaign.hash)))
+    return {
+        reports[at]: refusal(int(flaws[at])).code if flaws[at] != FINE else "report/part"
+        for at in np.flatnonzero((flaws != FINE) | strange).tolist()
+    }
 
 
 def _enrolled(campaign: Campaign, batch: Batch, token: str | None) -> bytes | None:
@@ -71,10 +90,3 @@ def _enrolled(campaign: Campaign, batch: Batch, token: str | None) -> bytes | No
     if len(batch) != 1:
         raise AccessError("enrolment/one", "An enrolled device sends one report at a time.")
     return hashed(token)
-
-
-def _refuse_laborious(stored_round: StoredRound, batch: Batch) -> None:
-    """Payloads of varying length are read bit by bit: one request must not keep everybody else waiting."""
-    most = max(1, _MOST_DECODED // max(1, stored_round.document.report_bytes))
-    if stored_round.document.mechanism.codec.varies and len(batch) > most:
-        raise ReportError("report/batch", f"Send at most {most} reports of this round at once.")

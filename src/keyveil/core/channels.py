@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, levels, lie_threshold
 from keyveil.core.errors import PrivacyError
+from keyveil.core.work import priced_comb
 
 Ratio = Fraction | float  # a float only when infinite
 
@@ -128,7 +129,7 @@ class Subset:
         """Weight of all subsets with exactly j held symbols, j = 0, 1, … ."""
         others = self.symbols - self.held
         return tuple(
-            (self.high if hits else self.low) * math.comb(self.held, hits) * math.comb(others, self.size - hits)
+            (self.high if hits else self.low) * math.comb(self.held, hits) * priced_comb(others, self.size - hits)
             for hits in range(min(self.held, self.size) + 1)
         )
 
@@ -145,10 +146,10 @@ class Subset:
         symbols, size = self.symbols - chosen, self.size - chosen
         if size < 0:
             return Fraction(0)
-        everything = math.comb(symbols, size)
+        everything = priced_comb(symbols, size)
         if held:
             return Fraction(self.high * everything, self.total)
-        missing = math.comb(symbols - self.held, size) if symbols >= self.held else 0
+        missing = priced_comb(symbols - self.held, size) if symbols >= self.held else 0
         return Fraction(self.low * missing + self.high * (everything - missing), self.total)
 
     @cached_property

@@ -36,15 +36,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
-def os_key() -> bytes:
-    """Thirty-two bytes from the operating system, or an error: never a weaker source."""
+def os_bytes(count: int) -> bytes:
+    """So many bytes from the operating system, or an error: never a weaker source."""
     try:
-        key = os.urandom(32)
+        drawn = os.urandom(count)
     except (OSError, NotImplementedError) as reason:
         raise EntropyError("coins/no-entropy", f"The operating system gave no randomness ({reason}).") from reason
-    if len(key) != 32:
-        raise EntropyError("coins/no-entropy", f"The operating system gave {len(key)} random bytes instead of 32.")
-    return key
+    if len(drawn) != count:
+        raise EntropyError(
+            "coins/no-entropy", f"The operating system gave {len(drawn)} random bytes instead of {count}."
+        )
+    return drawn
+
+
+def os_key() -> bytes:
+    """Thirty-two bytes from the operating system."""
+    return os_bytes(_KEY)
 
 
 def refuse_negative(weights: Sequence[int]) -> None:
@@ -208,3 +215,16 @@ class Coins(threading.local):
 
     def __getstate__(self) -> Any:
         raise TypeError("Coins cannot be pickled: two processes must never share a keystream.")
+
+
+class FreshCoins(Coins):
+    """Coins of a device: every draw asks the operating system, and nothing is kept ahead.
+
+    A machine that is resumed twice from one snapshot would draw the same noise twice from a buffered keystream.
+    """
+
+    def bytes(self, count: int) -> bytes:
+        return os_bytes(count)
+
+    def _stream(self) -> CipherContext:
+        return _keystream(self._key())

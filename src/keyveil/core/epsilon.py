@@ -19,6 +19,7 @@ from keyveil.core.errors import EpsilonError, PrivacyError
 Number = int | float | str | Decimal | Fraction
 
 LARGEST = 32  # beyond this the promise is empty, and the weights are longer than anybody needs
+LEAST = Fraction(1, 1000)
 RESOLUTION = 1 << 32  # weight of an unmarked output, and denominator of the probabilities of single bits
 
 _GUARD = 128  # bits that keep the rounding of the series' terms out of sight
@@ -35,7 +36,7 @@ def parse_epsilon(value: Number) -> Fraction:
         raise EpsilonError("epsilon/invalid", f"Epsilon must be greater than zero, not {value}.")
     if epsilon > LARGEST:
         raise EpsilonError("epsilon/too-large", f"Epsilon {value} protects nobody; the largest accepted is {LARGEST}.")
-    if epsilon < Fraction(1, 1000):
+    if epsilon < LEAST:
         raise EpsilonError(
             "epsilon/too-small", f"Epsilon {value} leaves nothing to learn; the least accepted is 0.001."
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from keyveil.campaign.transport import HttpAnswer, Transport
-from keyveil.device.device import Device, Outcome
+from keyveil.device.device import Device
 from keyveil.device.explain import Explanation
 from keyveil.device.ledger import Caps, LedgerEntry
+from keyveil.device.outcome import Outcome
+from keyveil.device.preview import Ignored, Preview
 from keyveil.device.transport import HttpTransport
 from keyveil.device.upload import Patience
 from keyveil.device.verification import DeviceLimits
@@ -17,8 +19,10 @@ __all__ = [
     "Explanation",
     "HttpAnswer",
     "HttpTransport",
+    "Ignored",
     "LedgerEntry",
     "Outcome",
     "Patience",
+    "Preview",
     "Transport",
 ]

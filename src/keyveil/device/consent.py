@@ -1,19 +1,19 @@
 """What the owner agreed to; a collector that departs from it is refused.
 
 Consent is given to the *terms* of a campaign: all of its document but the dates. A later campaign of the series with
-the same terms is covered by it if all rounds of both have dates, and it opens after the earlier one has closed.
+the same terms is covered by it if all rounds of both have dates, and it opens after the earlier one has closed; where
+the terms say how often and until when the series returns, no sooner and no longer than that.
 Any other change must be shown and agreed to again. Within a campaign nothing may change at all, and rounds only
 move forward.
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
+from datetime import date
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.core.canonical import canonical
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError
 from keyveil.device.vault import Vault
 
@@ -28,15 +28,19 @@ class Terms:
     campaign: str  # hash of the document
     starts: str = ""  # its first and last day, unless a round lacks one
     ends: str = ""
+    every_days: int = 1  # between the first days of two campaigns, at least
 
     @classmethod
     def of(cls, campaign: Campaign) -> Terms:
-        lasting = {**campaign.document(), "rounds": [window.enough for window in campaign.rounds]}
-        terms = cls(hashlib.sha256(canonical(lasting)).hexdigest(), campaign.hash)
-        opens, last = [window.opens for window in campaign.rounds if window.opens], campaign.until
-        if last is None or len(opens) < len(campaign.rounds):
+        terms = cls(campaign.terms, campaign.hash, every_days=campaign.recurrence.every_days or 1)
+        if campaign.dates is None:
             return terms
-        return replace(terms, starts=min(opens).isoformat(), ends=last.isoformat())
+        first, last = campaign.dates
+        return replace(terms, starts=first.isoformat(), ends=last.isoformat())
+
+    def days_after(self, earlier: Terms) -> int:
+        """Days from the first day of an earlier campaign to the first of this one; both have dates."""
+        return (date.fromisoformat(self.starts) - date.fromisoformat(earlier.starts)).days
 
 
 class Consents:
@@ -49,7 +53,7 @@ class Consents:
         return dict(self._vault.connection.execute("SELECT series, state FROM consent ORDER BY series").fetchall())
 
     def give(self, series: str, terms: Terms) -> None:
-        row = (series, GIVEN, *astuple(terms))
+        row = (series, GIVEN, terms.terms, terms.campaign, terms.starts, terms.ends)
         self._vault.connection.execute("INSERT OR REPLACE INTO consent VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def withdraw(self, series: str) -> None:
@@ -65,6 +69,11 @@ class Consents:
             raise DeviceError("consent/withdrawn", f"Consent to {series} was withdrawn; it can be given again.")
         if state != GIVEN:
             raise DeviceError("consent/needed", f"Nobody has agreed to {series} yet: explain it, then consent.")
+
+    def latest(self, series: str) -> str | None:
+        """The hash of the campaign of a series that was agreed to, or came last under that consent."""
+        known = self._known(series)
+        return None if known is None else known.campaign
 
     def covers(self, series: str, met: Terms) -> bool:
         """Whether a consent that was given before covers this campaign."""
@@ -91,6 +100,8 @@ class Consents:
             )
         if not known.ends or met.starts <= known.ends:
             raise CampaignError("campaign/changed", f"{series} was changed, and is no later campaign of its series.")
+        if met.days_after(known) < met.every_days:
+            raise CampaignError("campaign/changed", f"{series} returns sooner than after {met.every_days} days.")
 
     def follow(self, series: str, document: RoundDocument) -> None:
         """Refuse a round that was changed, or that comes after a later one; remember it otherwise."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from textwrap import wrap
 from typing import Any
 
 from keyveil.campaign.documents import Campaign
@@ -34,6 +35,8 @@ class Explanation:
     consent: str | None  # given, withdrawn, or nothing said yet
     agreed: bool  # whether that consent covers these terms
     refusal: str | None  # why this device would not answer
+    draws: bool = False  # whether answering now would draw a new report, and pay for it
+    remarks: tuple[str, ...] = ()  # about the device's file and its clock
     packed: bool = True  # the form of its uploads
 
     @property
@@ -90,6 +93,8 @@ class Explanation:
             "consent": self.consent,
             "agreed": self.agreed,
             "refusal": self.refusal,
+            "draws": self.draws,
+            "remarks": list(self.remarks),
         }
 
     @property
@@ -112,7 +117,7 @@ class Explanation:
             f"What         {self._keys(every_key)}",
             f"How often    {self._rounds()}",
             f"Until        {self.until or 'no last day is named'}",
-            *self._later(),
+            *self._series(),
             f"Privacy      epsilon {epsilon} for the whole campaign ({campaign.protocol_name})",
             *self._price(),
             f"Kept         single reports for at most {campaign.retention_days} days",
@@ -123,6 +128,7 @@ class Explanation:
             "Spent        " + "\n             ".join(str(line) for line in self.spent),
             f"Consent      {self._consent()}",
         ]
+        lines += [f"Note         {remark}" for remark in self.remarks]
         if self.refusal is not None:
             lines.append(f"Verdict      {self.refusal}")
         return "\n".join(lines)
@@ -158,10 +164,27 @@ class Explanation:
         lines = [f"Learned      of all people together: {_GAP.join(told)}"]
         return lines + ([f"Not learned  {_GAP.join(untold)}"] if untold else [])
 
-    def _later(self) -> list[str]:
+    def _series(self) -> list[str]:
+        """What goes on under the same consent, and what the whole series reveals and costs: two sentences."""
+        recurrence, epsilon = self.campaign.recurrence, decimal_text(self.campaign.protocol.epsilon)
         if not self.terms.ends:
             return []
-        return ["Later        campaigns with the same terms go on under your consent, each at this epsilon"]
+        rhythm = "" if recurrence.every_days is None else f", at most every {recurrence.every_days} days"
+        last = "" if recurrence.series_until is None else f", until {recurrence.series_until}"
+        goes_on = f"Later        campaigns with the same terms go on under your consent{rhythm}{last}."
+        if recurrence.renew_days is not None:
+            price = (
+                f"One report is drawn at epsilon {epsilon} for each {recurrence.renew_days} days and sent to every "
+                "campaign in them, even if what you have changes: these can be linked to each other, not to you."
+            )
+        elif recurrence.one_in is not None:
+            price = (
+                f"You are asked in one of {recurrence.one_in} of them, chosen by a coin, each time at epsilon "
+                f"{epsilon} for what you have then."
+            )
+        else:
+            price = f"Each is answered anew at epsilon {epsilon} for what you have then, until a cap ends it."
+        return [goes_on, *wrap(price, 92, initial_indent=" " * 13, subsequent_indent=" " * 13)]
 
     def _price(self) -> list[str]:
         if self.open_round is None:

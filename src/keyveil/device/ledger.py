@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
 
+from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.canonical import exact
 from keyveil.core.epsilon import Number, decimal_text
 from keyveil.core.errors import EpsilonError, PrivacyError
@@ -25,8 +26,8 @@ from keyveil.privacy.budget import Budget, in_sequence
 class Caps:
     """The most epsilon that may leave the device: in any ``days`` days and ever, about one schema and about all.
 
-    The defaults are tight: a device that answers the same question with changed data every week at epsilon 1 refuses
-    in the third week of a month.
+    The defaults are tight: a weekly series at epsilon 1 that draws anew every time is answered in two weeks of five,
+    and no more after eight answers. ``keyveil campaign check`` says it of every document.
     """
 
     days: int = 30
@@ -76,7 +77,7 @@ _LIMITS = tuple(field.name for field in fields(Caps) if field.name != "days")
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One report in the ledger. ``free`` ones repeat an earlier report bit by bit and cost nothing."""
+    """One report in the ledger. ``free`` ones repeat a standing report bit by bit and cost nothing."""
 
     day: date
     series: str
@@ -89,6 +90,14 @@ class LedgerEntry:
     report: bytes  # its id
     free: bool = False
 
+    @classmethod
+    def of(
+        cls, asked: RoundDocument, series: str, schema: str, day: date, report: bytes, epsilon: Fraction, free: bool
+    ) -> LedgerEntry:
+        """The entry of a report to a round."""
+        mechanism, fingerprint = asked.mechanism.name, asked.mechanism.fingerprint.hex()
+        return cls(day, series, schema, asked.campaign, asked.number, mechanism, fingerprint, epsilon, report, free)
+
     def document(self) -> dict[str, Any]:
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)},
@@ -96,6 +105,16 @@ class LedgerEntry:
             "epsilon": decimal_text(self.epsilon),
             "report": self.report.hex(),
         }
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """The part of a campaign's price that is set aside for its later rounds, and not spent yet."""
+
+    series: str
+    campaign: str  # hash
+    schema: str  # hash
+    epsilon: Fraction
 
 
 @dataclass(frozen=True)
@@ -112,8 +131,11 @@ class Line:
 class Ledger:
     """The entries of a device, and the caps that they are held against; both last as long as its file."""
 
-    def __init__(self, vault: Vault, caps: Caps | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, vault: Vault) -> None:
         self._vault = vault
+
+    def open(self, caps: Caps | Mapping[str, Any] | None) -> None:
+        """Store the caps that are given, or the usual ones in a file that has none."""
         known = self._caps()
         if caps is not None or known is None:
             self.keep(Caps.read(caps or {}, known))
@@ -171,12 +193,43 @@ class Ledger:
             for day, series, schema, campaign, number, name, print_, paid, id_, free in rows
         ]
 
-    def lines(self, schema: str | None, day: date) -> list[Line]:
-        """Every cap that a report about a schema is held against on a day."""
-        entries, caps = self.entries(), self.caps
+    def reserve(self, series: str, campaign: str, schema: str, epsilon: Fraction, until: date | None) -> None:
+        """Set the whole price of a campaign aside, to its last day or, where it has none, until a later one comes."""
+        last = None if until is None else until.isoformat()
+        self._vault.connection.execute(
+            "INSERT OR REPLACE INTO reservation VALUES (?, ?, ?, ?, ?)",
+            (series, campaign, schema, decimal_text(epsilon), last),
+        )
+
+    def release(self, series: str, besides: str | None = None) -> None:
+        """End the reservations of a series, but that of one campaign: it asks nothing more. What is spent stays."""
+        self._vault.connection.execute(
+            "DELETE FROM reservation WHERE series = ? AND campaign IS NOT ?", (series, besides)
+        )
+
+    def reserved(self, day: date) -> list[Reservation]:
+        """What is set aside on a day and not spent yet."""
+        rows = self._vault.connection.execute(
+            "SELECT series, campaign, schema, epsilon FROM reservation WHERE until IS NULL OR until >= ?",
+            (day.isoformat(),),
+        ).fetchall()
+        return [
+            Reservation(series, campaign, schema, self.campaign(series, campaign, Fraction(whole)).budget.left)
+            for series, campaign, schema, whole in rows
+        ]
+
+    def lines(self, schema: str | None, day: date, besides: tuple[str, str] | None = None) -> list[Line]:
+        """Every cap that a report about a schema is held against on a day, beside what was spent and is reserved.
+
+        ``besides`` is the series and campaign whose own reservation does not count.
+        """
+        paid, caps = self.entries(), self.caps
+        reserved = [one for one in self.reserved(day) if (one.series, one.campaign) != besides]
         days = f"in {caps.days} days"
-        recent = [one for one in entries if one.day > day - timedelta(days=caps.days)]
-        same = [one for one in entries if one.schema == schema]
+        ever: list[LedgerEntry | Reservation] = [*paid, *reserved]
+        recent: list[LedgerEntry | Reservation] = [*reserved]
+        recent += [one for one in paid if one.day > day - timedelta(days=caps.days)]
+        same = [one for one in ever if one.schema == schema]
         same_recent = [one for one in recent if one.schema == schema]
         about = [
             Line(f"about these keys {days}", Budget(Fraction(caps.schema_period), _total(same_recent))),
@@ -184,7 +237,7 @@ class Ledger:
         ]
         overall = [
             Line(f"about everything {days}", Budget(Fraction(caps.period), _total(recent))),
-            Line("about everything ever", Budget(Fraction(caps.life), _total(entries))),
+            Line("about everything ever", Budget(Fraction(caps.life), _total(ever))),
         ]
         return overall if schema is None else about + overall
 
@@ -209,5 +262,5 @@ def shown(epsilon: Fraction) -> str:
     return decimal_text(Fraction(-(-epsilon.numerator * 10**6 // epsilon.denominator), 10**6))
 
 
-def _total(entries: Iterable[LedgerEntry]) -> Fraction:
+def _total(entries: Iterable[LedgerEntry | Reservation]) -> Fraction:
     return in_sequence(one.epsilon for one in entries)

@@ -53,7 +53,32 @@ def to_version_2(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE device SET since = coalesce((SELECT min(day) FROM entry), day)")
 
 
-STEPS: tuple[Step, ...] = (to_version_2,)  # the first leads from version 1 to 2, and so on
+def to_version_3(connection: sqlite3.Connection) -> None:
+    """Reports stand for periods instead of being remembered by their record: no digest of a record is kept.
+
+    No earlier report becomes a standing one. Seats that were drawn stay, since campaigns with them may still run.
+    """
+    for statement in _SERIES.split(";"):
+        connection.execute(statement)
+
+
+_SERIES = """
+DROP TABLE memo;
+CREATE TABLE standing (
+    series TEXT, terms TEXT, first TEXT NOT NULL, last TEXT NOT NULL, report BLOB NOT NULL, payload BLOB NOT NULL,
+    PRIMARY KEY (series, terms)
+);
+CREATE TABLE turn (
+    series TEXT, terms TEXT, place INTEGER NOT NULL, met INTEGER NOT NULL, campaign TEXT, PRIMARY KEY (series, terms)
+);
+CREATE TABLE pause (series TEXT PRIMARY KEY, day TEXT NOT NULL, why TEXT NOT NULL, campaign TEXT);
+CREATE TABLE reservation (
+    series TEXT, campaign TEXT, schema TEXT NOT NULL, epsilon TEXT NOT NULL, until TEXT, PRIMARY KEY (series, campaign)
+);
+ALTER TABLE device ADD COLUMN changes INTEGER NOT NULL DEFAULT 0;
+"""
+
+STEPS: tuple[Step, ...] = (to_version_2, to_version_3)  # the first leads from version 1 to 2, and so on
 VERSION = 1 + len(STEPS)
 
 

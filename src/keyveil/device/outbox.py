@@ -91,15 +91,8 @@ class Outbox:
         )
 
     def withdraw(self, series: str) -> int:
-        """Delete the unsent reports of a series, also from memory if no campaign has them; the ledger stays."""
-        now = self._vault.connection
-        now.execute(
-            "DELETE FROM memo WHERE series = ?1 "
-            "AND report IN (SELECT report FROM outbox WHERE series = ?1 AND state = ?2) "
-            "AND report NOT IN (SELECT report FROM outbox WHERE series = ?1 AND state <> ?2)",
-            (series, WAITING),
-        )
-        return now.execute(
+        """Delete the unsent reports of a series; the ledger stays."""
+        return self._vault.connection.execute(
             "UPDATE outbox SET state = ?, payload = NULL, token = NULL WHERE series = ? AND state = ?",
             (WITHDRAWN, series, WAITING),
         ).rowcount

@@ -24,6 +24,13 @@ from keyveil.device.verification import plain, problem
 
 Sleep = Callable[[float], None]
 _SOON = (408, 425, 429)  # of the 4xx, those after which a client may try again
+PASSING = frozenset(  # problems that may pass by themselves, whatever their status
+    (
+        "campaign/unknown",  # 404: a collector that was restored, or a copy of it that lags behind
+        "round/unknown",  # 404
+        "round/waiting",  # 409: by the collector's clock it is not open yet
+    )
+)
 _RESOLUTION = 1 << 20
 
 
@@ -101,7 +108,8 @@ class Uploader:
         if answer.status == 200:
             return _read(answer, parcel)
         said = problem(answer)
-        if said is not None and 400 <= answer.status < 500 and answer.status not in _SOON:
+        passing = answer.status in _SOON or (said is not None and said.code in PASSING)
+        if said is not None and 400 <= answer.status < 500 and not passing:
             return Receipt(REFUSED, 0, said.code)
         return _Again(said.code if said else "transport/status", self._retry_after(answer))
 

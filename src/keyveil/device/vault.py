@@ -6,6 +6,8 @@ before anything else happens (``synchronous=FULL``), and deleted rows are overwr
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -15,12 +17,17 @@ from pathlib import Path
 
 from keyveil.core.clock import Clock, today
 from keyveil.core.coins import Coins
-from keyveil.core.errors import DeviceError
+from keyveil.core.errors import DeviceError, KeyveilError
 from keyveil.device.migrations import VERSION, create, migrate
+from keyveil.device.place import Mark, Place
 
 IN_MEMORY = ":memory:"
 _SECRET_BYTES = 32
 _PATIENCE = 30.0  # seconds to wait for another process of the same device
+_PLACED = 3  # the version since which files have a mark beside them
+_SQLITE = (sqlite3.Error, UnicodeError)  # the second where SQLite quotes damaged text in its message
+_DAMAGE = (*_SQLITE, KeyveilError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
+MOST_JUMP = 400  # days that a clock may be ahead of the latest day seen without the owner's word
 
 
 class Vault:
@@ -28,6 +35,7 @@ class Vault:
 
     def __init__(self, path: str | Path, clock: Clock, coins: Coins) -> None:
         self.path, self._clock = str(path), clock
+        self.place = None if self.path == IN_MEMORY else Place(Path(self.path))
         try:
             if self.path != IN_MEMORY:
                 _prepare(Path(self.path))
@@ -40,12 +48,26 @@ class Vault:
             self._open(coins)
         except BaseException as reason:
             self.connection.close()
-            if isinstance(reason, sqlite3.Error):
+            if isinstance(reason, _SQLITE):
                 raise _unusable(self.path, reason) from reason
             raise
 
     def close(self) -> None:
         self.connection.close()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """While everything in the file is read once: whatever makes no sense in it is damage, and closes the file."""
+        try:
+            (found,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+            for (table,) in self.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                self.connection.execute(f'SELECT * FROM "{table}"').fetchall()  # text that is none is found here
+            yield
+        except _DAMAGE as reason:
+            self.close()
+            raise reason if isinstance(reason, DeviceError) else _unusable(self.path, reason) from reason
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -57,13 +79,13 @@ class Vault:
         except BaseException as reason:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
-            if isinstance(reason, sqlite3.Error):
+            if isinstance(reason, _SQLITE):
                 raise _unusable(self.path, reason) from reason
             raise
 
     @property
     def secret(self) -> bytes:
-        """The key of the digests of records: two devices with the same record have different digests."""
+        """The key of the ids of reports (``identity``)."""
         return bytes(self.connection.execute("SELECT secret FROM device").fetchone()[0])
 
     @property
@@ -73,12 +95,59 @@ class Vault:
 
     def today(self) -> date:
         """The latest day ever seen, so that setting the clock back gives no budget back."""
-        known = date.fromisoformat(self.connection.execute("SELECT day FROM device").fetchone()[0])
-        return max(known, today(self._clock))
+        return max(self.latest_day, today(self._clock))
+
+    @property
+    def latest_day(self) -> date:
+        """The latest day on which anything was answered, or the file was made."""
+        return date.fromisoformat(self.connection.execute("SELECT day FROM device").fetchone()[0])
+
+    def refuse_jump(self) -> None:
+        """Refuse a clock that is far ahead of the latest day seen: its day would end periods for good."""
+        ahead = (today(self._clock) - self.latest_day).days
+        if ahead > MOST_JUMP:
+            raise DeviceError(
+                "device/clock",
+                f"The clock says {today(self._clock)}, {ahead} days after the latest day that this device has seen: "
+                "set the clock, or say that it is right.",
+            )
 
     def turn_to(self, day: date) -> None:
         """Store a day as the latest one, unless a later one was seen."""
         self.connection.execute("UPDATE device SET day = max(day, ?)", (day.isoformat(),))
+
+    # -- copies -------------------------------------------------------------------------------------------------
+
+    def count_change(self) -> None:
+        """Note within a transaction that something changed that a restored file must not repeat."""
+        mark = None if self.place is None else self.place.read()
+        ahead = 0 if mark is None else mark.changes  # of a restored file the mark is ahead
+        self.connection.execute("UPDATE device SET changes = max(changes, ?) + 1", (ahead,))
+
+    @property
+    def copied(self) -> bool:
+        """Whether the file is a copy, or older than its mark. The mark is read first: the file is never behind it."""
+        if self.place is None:
+            return False
+        mark = self.place.read()
+        here = self._mark()
+        return mark is None or (mark.device, mark.file) != (here.device, here.file) or mark.changes > here.changes
+
+    def settle(self, anew: bool = False) -> None:
+        """Bring the mark up to the file; ``anew`` also where it belongs to another file, or is ahead of this one."""
+        if self.place is None:
+            return
+        try:
+            known, here = self.place.read(), self._mark()
+            if anew or known is None or known.changes < here.changes:
+                self.place.write(here)
+        except OSError as reason:
+            raise _unusable(self.path, reason) from reason
+
+    def _mark(self) -> Mark:
+        assert self.place is not None
+        changes = self.connection.execute("SELECT changes FROM device").fetchone()[0]
+        return Mark(hmac.new(self.secret, b"place", hashlib.sha256).hexdigest()[:16], self.place.number(), changes)
 
     def _open(self, coins: Coins) -> None:
         """Make the tables of a new file, or bring an earlier version to this one: all of it in one transaction."""
@@ -96,6 +165,8 @@ class Vault:
             if version < 1:
                 raise DeviceError("device/file", f"{self.path} is not a device's file.")
             migrate(now, version)
+            if version < _PLACED:  # before the file is there: a crash must not leave one that misses its mark
+                self.settle(anew=True)
 
 
 def _unusable(path: str, reason: Exception) -> DeviceError:

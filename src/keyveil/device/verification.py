@@ -23,6 +23,7 @@ from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError, PrivacyError, TransportError
+from keyveil.core.work import limited
 from keyveil.protocols.declarations import refuse_undeclared
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -40,6 +41,7 @@ class DeviceLimits:
     pairs: int = 1 << 8  # of a record that count: max_pairs, padding, set sizes
     number: int = 1 << 32  # any whole number among its options
     work: int = 1 << 23  # keys times bins times pairs: what the tables of a question grow with
+    units: int = 1 << 20  # of computation that is priced before it is done (core.work): about a second
     report_bytes: int = 1 << 16
 
 
@@ -52,6 +54,18 @@ class Notice:
     state: str
     dictionary: bytes | None = None  # the list of keys beside the document
 
+    @property
+    def opened(self) -> date | None:
+        """The first day on which the open round could have been open, if one is named; rounds open in their order."""
+        number = 0 if self.open_round is None else self.open_round.number
+        return max((window.opens for window in self.campaign.rounds[:number] if window.opens), default=None)
+
+    def next_opening(self, day: date) -> date | None:
+        """The first day after a day on which a round opens, if one is named."""
+        return min(
+            (window.opens for window in self.campaign.rounds if window.opens and window.opens > day), default=None
+        )
+
     def refuse_closed(self, day: date) -> None:
         """Refuse a round outside its dates, which the owner was shown.
 
@@ -59,12 +73,12 @@ class Notice:
         """
         if self.open_round is None:
             return
-        begun = [window.opens for window in self.campaign.rounds[: self.open_round.number] if window.opens]
+        which = f"Round {self.open_round.number} of {self.campaign.name}"
         closes = self.campaign.window(self.open_round.number).closes or self.campaign.until
-        if day < max(begun, default=day) or day > (closes or day):
-            raise CampaignError(
-                "round/closed", f"Round {self.open_round.number} of {self.campaign.name} is not open today."
-            )
+        if day < (self.opened or day):
+            raise CampaignError("round/closed", f"{which} is not open today: it opens on {self.opened}.")
+        if day > (closes or day):
+            raise CampaignError("round/closed", f"{which} is not open today: its last day was {closes}.")
 
 
 def read_notice(transport: Transport, name: str, limits: DeviceLimits, known: Callable[[str], bytes | None]) -> Notice:
@@ -85,7 +99,8 @@ def read_notice(transport: Transport, name: str, limits: DeviceLimits, known: Ca
 
     body = _get(transport, f"/v1/campaigns/{name}", limits)
     try:
-        understood = _without_dictionary(body, name, limits) or _understood(_view(body), name, limits, fetch)
+        with limited(limits.units):
+            understood = _without_dictionary(body, name, limits) or _understood(_view(body), name, limits, fetch)
     except _NONSENSE as reason:
         raise CampaignError("campaign/document", f"What {name} asks makes no sense to this device.") from reason
     except MemoryError as reason:

@@ -66,7 +66,7 @@ def more_people(estimates: Estimates) -> str:
     if not estimates.n:
         return "Nobody reported yet."
     doubtful = sum(flag in ("insufficient", "wide") for flag in estimates.flag)
-    few = f"; {doubtful:,} of {estimates.schema.d:,} keys need more to be known well" if doubtful else ""
+    few = f"; {doubtful:,} of {estimates.schema.d:,} keys are not known well yet" if doubtful else ""
     return f"Four times as many people, {4 * estimates.n:,}, would make these intervals half as wide{few}."
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.campaign.reading import tally_of
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.wire import unpad
+from keyveil.core.codecs.payloads import Payloads, refusal
 from keyveil.core.errors import KeyveilError, ReportError
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.core.tally import Tally
@@ -62,24 +63,16 @@ def _fold(block: pyarrow.RecordBatch, document: RoundDocument, before: int) -> T
         words = parting_words(ids, bytes.fromhex(document.campaign))
         if len(strange := np.flatnonzero(~document.part.members(words))):
             raise _refused("part", before + int(strange[0]), "is of somebody whom this round does not ask")
-    codec, plain = document.mechanism.codec, []
-    for at, padded in enumerate(payloads):
-        if padded is None:
-            raise _refused("scrubbed", before + at, "was scrubbed: it was counted, and its payload is gone")
-        plain.append(_checked(unpad, before + at, padded, document.report_bytes, codec.varies))
-    try:
-        return document.mechanism.tally_encoded([row.tobytes() for row in ids], plain)
-    except ReportError:
-        for at, (payload, row) in enumerate(zip(plain, ids, strict=True)):
-            _checked(document.mechanism.decode, before + at, payload, row.tobytes())  # which of them it was
-        raise
-
-
-def _checked(read: Callable[..., Any], row: int, *given: Any) -> Any:
-    try:
-        return read(*given)
-    except ReportError as malformed:
-        raise _refused(malformed.code.partition("/")[2], row, f"is refused: {malformed.sentence.rstrip('.')}") from None
+    if None in payloads:
+        raise _refused(
+            "scrubbed", before + payloads.index(None), "was scrubbed: it was counted, and its payload is gone"
+        )
+    tally, flaws = tally_of(document, ids, Payloads.of(payloads))
+    if len(bad := np.flatnonzero(flaws)):
+        why = refusal(int(flaws[bad[0]]))
+        kind, sentence = why.code.partition("/")[2], why.sentence.rstrip(".")
+        raise _refused(kind, before + int(bad[0]), f"is refused: {sentence}")
+    return tally
 
 
 def refuse_twice(path: Path) -> None:

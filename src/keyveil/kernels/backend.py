@@ -5,11 +5,15 @@
 
 Numba is imported at the first call, never at import, so that devices do not pay for it. Setting the environment
 variable ``KEYVEIL_KERNELS=numpy`` chooses the twins. Kernels run on the caller's thread and release the GIL.
+
+Machine code is kept for the next process beside the module or in ``NUMBA_CACHE_DIR``. Where neither can be written (a
+service account, a read-only install, a full disk) every process compiles anew, and everything else is the same.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from importlib.util import find_spec
@@ -36,22 +40,45 @@ class Kernel(Generic[P, R]):
     def __init__(self, loop: Callable[P, R], twin: Callable[P, R]) -> None:
         self.loop = loop
         self.twin = twin
+        self._kept = True  # whether machine code is kept for the next process
         update_wrapper(self, loop)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._chosen(*args, **kwargs)
+        try:
+            return self._chosen(*args, **kwargs)
+        except _UNKEPT:
+            if not self._kept:
+                raise
+            # Machine code could be neither read nor kept. Loops touch no files, so nothing has run yet.
+            self._kept = False
+            self.__dict__["_chosen"] = self.__dict__["compiled"] = _compile(self.loop, keep=False)
+            return self._chosen(*args, **kwargs)
 
     @cached_property
     def compiled(self) -> Callable[P, R]:
         """The loop as machine code. No fastmath: a kernel gives the same numbers everywhere."""
-        from numba import njit
-
-        machine_code: Callable[P, R] = njit(cache=True, nogil=True)(self.loop)
-        return machine_code
+        try:
+            return _compile(self.loop, keep=True)
+        except RuntimeError:  # Numba found no folder for it that can be written
+            self._kept = False
+            return _compile(self.loop, keep=False)
 
     @cached_property
     def _chosen(self) -> Callable[P, R]:
-        return self.compiled if native() else self.twin
+        if native():
+            return self.compiled
+        self._kept = False
+        return self.twin
+
+
+_UNKEPT = (OSError, EOFError, pickle.UnpicklingError)  # of Numba's own files
+
+
+def _compile(loop: Callable[P, R], keep: bool) -> Callable[P, R]:
+    from numba import njit
+
+    machine_code: Callable[P, R] = njit(cache=keep, nogil=True)(loop)
+    return machine_code
 
 
 def kernel(twin: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:

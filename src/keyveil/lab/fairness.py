@@ -8,6 +8,7 @@ contenders get the same treatment: means are cut to [-1, 1] and count as 0 where
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.epsilon import keeps
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.frames.truth import Truth
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
+from keyveil.lab.matching import spending, true_ratio_of
 from keyveil.lab.metrics import jain
 from keyveil.lab.rounds import ask
 from keyveil.mechanisms import registry as mechanisms
@@ -31,7 +32,6 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import PredictedVariance, need
 from keyveil.protocols import registry as protocols
 from keyveil.protocols.base import Protocol
-from keyveil.protocols.true_ratio import TrueRatio
 from keyveil.protocols.weights import fair_weights
 
 SLOPES, EPSILONS = (0.1, 1.0, 5.0), (1, 2, 4)
@@ -117,10 +117,12 @@ def pckv_grr(epsilon: int, records: Records, truth: Truth, seed: int, run: int) 
 def protocol(name: str, **options: Any) -> Contender:
     """A protocol of the registry that finds out for itself which keys are rare."""
 
+    @cache
+    def raised(epsilon: int) -> Protocol:
+        return with_true_epsilon(protocols.create(name, SCHEMA, epsilon, max_pairs=PAIRS, **options))
+
     def estimates(epsilon: int, records: Records, truth: Truth, seed: int, run: int) -> Estimates:
-        chosen = protocols.create(name, SCHEMA, epsilon, max_pairs=PAIRS, **options)
-        matched = with_true_epsilon(chosen)
-        return matched.estimate(ask(matched, [records], seed, run))
+        return raised(epsilon).estimate(ask(raised(epsilon), [records], seed, run))
 
     return estimates
 
@@ -151,21 +153,9 @@ def told_from_zero(epsilon: int) -> float:
 
 
 def with_true_epsilon(protocol: Protocol) -> Protocol:
-    """The same with a request that is raised, in thousandths, until the exact loss is the wanted epsilon.
-
-    Only who knows the exact loss of all rounds together (``TrueRatio``) can be given more.
-    """
-    return _raised(protocol) if isinstance(protocol, TrueRatio) else protocol
-
-
-@cache
-def _raised(protocol: Any) -> Any:
-    least, most = int(1000 * protocol.epsilon), int(2000 * protocol.epsilon)
-    while most - least > 1:
-        middle = (least + most) // 2
-        fits = keeps(replace(protocol, epsilon=Fraction(middle, 1000)).true_ratio(), protocol.epsilon)
-        least, most = (middle, most) if fits else (least, middle)
-    return replace(protocol, epsilon=Fraction(least, 1000))
+    """The same with a request that is raised, in thousandths, until the exact loss is the wanted epsilon."""
+    thousandths = math.ceil(1000 * protocol.epsilon)
+    return spending(lambda more: replace(protocol, epsilon=more), protocol.epsilon, true_ratio_of, thousandths)
 
 
 def _one_round(mechanism: Mechanism, records: Records, seed: int, run: int) -> Estimates:

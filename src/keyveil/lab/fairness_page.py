@@ -5,6 +5,7 @@ python -m keyveil.lab.fairness_page docs/fairness.md
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,12 +50,9 @@ same treatment: means are cut to [−1, 1], and count as 0 where there is none. 
 squared errors over keys: 1 if all keys have the same error, 1/{SCHEMA.d} if one has all of it. It is blind to the
 size of errors, so it stands beside them.
 
-The page and the picture are written by
+The page and the picture are written by"""
 
-```console
-$ python -m keyveil.lab.fairness_page docs/fairness.md
-```
-
+_CONTENDERS = """\
 * **wsr** has weights β ∝ max(f, τ)^(−½) for frequencies that are known, say from an earlier collection. The floor τ is
   the standard error of a frequency of zero: a key below it is out of reach whatever its weight, and a larger one only
   makes the others pay. **No floor** shows what happens with τ = 0.
@@ -85,8 +83,9 @@ is better. The table has the error ± its standard error / fairness.
 """
 
 
-def page(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[FairnessScore]]) -> str:
-    """The whole page."""
+def page(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[FairnessScore]], path: Path) -> str:
+    """The whole page, with the command that writes it to ``path``."""
+    command = f"```console\n$ python -m keyveil.lab.fairness_page {shlex.quote(str(path))}\n```"
     names = list(CONTENDERS)
     rows = ["| s | ε | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
     rows += [
@@ -95,6 +94,8 @@ def page(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[FairnessScore]])
     return "\n\n".join(
         [
             _OPENING,
+            command,
+            _CONTENDERS,
             "\n".join(rows),
             "## Who wins and who loses",
             _verdicts(cells),
@@ -220,18 +221,20 @@ def _point(ax: Axes, scores: Sequence[FairnessScore], colour: str, style: str, l
     )
 
 
-def write(path: Path, runs: int = RUNS, sweep_runs: int = SWEEP_RUNS) -> None:
-    """Measure everything, and write the page and its picture."""
-    cells = [study(CONTENDERS, slope, epsilon, runs, SEED) for slope in SLOPES for epsilon in EPSILONS]
+def main() -> None:
+    """Measure everything, and write the page that the command line names and its picture."""
+    path = Path(sys.argv[1])
+    cells = [study(CONTENDERS, slope, epsilon, RUNS, SEED) for slope in SLOPES for epsilon in EPSILONS]
     sweeps = {}
     for slope in SLOPES:
-        swept = study({f"{x:g}": weighted(x) for x in EXPONENTS}, slope, LARGE, sweep_runs, SEED)
+        swept = study({f"{x:g}": weighted(x) for x in EXPONENTS}, slope, LARGE, SWEEP_RUNS, SEED)
         sweeps[slope] = list(swept.scores.values())
-    path.write_text(page(cells, sweeps), encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page(cells, sweeps, path), encoding="utf-8")
     picture = path.parent / PICTURE
     picture.parent.mkdir(parents=True, exist_ok=True)
     trade_off(cells, sweeps).savefig(picture, dpi=150, bbox_inches="tight")
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    main()

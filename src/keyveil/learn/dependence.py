@@ -1,9 +1,9 @@
 """How the errors of two keys' estimates go together: what sums over keys and comparisons of keys need to know.
 
-``BoundedLinks`` follows from constants of the mechanism and from frequencies alone. The share of people who hold both
-keys is not known then, and taken as what makes the answer least certain. ``EstimatedLinks`` follows from reports about
-both keys together, which tell that share. ``MergedLinks`` follows from what parts of the people tell who were asked
-differently. Derivation: docs/queries.md.
+``BoundedLinks`` follows from constants of the mechanism and from frequencies alone, ``PairwiseLinks`` from what the
+mechanism knows of every pair of keys. The share of people who hold both keys is not known then, and taken as what makes
+the answer least certain. ``EstimatedLinks`` follows from reports about both keys together, which tell that share.
+``MergedLinks`` follows from what parts of the people tell who were asked differently. Derivation: docs/queries.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.learn.source import source
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import KEYS_TOGETHER, JointStatistics, KeyDependence, Parted, can, who_can
+from keyveil.mechanisms.capabilities import (
+    KEYS_TOGETHER,
+    JointStatistics,
+    KeyCovariances,
+    KeyDependence,
+    Parted,
+    can,
+    who_can,
+)
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic, share, total
 from keyveil.mechanisms.merging import PartAnswer
@@ -51,6 +59,9 @@ def links(estimates: Estimates, mechanism: Mechanism | None = None, tally: Tally
     parted = None if own is None else can(own, Parted)
     joint = None if own is None else can(own, JointStatistics)
     if (parted is None and joint is None) or (tally is None and can(own, KeyDependence) is not None):
+        pairwise = None if own is None else can(own, KeyCovariances)
+        if pairwise is not None:
+            return PairwiseLinks(estimates, pairwise)
         return BoundedLinks(estimates, dependence(estimates, mechanism))
     if tally is None:
         raise MechanismError(
@@ -110,7 +121,7 @@ class BoundedLinks:
 
     def variance(self, keys: Ints, weights: Floats) -> float:
         column = self.estimates.frequency
-        return self.constants.at(keys).variance(weights, column.values[keys], column.se[keys])
+        return self.constants.variance(weights, column.values[keys], column.se[keys])
 
     def of_means(self, first: int, second: int) -> float:
         """The least covariance of two means, on [-1, 1], to first order in the errors of f and f·m.
@@ -119,8 +130,48 @@ class BoundedLinks:
         """
         f = np.clip(self.estimates.frequency.values[[first, second]], 0.0, 1.0)
         m = np.abs(self.estimates.mean.values[[first, second]])
-        most = self.constants.at(np.array([first, second])).at_most(float(f[0]), float(f[1]))
+        most = self.constants.at_most(float(f[0]), float(f[1]))
         return -2 * float(m[0] * m[1]) * most / float(f[0] * f[1])
+
+
+@dataclass(frozen=True, eq=False)
+class PairwiseLinks:
+    """Bounds from what a mechanism knows of every pair of keys."""
+
+    estimates: Estimates
+    mechanism: KeyCovariances
+
+    def variance(self, keys: Ints, weights: Floats) -> float:
+        se, shared, step = self.estimates.frequency.se[keys], 0.0, max(BLOCK // len(keys), 1)
+        for start in range(0, len(keys), step):
+            some = slice(start, start + step)
+            least, most = self._bounds(keys[some], keys, self.estimates.population)
+            both = np.outer(weights[some], weights)
+            both[keys[some, None] == keys] = 0.0
+            shared += float((both * np.where(both > 0, most, least)).sum())
+        return max(float(weights**2 @ se**2) + shared, 0.0)
+
+    def _bounds(self, rows: Ints, columns: Ints, population: bool) -> tuple[Floats, Floats]:
+        """The least and the largest covariance, whatever share of people holds both keys."""
+        f, n = self._frequency, max(self.estimates.n, 1)
+        known, held = self.mechanism.key_covariances(rows, columns, f, population)
+        few = known + held * np.maximum(np.add.outer(f[rows], f[columns]) - 1, 0.0)
+        many = known + held * np.minimum.outer(f[rows], f[columns])
+        return np.minimum(few, many) / n, np.maximum(few, many) / n
+
+    @property
+    def _frequency(self) -> Floats:
+        return np.clip(np.nan_to_num(self.estimates.frequency.values), 0.0, 1.0)
+
+    def of_means(self, first: int, second: int) -> float:
+        """As with ``BoundedLinks``; values of people who hold both keys add at most what Cauchy and Schwarz allow."""
+        one, other = np.array([first]), np.array([second])
+        f, n = self._frequency[[first, second]], max(self.estimates.n, 1)
+        m = np.clip(np.abs(self.estimates.mean.values[[first, second]]), 0.0, 1.0)
+        most = max(float(np.abs(bound).max()) for bound in self._bounds(one, other, self.estimates.population))
+        held = float(np.max(self.mechanism.key_covariances(one, other, self._frequency, True).held)) / n
+        values = max(held, 0.0) * float(np.sqrt(np.prod(f * (1 - m**2))))
+        return -(2 * float(m.prod()) * most + values) / float(f.prod())
 
 
 @dataclass(frozen=True, eq=False)

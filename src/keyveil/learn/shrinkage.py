@@ -94,7 +94,8 @@ def _frequencies(values: Floats, errors: Floats) -> Posterior:
     step = STEP * float(np.median(errors[known]))
     size = math.ceil(1 / step) + 1
     values, errors = np.where(known, values, 0.0), np.where(known, errors, 1.0)
-    reach = min(math.ceil(REACH * float(errors[known].max()) / step), size - 1)
+    # where a key has no estimate, the truth is looked for on the whole grid
+    reach = min(math.ceil(REACH * float(errors[known].max()) / step), size - 1) if known.all() else size - 1
     middle = np.clip(np.rint(values / step).astype(np.int64), 0, size - 1)
     places = np.clip(middle - reach, 0, max(size - 1 - 2 * reach, 0))[:, None] + np.arange(min(2 * reach + 1, size))
     points = np.minimum(places * step, 1.0)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.canonical import canonical
 from keyveil.core.channels import Ratio
-from keyveil.core.codecs.rare_bits import RareBits
+from keyveil.core.codecs.payloads import Decoded, Flaws, Payloads, refusal
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.discovery import Decision
@@ -32,7 +32,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.kernels.rare_bits import read_rare_bits
+from keyveil.kernels.reading import read
 from keyveil.kernels.siphash import siphash_many
 from keyveil.mechanisms.capabilities import KeyDependence, Parted, Takes, can
 from keyveil.mechanisms.options import documented
@@ -44,7 +44,7 @@ Pairs = Sequence[tuple[int, int]]
 """A cleaned record: (key index, value on the grid of ``core.schema``), sorted by key."""
 
 BLOCK = 1 << 16  # people handled at once in bulk: bounded memory, long enough for the kernels
-ENCODED_BLOCK = 1 << 13  # fewer where each is an object of its own before it becomes a row
+ENCODED_BLOCK = 1 << 22  # bytes of encoded reports that become rows at once; rows take up to 32 times as many
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,9 @@ class Mechanism(ABC):
 
     def decode(self, data: bytes, public: bytes) -> Report:
         """The report of these bytes; refused if no device with these public bytes could have sent them."""
-        return Report(public, self.codec.decode(data))
+        decoded = self.read_encoded(Payloads.of([data]), self.words(np.frombuffer(public, np.uint8)[None]))
+        decoded.refuse_flaws()
+        return Report(public, self.codec.unstack(decoded.rows)[0])
 
     # -- bulk and server ----------------------------------------------------------------------------------------
 
@@ -218,20 +220,35 @@ class Mechanism(ABC):
         return Tally(self.fingerprint, len(reports), counts)
 
     def tally_encoded(self, publics: Sequence[bytes], payloads: Sequence[bytes]) -> Tally:
-        """Count encoded reports, given their public bytes; in bounded memory."""
-        counts = np.zeros(self.tally_shape, dtype=np.int64)
-        for start in range(0, len(payloads), ENCODED_BLOCK):
-            stop = start + ENCODED_BLOCK
-            words = self.words(np.frombuffer(b"".join(publics[start:stop]), np.uint8).reshape(-1, PUBLIC_BYTES))
-            counts += self.fold_encoded(payloads[start:stop], words)
-        return Tally(self.fingerprint, len(payloads), counts)
+        """Count encoded reports, given their public bytes; in bounded memory. One with a flaw refuses all."""
+        octets = np.frombuffer(b"".join(publics), np.uint8).reshape(-1, PUBLIC_BYTES)
+        tally, flaws = self.tally_good(octets, Payloads.of(payloads))
+        if len(bad := np.flatnonzero(flaws)):
+            raise refusal(int(flaws[bad[0]]))
+        return tally
 
-    def fold_encoded(self, payloads: Sequence[bytes], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Counts of a block of encoded reports."""
-        codec = self.codec
-        if isinstance(codec, RareBits):
-            return self.fold(read_rare_bits(payloads, codec), words)
-        return self.fold(codec.stack([codec.decode(data) for data in payloads]), words)
+    def tally_good(self, publics: NDArray[np.uint8], payloads: Payloads) -> tuple[Tally, Flaws]:
+        """Count those encoded reports that a device could have sent, publics[n, 16]; and the flaws of all n."""
+        counts, flaws = np.zeros(self.tally_shape, dtype=np.int64), np.zeros(len(payloads), dtype=np.int8)
+        for block in _blocks(payloads.lengths):
+            counted, flaws[block] = self.count_encoded(payloads[block], self.words(publics[block]))
+            counts += counted
+        return Tally(self.fingerprint, len(payloads) - int(np.count_nonzero(flaws)), counts), flaws
+
+    def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
+        """Counts of those of a block of encoded reports that a device could have sent, and the flaws of all."""
+        decoded = self.read_encoded(payloads, words)
+        good = decoded.good
+        if good.all():
+            return self.fold(decoded.rows, words), decoded.flaws
+        return self.fold(decoded.rows[good], words[good]), decoded.flaws
+
+    def read_encoded(self, payloads: Payloads, words: NDArray[np.uint64], keep: bool = True) -> Decoded:
+        """A block of encoded reports in the bulk form of the codec, and the flaws of those that no device sends.
+
+        ``keep=False`` only looks for flaws. A mechanism whose words say more about a payload checks that here.
+        """
+        return read(self.codec, payloads, keep)
 
     def gather(self, reports: Iterable[Report]) -> Reports:
         """Single reports as columns; each must be one that a device could have sent."""
@@ -294,6 +311,17 @@ class Mechanism(ABC):
         """The counts of a tally that is certainly ours."""
         tally.refuse_other(self.fingerprint, self.tally_shape)
         return tally.counts
+
+
+def _blocks(lengths: NDArray[np.int64]) -> Iterator[slice]:
+    """Consecutive reports that fit into ``ENCODED_BLOCK`` bytes, and at most ``BLOCK`` of them."""
+    ends, start = np.cumsum(lengths), 0
+    while start < len(lengths):
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + ENCODED_BLOCK, side="right"))
+        stop = min(max(stop, start + 1), start + BLOCK)
+        yield slice(start, stop)
+        start = stop
 
 
 def record_refused(code: str, sentence: str) -> RecordError:

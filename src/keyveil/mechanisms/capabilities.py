@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from keyveil.core.records import Records
     from keyveil.core.tally import Tally
     from keyveil.mechanisms.base import Mechanism
-    from keyveil.mechanisms.dependence import Dependence
+    from keyveil.mechanisms.dependence import Dependence, PairTerms
     from keyveil.mechanisms.families.set_response import Odds
     from keyveil.mechanisms.families.window import WindowCounts
     from keyveil.mechanisms.joint.cells import KeyTables
@@ -64,6 +64,18 @@ class KeyDependence(Protocol):
 
     def dependence(self, population: bool = False) -> Dependence:
         """The constants of the covariance of two frequencies (docs/queries.md)."""
+
+
+@runtime_checkable
+class KeyCovariances(Protocol):
+    """It is known how the estimates of two keys depend on each other, differently from pair to pair of keys."""
+
+    def key_covariances(self, rows: Counts, columns: Counts, frequency: Floats, population: bool = False) -> PairTerms:
+        """The covariances of the frequencies of some keys with those of others, [row, column], for one report.
+
+        ``frequency`` is of all keys, within [0, 1]. The covariance of a key with itself is not looked at. Values of a
+        person who holds both keys depend on each other at most as ``held`` says for people who are a sample.
+        """
 
 
 @runtime_checkable
@@ -195,6 +207,7 @@ Capability = TypeVar("Capability")
 _MEANING: dict[type, str] = {
     SupportRates: "yes or no for a key",
     KeyDependence: "how the estimates of two keys depend on each other",
+    KeyCovariances: "how the estimates of two keys depend on each other, pair by pair",
     Parted: "what parts of the people say",
     KnownTotal: "what frequencies sum to",
     Histograms: "the distribution of values, as a histogram",
@@ -209,7 +222,7 @@ _MEANING: dict[type, str] = {
     Capped: "how many pairs count",
 }
 
-KEYS_TOGETHER: tuple[type, ...] = (KeyDependence, JointStatistics, Parted)
+KEYS_TOGETHER: tuple[type, ...] = (KeyDependence, KeyCovariances, JointStatistics, Parted)
 """Capabilities that tell how the estimates of keys depend on each other, each in its own way."""
 
 CAPABILITIES = frozenset(_MEANING)

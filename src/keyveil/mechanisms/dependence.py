@@ -9,15 +9,18 @@ report supports both keys, for people who hold none, one or both of them (docs/q
 
 * unary encodings, local hashing: supports are independent, all zero;
 * one symbol a report (grr, pckv-grr, wsr) and subsets (ss, ssr): supports exclude each other, base and slope are
-  negative; where holders of one key are heard more often than those of another, every key has odds of its own;
+  negative;
 * one pair or key sampled, or arcs on a circle: only who holds both matters.
 
 ``both`` is never positive, so f_ij is taken as 0 where that makes a variance larger, and as min(f_i, f_j) elsewhere.
+
+Where the covariance differs from pair to pair there are no such constants, but ``PairTerms`` for given keys.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +40,6 @@ class Dependence:
     product: float = 0.0
     extra: float = 0.0  # a variance per key that bounds whatever else there is
     n: int = 1
-    odds: Floats | None = field(default=None, compare=False)
-    """Of every key, where keys differ: a_i = q_i / (p_i - q_i). They add -(a_i·a_j + a_i·f_j + a_j·f_i)."""
-
-    def at(self, keys: NDArray[np.int64]) -> Dependence:
-        """The constants of some keys."""
-        return self if self.odds is None else replace(self, odds=self.odds[keys])
 
     def of_single_keys(self, population: bool) -> Dependence:
         """The same where nobody holds two keys; people who are a sample add the covariance of holding, -f_i·f_j."""
@@ -65,9 +62,6 @@ class Dependence:
             + self.product * (held**2 - squares @ f**2)
             + self.extra * squares.sum()
         )
-        if self.odds is not None:
-            odds, unlike = float(weights @ self.odds), squares * self.odds
-            shared -= odds**2 + 2 * odds * held - float(unlike @ (self.odds + 2 * f))
         plus, minus = weights > 0, weights < 0
         if self.both and plus.any() and minus.any():
             most = np.minimum.outer(f[plus], f[minus])
@@ -75,12 +69,20 @@ class Dependence:
         return max(float(squares @ se**2) + float(shared) / self.n, 0.0)
 
     def at_most(self, first: float, second: float) -> float:
-        """The largest absolute covariance of two keys of these frequencies, to which the constants belong."""
+        """The largest absolute covariance of two keys of these frequencies."""
         common = self.base + self.slope * (first + second) + self.product * first * second
-        if self.odds is not None:
-            one, other = self.odds.tolist()
-            common -= one * other + one * second + other * first
         return (abs(common) + abs(self.both) * min(first, second) + self.extra) / self.n
+
+
+class PairTerms(NamedTuple):
+    """Cov(f̂_i, f̂_j) = known + held·f_ij of one report, [row, column]; those of n reports are n times smaller."""
+
+    known: Floats
+    held: Floats | float
+
+    def of_sets(self, rows: Floats, columns: Floats, population: bool) -> PairTerms:
+        """The same; people who are a sample add the covariance of holding, f_ij - f_i·f_j, at these frequencies."""
+        return PairTerms(self.known - np.outer(rows, columns), self.held + 1.0) if population else self
 
 
 def from_supports(response: Response, none: float, one: float, two: float) -> Dependence:

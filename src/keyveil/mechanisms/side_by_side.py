@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from keyveil.core.canonical import canonical
 from keyveil.core.channels import Ratio
 from keyveil.core.codecs.padding import Padded
+from keyveil.core.codecs.payloads import FINE, Decoded, Flaws, Payloads, first_flaws
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text
@@ -32,6 +33,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload, Report, Reports
 from keyveil.core.tally import Tally
+from keyveil.kernels.reading import fast
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import (
@@ -200,9 +202,15 @@ class SideBySide(NothingAnnounced, KeyValue):
         number = self.part_of(report.public)
         return self.forms[number].fill(self.parts[number].encode(report))
 
-    def decode(self, data: bytes, public: bytes) -> Report:
-        number = self.part_of(public)
-        return self.parts[number].decode(self.forms[number].unfill(data), public)
+    def read_encoded(self, payloads: Payloads, words: NDArray[np.uint64], keep: bool = True) -> Decoded:
+        flaws, rows = np.zeros(len(payloads), dtype=np.int8), []
+        for number, (part, form) in enumerate(zip(self.parts, self.forms, strict=True)):
+            mine, own = self._of(number, words)
+            encoded, padding = form.unfill_many(payloads[mine], fast)
+            decoded = part.read_encoded(encoded, own, keep) if mine.any() else Decoded(_NOBODY, padding)
+            flaws[mine] = first_flaws(padding, decoded.flaws)
+            rows.append(decoded.rows)
+        return Decoded(PartRows(words[:, 0].astype(np.int64), tuple(rows)) if keep else None, flaws)
 
     def gather(self, reports: Iterable[Report]) -> Reports:
         listed = list(reports)
@@ -238,14 +246,17 @@ class SideBySide(NothingAnnounced, KeyValue):
                 self._put(counts, number, int(mine.sum()), part.fold(payloads.rows[number], own))
         return counts
 
-    def fold_encoded(self, payloads: Sequence[bytes], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        counts = self._nothing()
+    def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
+        counts, flaws = self._nothing(), np.zeros(len(payloads), dtype=np.int8)
         for number, (part, form) in enumerate(zip(self.parts, self.forms, strict=True)):
             mine, own = self._of(number, words)
             if mine.any():
-                encoded = [form.unfill(payloads[at]) for at in np.flatnonzero(mine).tolist()]
-                self._put(counts, number, len(encoded), part.fold_encoded(encoded, own))
-        return counts
+                encoded, found = form.unfill_many(payloads[mine], fast)
+                whole = found == FINE
+                counted, found[whole] = part.count_encoded(encoded[whole], own[whole])
+                flaws[mine] = found
+                self._put(counts, number, int(np.count_nonzero(found == FINE)), counted)
+        return counts, flaws
 
     def part_tally(self, tally: Tally, number: int) -> Tally:
         """The tally of one part, as if its people were the only ones."""

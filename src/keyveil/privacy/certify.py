@@ -73,6 +73,11 @@ class Certificate:
         return realised(self.ratio, self.requested_epsilon)
 
     @property
+    def at_most(self) -> bool:
+        """Whether ``exact_epsilon`` is a bound: the product over rounds, which no enumerated report attains."""
+        return "rounds" in self.sizes and self.worst.ratio < self.ratio
+
+    @property
     def certified(self) -> bool:
         return keeps(self.ratio, self.requested_epsilon)
 
@@ -82,6 +87,7 @@ class Certificate:
             "mechanism": self.mechanism,
             "requested_epsilon": float(self.requested_epsilon),
             **exact_entries(self.exact_epsilon),
+            "at_most": self.at_most,
             "certified": self.certified,
             "method": self.method,
             "sizes": self.sizes,

@@ -1,183 +1,55 @@
 """Events that tell two records apart: sets of outcomes of some view of a report, ranked by what samples promise.
 
-A view maps every report to one of finitely many outcomes. The best event of a view collects the outcomes that one
-record favours most; its worth is a cautious guess at the epsilon that fresh draws would prove.
+The best event of a view collects the outcomes that one record favours most. Outcomes are chosen on one half of a sample
+and judged on the other, so that a view with many outcomes does not look good by chance. Two figures judge: the evidence
+against the promised epsilon, beyond what chance shows among so many events, and the bound that fresh draws would prove.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.privacy.features import MISSING, WHOLE, Lexicon, Sights, Silence
-from keyveil.privacy.intervals import hunch
+from keyveil.privacy.features import WHOLE, Features, Lexicon
+from keyveil.privacy.intervals import evidence, hunch
+from keyveil.privacy.views import Anything, Classifier, Codes, Indicator, JointView, Sample, View, bins
 
-Codes = NDArray[np.int64]
-
-_VALUES = 512  # outcomes of a column that are told apart; rarer ones are one outcome together
-_BINS = 32
-_LEVELS = np.unique([0.002, 0.01, *np.linspace(0, 1, _BINS + 1), 0.99, 0.998])[1:]  # quantiles between bins
-_RARE = 4  # a value seen less often says nothing alone
-_JOINED = 5  # the most telling views that are also looked at together
+_LEADING = 12  # views that are looked at closely: by evidence, by ratio, and by what only one record shows
+_JOINED = 5  # the most telling views that are also looked at three by three
 _CELLS = 4096
+_INDICATORS = 160  # outcomes that are looked at two by two
+_EACH = 16  # of one view
+_PAIRED = 3  # pairs of outcomes that are judged
 _SPOKEN = 4  # outcomes of an event that are named
-
-
-class View(Protocol):
-    """A way to look at reports: outcomes are numbered from 0."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def ordered(self) -> bool: ...
-    def codes(self, sights: Sights) -> Codes: ...
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        """Outcomes in a row, in words; only views with an order have more than one."""
-
-
-Counted = tuple[View, Codes, Codes]
-"""A view, and how often each of its outcomes was seen for two records."""
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """The value of a column, if it is a known one; the last outcome stands for all others."""
-
-    name: str
-    values: Codes
-    ordered: bool = False
-
-    @property
-    def size(self) -> int:
-        return len(self.values) + 1
-
-    def codes(self, sights: Sights) -> Codes:
-        column = sights.column(self.name)
-        at = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
-        return np.where(self.values[at] == column, at, len(self.values))
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        if first == len(self.values):
-            return f"{self.name} is something else"
-        value = int(self.values[first])
-        if value == MISSING:
-            return f"{self.name}: no" if " in " in self.name else f"{self.name} is missing"
-        if self.name == WHOLE and isinstance(parts := lexicon.thing(value), tuple):
-            return " and ".join(f"{name} is {_shown(part)}" for name, part in parts)
-        if self.name == WHOLE or self.name.endswith(" as text"):
-            return f"{self.name.removesuffix(' as text')} is {_shown(lexicon.thing(value))}"
-        return f"{self.name}: yes" if " in " in self.name else f"{self.name} is {value}"
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """The interval between quantiles that a number falls into; the last outcome stands for no number."""
-
-    name: str
-    edges: NDArray[np.float64]
-    real: bool
-    ordered: bool = True
-
-    @property
-    def size(self) -> int:
-        return len(self.edges) + 2
-
-    def codes(self, sights: Sights) -> Codes:
-        column = sights.column(self.name, self.real)
-        missing = np.isnan(column) if self.real else column == MISSING
-        return np.where(missing, len(self.edges) + 1, np.searchsorted(self.edges, column, side="right"))
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        name = self.name.removesuffix(" as a real number")
-        if last <= len(self.edges):
-            return _between(name, self.edges, first, last)
-        missing = f"{name} is missing"
-        return missing if first == last else f"{_between(name, self.edges, first, last - 1)} or {missing}"
-
-
-@dataclass(frozen=True, eq=False)
-class JointView:
-    """Several views at once."""
-
-    parts: tuple[View, ...]
-    ordered: bool = False
-
-    @property
-    def size(self) -> int:
-        return math.prod(part.size for part in self.parts)
-
-    def codes(self, sights: Sights) -> Codes:
-        joined = np.zeros(sights.n, dtype=np.int64)
-        for part in self.parts:
-            joined = joined * part.size + part.codes(sights)
-        return joined
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        texts, code = [], first
-        for part in reversed(self.parts):
-            code, own = divmod(code, part.size)
-            texts.append(part.describe(own, own, lexicon))
-        return " and ".join(reversed(texts))
-
-
-@dataclass(frozen=True, eq=False)
-class EventCounts:
-    """The sum of what all columns say, as if they were independent: weak hints in many places add up."""
-
-    parts: tuple[View, ...]
-    weights: tuple[NDArray[np.float64], ...]
-    edges: NDArray[np.float64]
-    ordered: bool = True
-
-    @property
-    def size(self) -> int:
-        return len(self.edges) + 1
-
-    def total(self, sights: Sights) -> NDArray[np.float64]:
-        total = np.zeros(sights.n)
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            total += weight[part.codes(sights)]
-        return total
-
-    def codes(self, sights: Sights) -> Codes:
-        return np.searchsorted(self.edges, self.total(sights), side="right").astype(np.int64)
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        names = [getattr(part, "name", "") for part in self.parts]
-        listed = ", ".join(names[:_SPOKEN]) + (", …" if len(names) > _SPOKEN else "")
-        return _between(f"evidence of {listed} together", self.edges, first, last)
-
-
-@dataclass(frozen=True)
-class Anything:
-    """Does not look at all; what is left where reports never differ."""
-
-    size: int = 1
-    ordered: bool = False
-
-    def codes(self, sights: Sights) -> Codes:
-        return np.zeros(sights.n, dtype=np.int64)
-
-    def describe(self, first: int, last: int, lexicon: Lexicon) -> str:
-        return "any report"
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Outcomes of a view, and what they promise to prove."""
+    """Outcomes of a view, and what speaks for them."""
 
     view: View
     outcomes: NDArray[np.bool_]
-    worth: float
+    excess: float  # evidence against the promise, in nats, less what chance shows among all that was compared
+    worth: float  # about the epsilon that it would prove
 
-    def count(self, sights: Sights) -> int:
-        return int(self.outcomes[self.view.codes(sights)].sum())
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Evidence against the promise decides; where there is none, the larger bound."""
+        return max(self.excess, 0.0), self.worth
+
+    def count(self, features: Features) -> int:
+        return int(self.outcomes[self.view.codes(features)].sum())
+
+    def with_evidence(self, sample: Sample, goal: float) -> Event:
+        """The event with the evidence of a new sample of two records added."""
+        hits, others = sample.counts(self.view)[:, self.outcomes].sum(axis=1, keepdims=True)
+        return replace(self, excess=self.excess + float(evidence(hits, others, goal)[0]))
 
     def describe(self, lexicon: Lexicon) -> str:
         runs: list[list[int]] = []
@@ -190,108 +62,278 @@ class Event:
         return "; or ".join(texts) + (f"; or {len(runs) - _SPOKEN} more" if len(runs) > _SPOKEN else "")
 
 
-def columns_of(samples: Sequence[Sights]) -> list[View]:
-    """A view, or two, for every column in which the samples are not all the same."""
-    names = dict.fromkeys(name for sights in samples for name in sights.columns)
-    return [view for name in names for view in _views(name, samples)]
+@dataclass(frozen=True)
+class Standout:
+    """An outcome that tells two records of a sample apart, by their numbers."""
+
+    excess: float
+    worth: float
+    record: int
+    other: int
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """As of an event."""
+        return max(self.excess, 0.0), self.worth
 
 
-def tables(views: Sequence[View], samples: Sequence[Sights]) -> Iterator[Codes]:
-    """For every view, the counts of its outcomes: a row per sample."""
-    for view in views:
-        yield np.stack([np.bincount(view.codes(sights), minlength=view.size) for sights in samples])
+# -- many records: which two, and where to look -------------------------------------------------------------------
 
 
-def best_events(one: Sights, other: Sights, most: int) -> tuple[list[Event], list[Event]]:
-    """The events, of different views, that speak most for ``one`` against ``other``, and the other way round."""
-    singles = columns_of([one, other])
-    counted = [(view, *table) for view, table in zip(singles, tables(singles, [one, other]), strict=True)]
-    return _ranked(counted, one, other, most), _ranked([(view, b, a) for view, a, b in counted], other, one, most)
+def standouts(counted: Counted, goal: float, most: int, pairs: bool) -> list[Standout]:
+    """At most so many outcomes that speak against the promise, and as many with large ratios.
+
+    An outcome is judged by the two records that differ most in it; with ``pairs`` also two outcomes together.
+    """
+    found = _extreme(counted.outcomes(), counted.sample.draws, goal, most)
+    if pairs:
+        together = _together(counted.sample, _indicators(counted))[1]
+        found += _extreme(together.reshape(len(together), -1), counted.sample.draws, goal, most)
+    return found
 
 
-def _ranked(counted: Sequence[Counted], one: Sights, other: Sights, most: int) -> list[Event]:
-    """The best events of columns, of small groups of them, and of all together."""
-    ranked = _sorted(_best(view, a, b, one.n) for view, a, b in counted)
-    leading = [event.view for event in ranked if getattr(event.view, "name", WHOLE) != WHOLE][:_JOINED]
-    joints: list[View] = [
-        joint
-        for count in (2, 3)
-        for parts in combinations(leading, count)
-        if (joint := JointView(parts)).size <= _CELLS and len({getattr(part, "name", "") for part in parts}) == count
-    ]
-    if len(leading) > 1:
-        joints.append(_evidence(counted, one, other))
-    joined = zip(joints, tables(joints, [one, other]), strict=True)
-    ranked = _sorted([*ranked, *(_best(view, a, b, one.n) for view, (a, b) in joined)])
-    return ranked[:most] or [Event(Anything(), np.ones(1, dtype=np.bool_), 0.0)]
+def differences(counted: Counted) -> NDArray[np.float64]:
+    """How much all columns together differ, for all pairs of records (chi-square less its expectation)."""
+    total = np.zeros((counted.sample.groups, counted.sample.groups))
+    for who, counts in enumerate(counted.counts):
+        total[who] = ((counts - counted.counts) ** 2 / np.maximum(counts + counted.counts, 1) - 1).sum(axis=1)
+    return total
 
 
-def _sorted(events: Iterable[Event]) -> list[Event]:
-    """By worth; simple ones first among equals."""
-    return sorted(events, key=lambda event: -event.worth)
+def alone(counted: Counted, goal: float, most: int) -> tuple[int, int, list[Event]]:
+    """Outcomes that one record shows and all others together hardly do: the two records, and at most so many events.
+
+    However rare they are: the others have many more draws, so a few sightings say much. No events, if chance would do.
+    """
+    sample = counted.sample
+    if not counted.views:
+        return 0, 0, []
+    favourite, nats = _against_all(counted.counts, goal)
+    tops = np.maximum.reduceat(nats, counted.starts)
+    record = int(favourite[nats.argmax()])
+    other, events = -1, list[Event]()
+    for number in np.argsort(-tops, kind="stable").tolist():
+        outcomes = counted.part((favourite == record) & (nats > 0), number)
+        if tops[number] <= 0 or len(events) == most:
+            break
+        if not outcomes.any():
+            continue
+        seen = counted.part(counted.counts, number)[:, outcomes].sum(axis=1)
+        if other < 0:  # the one that shows least of the best event
+            other = int(np.where(np.arange(sample.groups) == record, sample.features.n, seen).argmin())
+        worth = _worth(int(seen[record]), int(seen[other]), sample.draws)
+        events.append(Event(counted.views[number], outcomes, float(tops[number]), worth))
+    return record, other, events
 
 
-def _views(name: str, samples: Sequence[Sights]) -> Iterator[View]:
-    real = any(sights.columns[name].dtype.kind == "f" for sights in samples if name in sights.columns)
-    pooled: NDArray[Any] = np.concatenate([sights.column(name, real) for sights in samples])
-    if not real:
-        values, counts = np.unique(pooled, return_counts=True)
-        if len(values) == 1:
-            return
-        common = np.sort(np.argsort(-counts, kind="stable")[:_VALUES])
-        kept = values[common][counts[common] >= _RARE].astype(np.int64)
-        if len(kept):
-            yield Values(name, kept)
-        if len(values) <= _BINS or name == WHOLE or name.endswith(" as text"):
-            return
-        pooled = pooled[pooled != MISSING]
-    numbers = pooled[np.isfinite(pooled)] if real else pooled
-    if len(numbers):
-        edges = np.unique(np.quantile(numbers, _LEVELS, method="higher"))
-        yield Bins(name, edges.astype(np.float64), real)
+def _against_all(counts: Codes, goal: float) -> tuple[Codes, NDArray[np.float64]]:
+    """For each outcome the record that shows it most, and the evidence against all others, less what chance shows."""
+    most = counts.max(axis=0)
+    nats = evidence(most, counts.sum(axis=0) - most, goal, others=len(counts) - 1)
+    return counts.argmax(axis=0), nats - math.log(counts.size)
 
 
-def _best(view: View, a: Codes, b: Codes, draws: int) -> Event:
+# -- two records: which events ------------------------------------------------------------------------------------
+
+
+def best_events(sample: Sample, goal: float, most: int) -> tuple[list[Event], list[Event]]:
+    """Events that speak for the first of two records against the second, and the other way round, best first.
+
+    At most so many, of different views, the last for the largest bound; and always the best one that the other record
+    never showed.
+    """
+    chosen, judged = Counted.of(sample.half(0)), sample.half(1)
+    pairs = _best_pairs(chosen, goal)
+    ways: list[list[Event]] = []
+    for order in (slice(None), slice(None, None, -1)):
+        judge = _Judge(judged, order, goal, math.log(len(chosen.views) + len(pairs) + 1))
+        worth_while = chosen.leading(order, goal)
+        ranked = sorted_events(judge(*_best(view, counts, goal)) for view, counts in worth_while)
+        leading = [event.view for event in ranked if event.view.name != WHOLE][:_JOINED]
+        joints: list[View] = [
+            *pairs,
+            *(
+                joint
+                for count in (2, 3)
+                for parts in combinations(leading, count)
+                if (joint := JointView(parts)).size <= _CELLS and len({part.name for part in parts}) == count
+            ),
+        ]
+        if len(leading) > 1:
+            joints.append(_classifier(chosen, order))
+        joined = [judge(*_best(view, chosen.sample.counts(view)[order], goal)) for view in joints]
+        ranked = sorted_events([*ranked, *joined])
+        largest = sorted(ranked[most - 1 :], key=lambda event: -event.worth)[:1]
+        ranked = [*ranked[: most - 1], *largest]
+        never = [judge(view, (a > 0) & (b == 0)) for view, (a, b) in worth_while if ((a > 0) & (b == 0)).any()]
+        only = max(never, key=lambda event: event.excess, default=None)
+        if only is not None and not any(_same(only, event) for event in ranked):
+            ranked.append(only)
+        ways.append(ranked or [Event(Anything(), np.ones(1, dtype=np.bool_), 0.0, 0.0)])
+    return ways[0], ways[1]
+
+
+def sorted_events(events: Iterable[Event]) -> list[Event]:
+    """By rank; simple ones first among equals."""
+    return sorted(events, key=lambda event: event.rank, reverse=True)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What a sample says about events that were chosen on another one."""
+
+    sample: Sample
+    order: slice
+    goal: float
+    chance: float
+
+    def __call__(self, view: View, outcomes: NDArray[np.bool_]) -> Event:
+        hits, others = self.sample.counts(view)[self.order][:, outcomes].sum(axis=1)
+        nats = float(evidence(np.array([hits]), np.array([others]), self.goal)[0])
+        return Event(view, outcomes, nats - self.chance, _worth(int(hits), int(others), self.sample.draws))
+
+
+def _best(view: View, counts: Codes, goal: float) -> tuple[View, NDArray[np.bool_]]:
     """The event of a view that promises most: the first outcomes in the order of their own promise, or of size."""
-    orders = [np.argsort(-hunch(a, b, draws, caution=1.0), kind="stable")]
+    a, b = counts
+    draws = int(a.sum())
+    orders = [
+        np.argsort(-hunch(a, b, draws, caution=1.0), kind="stable"),
+        np.argsort(-evidence(a, b, goal), kind="stable"),
+    ]
     if view.ordered:
         orders += [np.arange(view.size), np.arange(view.size)[::-1]]
-    best, chosen = -math.inf, orders[0][:1]
+    best, chosen = (-1.0, -math.inf), orders[0][:1]
     for order in orders:
-        worths = hunch(np.cumsum(a[order]), np.cumsum(b[order]), draws)
-        longest = int(np.argmax(worths))
-        if worths[longest] > best:
-            best, chosen = float(worths[longest]), order[: longest + 1]
+        hits, others = np.cumsum(a[order]), np.cumsum(b[order])
+        nats = evidence(hits, others, goal) - math.log(view.size)
+        worths = hunch(hits, others, draws)
+        longest = int(np.argmax(nats if nats.max() > 0 else worths))
+        rank = (max(float(nats[longest]), 0.0), float(worths[longest]))
+        if rank > best:
+            best, chosen = rank, order[: longest + 1]
     outcomes = np.zeros(view.size, dtype=np.bool_)
     outcomes[chosen] = True
-    return Event(view, outcomes, best)
+    return view, outcomes
 
 
-def _between(name: str, edges: NDArray[np.float64], first: int, last: int) -> str:
-    low = "" if first == 0 else f"{edges[first - 1]:.6g} ≤ "
-    high = "" if last == len(edges) else f" < {edges[last]:.6g}"
-    return f"{low}{name}{high}"
-
-
-def _shown(thing: Any) -> str:
-    """Something that is not a number, in a few words."""
-    if isinstance(thing, Silence):
-        return "silence" if thing == Silence() else f"silence ({thing.reason})"
-    return thing.hex() if isinstance(thing, bytes) else repr(thing)
-
-
-def _evidence(counted: Sequence[Counted], one: Sights, other: Sights) -> EventCounts:
+def _classifier(counted: Counted, order: slice) -> Classifier:
     """Weights from the logarithms of the counts' ratios, where these are more than chance."""
-    parts, weights = [], []
-    for view, a, b in counted:
-        if getattr(view, "name", WHOLE) == WHOLE:
+    a, b = counted.counts[order] + 0.5
+    weight = np.log(a / b)
+    weight[np.abs(weight) <= 3 * np.sqrt(1 / a + 1 / b)] = 0.0
+    held = [(view, counted.part(weight, number)) for number, view in enumerate(counted.views) if view.name != WHOLE]
+    parts, weights = zip(*((view, own) for view, own in held if own.any()), strict=True) if weight.any() else ((), ())
+    bare = Classifier(parts, weights, np.zeros(0))
+    return Classifier(parts, weights, bins(bare.total(counted.sample.features)))
+
+
+def _same(one: Event, other: Event) -> bool:
+    return one.view is other.view and bool(np.array_equal(one.outcomes, other.outcomes))
+
+
+def _worth(hits: int, others: int, draws: int) -> float:
+    return float(hunch(np.array([hits]), np.array([others]), draws)[0])
+
+
+# -- counts of single outcomes, and of two together ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A sample with the counts of all outcomes of all its views side by side: [record, outcome]."""
+
+    sample: Sample
+    views: Sequence[View]
+    counts: Codes
+    starts: Codes  # where the outcomes of each view begin
+
+    @classmethod
+    def of(cls, sample: Sample) -> Counted:
+        views = sample.views()
+        counts = [np.zeros((sample.groups, 0), dtype=np.int64), *(sample.counts(view) for view in views)]
+        return cls(sample, views, np.hstack(counts), np.cumsum([table.shape[1] for table in counts])[:-1])
+
+    def part(self, held: NDArray[Any], number: int) -> NDArray[Any]:
+        """What belongs to one view."""
+        start = self.starts[number]
+        return held[..., start : start + self.views[number].size]
+
+    def outcomes(self) -> Codes:
+        """Counts of all outcomes, and of all below and above each where a view has an order."""
+        ordered = [self.part(self.counts, number) for number, view in enumerate(self.views) if view.ordered]
+        sums = [held.cumsum(axis=1) for table in ordered for held in (table, table[:, ::-1])]
+        return np.hstack([self.counts, *sums])
+
+    def leading(self, order: slice, goal: float) -> list[tuple[View, Codes]]:
+        """Views that may hold the best events for one of two records, in their own order, with their counts."""
+        if not self.views:
+            return []
+        a, b = self.counts[order]
+        figures = (evidence(a, b, goal), hunch(a, b, self.sample.draws), np.where(b == 0, a, 0))
+        tops = [np.maximum.reduceat(figure, self.starts) for figure in figures]
+        chosen = {int(number) for top in tops for number in np.argsort(-top, kind="stable")[:_LEADING]}
+        chosen |= {number for number, view in enumerate(self.views) if view.ordered}
+        return [(self.views[number], self.part(self.counts, number)[order]) for number in sorted(chosen)]
+
+
+def _extreme(counts: Codes, draws: int, goal: float, most: int) -> list[Standout]:
+    """Outcomes with most evidence, and with the largest ratios; ``counts`` has a row for each record."""
+    if not counts.size:
+        return []
+    high, low = counts.max(axis=0), counts.min(axis=0)
+    nats = evidence(high, low, goal) - math.log(counts.size * len(counts))
+    worths = hunch(high, low, draws)
+    chosen = {int(at) for figure in (nats, worths) for at in np.argsort(-figure, kind="stable")[:most]}
+    return [
+        Standout(float(nats[at]), float(worths[at]), int(counts[:, at].argmax()), int(counts[:, at].argmin()))
+        for at in sorted(chosen)
+    ]
+
+
+def _indicators(counted: Counted) -> list[Indicator]:
+    """Outcomes that are neither rare nor nearly certain, the most even ones first."""
+    shares = counted.counts.sum(axis=0) / counted.sample.features.n
+    even = np.minimum(shares, 1 - shares)
+    ranked: list[tuple[float, int, View]] = []
+    for number, view in enumerate(counted.views):
+        if view.name == WHOLE or view.ordered:
             continue
-        weight = np.log((a + 0.5) / (b + 0.5))
-        solid = np.abs(weight) > 3 * np.sqrt(1 / (a + 0.5) + 1 / (b + 0.5))
-        if solid.any():
-            parts.append(view)
-            weights.append(np.where(solid, weight, 0.0))
-    bare = EventCounts(tuple(parts), tuple(weights), np.zeros(0))
-    pooled = np.concatenate([bare.total(one), bare.total(other)])
-    edges = np.unique(np.quantile(pooled, _LEVELS, method="higher"))
-    return EventCounts(bare.parts, bare.weights, edges)
+        own = counted.part(even, number)
+        most = np.argsort(-own, kind="stable")[: 1 if view.size <= 3 else _EACH]
+        ranked += [(float(own[outcome]), int(outcome), view) for outcome in most if own[outcome] > 0]
+    ranked.sort(key=lambda one: -one[0])
+    return [Indicator(view, outcome) for _, outcome, view in ranked[:_INDICATORS]]
+
+
+def _together(sample: Sample, indicators: Sequence[Indicator]) -> tuple[Codes, Codes]:
+    """Two outcomes of different columns at once: their numbers [pair, 2], and counts [record, pair, 6].
+
+    Counted are both, the first alone, the second alone, neither, exactly one, and both or neither.
+    """
+    numbers = np.stack(np.triu_indices(len(indicators), 1), axis=1)
+    columns = np.unique([one.name for one in indicators], return_inverse=True)[1]
+    numbers = numbers[columns[numbers[:, 0]] != columns[numbers[:, 1]]]
+    both = np.zeros((sample.groups, len(indicators), len(indicators)), dtype=np.int64)
+    if len(numbers):
+        marks = np.stack([one.codes(sample.features) for one in indicators], axis=1).astype(np.float32)
+        for who in range(sample.groups):
+            held = marks[sample.group == who]
+            both[who] = np.rint(held.T @ held)
+    single = both.diagonal(axis1=1, axis2=2)
+    one, other, joint = single[:, numbers[:, 0]], single[:, numbers[:, 1]], both[:, numbers[:, 0], numbers[:, 1]]
+    neither = sample.draws - one - other + joint
+    cells = [joint, one - joint, other - joint, neither, one + other - 2 * joint, neither + joint]
+    return numbers, np.stack(cells, axis=2)
+
+
+def _best_pairs(counted: Counted, goal: float) -> list[View]:
+    """The few pairs of outcomes that tell two records apart best."""
+    indicators = _indicators(counted)
+    numbers, counts = _together(counted.sample, indicators)
+    if not len(numbers):
+        return []
+    high, low = counts.max(axis=0), counts.min(axis=0)
+    nats = evidence(high, low, goal).max(axis=1) - math.log(counts[0].size)
+    order = np.lexsort([hunch(high, low, counted.sample.draws).max(axis=1), np.maximum(nats, 0)])[::-1]
+    return [JointView((indicators[i], indicators[j])) for i, j in numbers[order[:_PAIRED]].tolist()]

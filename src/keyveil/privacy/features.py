@@ -23,6 +23,7 @@ MISSING = -(1 << 63)
 WHOLE = "the whole report"
 
 _GIVEN = " as given"
+_REAL = " as a real number"
 _WIDEST = 1 << 12  # bits or coordinates of a part that are looked at one by one
 _MOST_MEMBERS = 1 << 10  # symbols of a vector, from 0 on, whose presence is looked at one by one
 
@@ -61,7 +62,7 @@ class Lexicon:
 
 
 @dataclass(frozen=True)
-class Sights:
+class Features:
     """``n`` reports as columns; whole numbers and codes as integers, real numbers as floats."""
 
     n: int
@@ -73,42 +74,75 @@ class Sights:
             return self.columns[name]
         return np.full(self.n, np.nan) if real else np.full(self.n, MISSING, dtype=np.int64)
 
+    def rows(self, rows: slice) -> Features:
+        """Some of the reports."""
+        return Features(len(range(*rows.indices(self.n))), {name: held[rows] for name, held in self.columns.items()})
 
-def see(reports: Sequence[Any], lexicon: Lexicon, given: bytes | None = None) -> Sights:
+
+def stacked(several: Sequence[Features]) -> Features:
+    """The reports of several samples as one sample."""
+    kinds = {name: held.dtype.kind == "f" for one in several for name, held in one.columns.items()}
+    columns = {name: np.concatenate([one.column(name, real) for one in several]) for name, real in kinds.items()}
+    return Features(sum(one.n for one in several), columns)
+
+
+def see(reports: Sequence[Any], lexicon: Lexicon, given: Sequence[bytes] = ()) -> Features:
     """Take reports apart, one object each; public bytes that come back as they were ``given`` say nothing."""
     n = len(reports)
     gathered: dict[tuple[str, str], dict[int, Any]] = {}  # part: which report holds what
     wholes = np.full(n, MISSING, dtype=np.int64)
     for row, report in enumerate(reports):
+        own = given[row] if given else None
         parts = [
-            (name + _GIVEN, "number", 1) if kind == "bytes" and part == given else (name, kind, part)
+            (name + _GIVEN, "number", 1) if kind == "bytes" and part == own else (name, kind, part)
             for name, kind, part in _parts("report", report)
         ]
+        told = [part for part in parts if not part[0].endswith(_GIVEN)]
         for name, kind, part in parts:
             gathered.setdefault((name, kind), {})[row] = part
+            if len(told) > 1 and kind in ("bytes", "vector"):  # beside an id, say: a part as a whole
+                gathered.setdefault((name, "text"), {})[row] = part
         if len(parts) > 1 or parts[0][1] in ("bytes", "vector"):
-            wholes[row] = lexicon.code(tuple((name, part) for name, _, part in parts if not name.endswith(_GIVEN)))
+            wholes[row] = lexicon.code(tuple((name, part) for name, _, part in told))
     columns: Columns = {}
     for (name, kind), held in gathered.items():
         for title, column in _spread(name, kind, list(held.values()), lexicon):
             columns[title] = _placed(column, list(held), columns.get(title), n)
     if (wholes != MISSING).any():
         columns[WHOLE] = wholes
-    return Sights(n, columns)
+    return Features(n, columns)
 
 
-def see_rows(name: str, rows: NDArray[Any], lexicon: Lexicon) -> Sights:
+def see_rows(name: str, rows: NDArray[Any], lexicon: Lexicon) -> Features:
     """Take an array apart that holds a report per row: symbols, packed words of bits, or vectors."""
     if rows.ndim == 1:
         kind = "real" if rows.dtype.kind == "f" else "number"
-        return Sights(len(rows), dict(_spread(name, kind, rows, lexicon)))
+        return Features(len(rows), dict(_spread(name, kind, rows, lexicon)))
     rows = np.ascontiguousarray(rows)
     raw = rows.view(np.uint8).reshape(len(rows), -1)
     distinct, inverse = np.unique(raw.view(np.dtype((np.void, raw.shape[1])))[:, 0], return_inverse=True)
     codes = np.array([lexicon.code(row.tobytes()) for row in distinct], dtype=np.int64)
     words = rows.dtype == np.uint64
     parts = _bits(name, raw, np.full(len(rows), raw.shape[1])) if words else _coordinates(name, rows)
-    return Sights(len(rows), {**dict(parts), WHOLE: codes[inverse]})
+    return Features(len(rows), {**dict(parts), WHOLE: codes[inverse]})
+
+
+def compared(one: Features, other: Features, beside: str) -> Features:
+    """How every report differs from the one beside it: differences of numbers, and equality of what is no number."""
+    columns: Columns = {}
+    for name in dict.fromkeys([*one.columns, *other.columns]):
+        real = any(held.columns[name].dtype.kind == "f" for held in (one, other) if name in held.columns)
+        left, right = one.column(name, real), other.column(name, real)
+        if name == WHOLE or name.endswith(" as text"):
+            columns[f"{name} equal to that {beside}"] = (left == right).astype(np.int64)
+        elif real:
+            with np.errstate(invalid="ignore"):
+                columns[f"{name.removesuffix(_REAL)} less that {beside}{_REAL}"] = left - right
+        else:
+            left, right = left.astype(np.int64), right.astype(np.int64)
+            absent = (left == MISSING) != (right == MISSING)
+            columns[f"{name} less that {beside}"] = np.where(absent, MISSING, left - right)
+    return Features(one.n, columns)
 
 
 # -- one report into parts ----------------------------------------------------------------------------------------
@@ -229,7 +263,7 @@ def _coordinates(name: str, rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[A
 
 def _reals(name: str, values: NDArray[np.float64]) -> Iterator[tuple[str, NDArray[Any]]]:
     """A real number, and the places where one can hide something: low-order bits, and digits after the visible ones."""
-    yield f"{name} as a real number", values
+    yield f"{name}{_REAL}", values
     raw = values.view(np.int64)
     yield f"lowest bit of {name}", raw & 1
     yield f"lowest byte of {name}", raw & 0xFF
@@ -237,4 +271,4 @@ def _reals(name: str, values: NDArray[np.float64]) -> Iterator[tuple[str, NDArra
     with np.errstate(invalid="ignore", over="ignore"):
         for digits in (3, 6):
             scaled = values * 10.0**digits
-            yield f"{name} beyond {digits} digits as a real number", scaled - np.rint(scaled)
+            yield f"{name} beyond {digits} digits{_REAL}", scaled - np.rint(scaled)

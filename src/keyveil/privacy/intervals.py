@@ -48,6 +48,25 @@ def hunch(
     return guess
 
 
+def evidence(
+    hits: NDArray[np.int64], other_hits: NDArray[np.int64], goal: float, others: float = 1.0
+) -> NDArray[np.float64]:
+    """How strongly counts speak against P ≤ e^goal · Q, in nats: about -ln of the chance of such counts.
+
+    ``others`` is how many times as many draws were made for ``other_hits``. As for rare events: among all hits those of
+    the first record are then at most a share e^goal / (e^goal + others), and the rest is a likelihood ratio. Frequent
+    events and "four times, and never otherwise" are on one scale.
+    """
+    most = 1 / (1 + others * math.exp(-goal))
+    both = np.maximum(hits + other_hits, 1)
+    share = hits / both
+    surplus = np.maximum(share, most)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lost = np.where(other_hits > 0, other_hits * np.log((1 - surplus) / (1 - most)), 0.0)
+    nats: NDArray[np.float64] = hits * np.log(surplus / most) + lost
+    return nats
+
+
 def _angle(hits: NDArray[np.int64], draws: int) -> NDArray[np.float64]:
     angle: NDArray[np.float64] = np.arcsin(np.sqrt((hits + 0.375) / (draws + 0.75)))
     return angle

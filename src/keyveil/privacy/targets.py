@@ -2,13 +2,13 @@
 
 Keyveil's mechanisms have two ways, single devices and bulk; each can hide a mistake of its own. Other people's code has
 one. Draws on either way are independent reports of one record, at public bytes that are held fixed where that is
-possible: epsilon must hold for every value of them.
+possible: epsilon must hold for every value of them. Besides, reports are made in a row, to see what they share.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,31 +20,57 @@ from keyveil.core.pairs import key_in
 from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.core.schema import Schema
-from keyveil.privacy.features import MISSING, Lexicon, Sights, Silence, see, see_rows
+from keyveil.privacy.features import MISSING, Features, Lexicon, Silence, compared, see, see_rows
 
-PUBLICS = 6
-SINGLE, BULK = "perturb", "respond_many"
+SINGLE, BULK, IN_A_ROW = "perturb", "respond_many", "perturb, three in a row"
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way out, at one value of the public bytes (None: the subject draws its own, and they are looked at)."""
+    """One way to draw reports: at fixed public bytes, or (None) at new ones for every report."""
 
     name: str
     public: bytes | None
-    draw: Callable[[Any, int, Lexicon], Sights]
+    draw: Callable[[Sequence[Any], int, Lexicon], Features]
+    """So many reports of each record, as one sample: all of the first record, then all of the second, …"""
     block: int  # reports that are best drawn at once
+    cost: int = 1  # calls of the subject for each row of the sample
 
 
-def ways(subject: Any, coins: Coins) -> list[Way]:
-    """Every way out of a subject, at several public values."""
+@dataclass(frozen=True)
+class Door:
+    """A kind of way out. ``ways`` are searched with many draws each, ``at`` with few at each of many public values."""
+
+    name: str
+    share: float  # of the effort, compared with other doors
+    ways: tuple[Way, ...]
+    at: Callable[[bytes], Way] | None = None
+    mixed: Way | None = None  # over all public values: what ``at`` draws at each of them comes from this as well
+
+
+def doors(subject: Any, neighbour: Any, coins: Coins) -> list[Door]:
+    """Every kind of way out of a subject, the simplest first; reports in a row lie between those of a neighbour."""
     perturb, takes_public = _caller(subject, coins)
-    publics = [coins.bytes(PUBLIC_BYTES) for _ in range(PUBLICS)]
-    singles: list[bytes | None] = [publics[0], None, *publics[1:]] if takes_public else [None]
-    found = [Way(SINGLE, public, _single(subject, perturb, public), 1 << 12) for public in singles]
+
+    def single(public: bytes | None, given: bool) -> Way:
+        return Way(SINGLE, public, _single(subject, perturb, coins, public, given), 1 << 12)
+
+    def in_a_row(public: bytes | None) -> Way:
+        return Way(IN_A_ROW, public, _in_a_row(perturb, neighbour, public), 1 << 11, cost=3)
+
+    own = single(None, given=False)
+    if takes_public:
+        mixed = single(None, given=True)
+        first = Door(SINGLE, 0.5, (own, mixed), lambda public: single(public, given=True), mixed)
+        rows: tuple[Way, ...] = (in_a_row(coins.bytes(PUBLIC_BYTES)), in_a_row(None))
+    else:
+        first, rows = Door(SINGLE, 0.5, (own,), mixed=own), (in_a_row(None),)
+    found = [first]
     if all(hasattr(subject, name) for name in ("respond_many", "words", "read", "schema", "codec")):
-        found += [Way(BULK, public, _bulk(subject, public, coins), 1 << 16) for public in publics]
-    return found
+        bulk = Way(BULK, None, _bulk(subject, None, coins), 1 << 16)
+        at = lambda public: Way(BULK, public, _bulk(subject, public, coins), 1 << 16)  # noqa: E731
+        found.append(Door(BULK, 0.3, (bulk,), at, bulk))
+    return [*found, Door(IN_A_ROW, 0.2, rows)]
 
 
 def title(subject: Any) -> str:
@@ -108,6 +134,7 @@ def _meaning(subject: Any, record: Any) -> Any:
         return record
 
 
+_SINGLES = 16  # keys that are held alone: all of them up to so many, else evenly spread
 _MIDDLES = tuple((2 * cell + 1) / 8 - 1 for cell in range(8))  # of eight cells of [-1, 1]
 
 
@@ -115,12 +142,13 @@ def extremes(schema: Schema, max_pairs: int | None = None) -> list[dict[str, flo
     """Records that lie far apart: nothing, one pair, full and disjoint sets, ends and middles of the values."""
     d = schema.d
     cap = min(max_pairs or d, d)
-    few, half = sorted({0, 1 % d, d // 2, d - 1}), range(d // 2)
+    few, half = sorted({place * (d - 1) // (_SINGLES - 1) for place in range(_SINGLES)}), range(d // 2)
     everything, first, last = range(d), range(cap), range(d - cap, d)
     shapes: list[dict[int, float]] = [
         {},
         *({key: 1.0} for key in few),
         *({key: -1.0} for key in (0, d - 1)),
+        dict.fromkeys((0, d - 1), 1.0),
         dict.fromkeys(everything, 1),
         dict.fromkeys(everything, -1),
         dict.fromkeys(everything, 0),
@@ -182,25 +210,49 @@ def _caller(subject: Any, coins: Coins) -> tuple[Callable[[Any, bytes | None], A
 
 
 def _single(
-    subject: Any, perturb: Callable[[Any, bytes | None], Any], public: bytes | None
-) -> Callable[[Any, int, Lexicon], Sights]:
+    subject: Any, perturb: Callable[[Any, bytes | None], Any], coins: Coins, public: bytes | None, given: bool
+) -> Callable[[Sequence[Any], int, Lexicon], Features]:
+    """Reports one by one; public bytes are the ``public`` ones, new ones for each, or left to the subject."""
     encode = getattr(subject, "encode", None)
 
-    def report(record: Any) -> Any:
-        try:
-            return perturb(record, public)
-        except Exception as error:  # seen from outside, a report that does not come
-            return Silence(type(error).__name__)
-
-    def draw(record: Any, count: int, lexicon: Lexicon) -> Sights:
-        reports = [report(record) for _ in range(count)]
-        sights = see(reports, lexicon, public)
+    def draw(records: Sequence[Any], count: int, lexicon: Lexicon) -> Features:
+        n = len(records) * count
+        publics = [public or coins.bytes(PUBLIC_BYTES) for _ in range(n)] if given else []
+        reports = [_report(perturb, records[row // count], publics[row] if given else None) for row in range(n)]
+        features = see(reports, lexicon, publics)
         if callable(encode):
             lengths = [_length(encode, one) for one in reports]
-            sights.columns["length of the encoding"] = np.array(lengths, dtype=np.int64)
-        return sights
+            features.columns["length of the encoding"] = np.array(lengths, dtype=np.int64)
+        return features
 
     return draw
+
+
+def _in_a_row(
+    perturb: Callable[[Any, bytes | None], Any], neighbour: Any, public: bytes | None
+) -> Callable[[Sequence[Any], int, Lexicon], Features]:
+    """A report between two others of a neighbour: only the one in the middle depends on what is compared.
+
+    Reports are independent, so what all three tell of the record in the middle is what its own report tells. Coins
+    that two of them share break this, whichever of its neighbours it shares them with.
+    """
+
+    def draw(records: Sequence[Any], count: int, lexicon: Lexicon) -> Features:
+        asked = (one for record in records for _ in range(count) for one in (neighbour, record, neighbour))
+        reports = [_report(perturb, one, public) for one in asked]
+        seen = see(reports, Lexicon(), [public] * len(reports) if public else ())
+        before, middle, after = (seen.rows(slice(place, None, 3)) for place in range(3))
+        sides = (compared(middle, before, "before"), compared(middle, after, "after"))
+        return Features(middle.n, {**sides[0].columns, **sides[1].columns})
+
+    return draw
+
+
+def _report(perturb: Callable[[Any, bytes | None], Any], record: Any, public: bytes | None) -> Any:
+    try:
+        return perturb(record, public)
+    except Exception as error:  # seen from outside, a report that does not come
+        return Silence(type(error).__name__)
 
 
 def _length(encode: Callable[[Any], Any], report: Any) -> int:
@@ -211,14 +263,17 @@ def _length(encode: Callable[[Any], Any], report: Any) -> int:
         return MISSING
 
 
-def _bulk(mechanism: Any, public: bytes, coins: Coins) -> Callable[[Any, int, Lexicon], Sights]:
-    word = mechanism.words(np.frombuffer(public, np.uint8).reshape(1, -1))
-
-    def draw(record: Any, count: int, lexicon: Lexicon) -> Sights:
-        pairs = np.array(mechanism.read(record), dtype=np.int32).reshape(-1, 2)
-        offsets = np.arange(count + 1, dtype=np.int64) * len(pairs)
-        people = Records(offsets, np.tile(pairs[:, 0], count), np.tile(pairs[:, 1], count), mechanism.schema.d)
-        rows = mechanism.respond_many(people, np.repeat(word, count, axis=0), coins)
+def _bulk(mechanism: Any, public: bytes | None, coins: Coins) -> Callable[[Sequence[Any], int, Lexicon], Features]:
+    def draw(records: Sequence[Any], count: int, lexicon: Lexicon) -> Features:
+        n = len(records) * count
+        raw = np.frombuffer(public or coins.bytes(PUBLIC_BYTES * n), np.uint8).reshape(-1, PUBLIC_BYTES)
+        words = np.repeat(mechanism.words(raw), n // len(raw), axis=0)
+        pairs = [np.array(mechanism.read(record), dtype=np.int32).reshape(-1, 2) for record in records]
+        sizes = np.repeat([len(held) for held in pairs], count)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        held = np.concatenate([np.tile(one, (count, 1)) for one in pairs])
+        people = Records(offsets, held[:, 0].copy(), held[:, 1].copy(), mechanism.schema.d)
+        rows = mechanism.respond_many(people, words, coins)
         if isinstance(rows, np.ndarray) and rows.ndim <= 2 and rows.dtype.kind in "iuf":
             return see_rows("payload", rows, lexicon)
         return see(mechanism.codec.unstack(rows), lexicon)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from keyveil.core.channels import Ratio
-from keyveil.core.epsilon import decimal_text, log_ceiling, parse_epsilon
+from keyveil.core.epsilon import LEAST, decimal_text, log_ceiling, parse_epsilon
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates, Header
 from keyveil.core.report import Report, Reports
@@ -196,6 +196,17 @@ class Protocol(ABC):
 def part_of(epsilon: Fraction, share: Fraction | int) -> Fraction:
     """A share of epsilon as a decimal that does not exceed it."""
     return Fraction(int(epsilon * share * _PLACES), _PLACES)
+
+
+def refuse_tiny_rounds(protocol: Protocol, share: Fraction) -> None:
+    """Refuse a protocol whose rounds would have less epsilon each than any mechanism takes; when it is made."""
+    each = part_of(protocol.epsilon, share)
+    if each < LEAST:
+        raise ProtocolError(
+            "protocol/option",
+            f"A round of {protocol.name} would have epsilon {float(each):.3g}, less than {decimal_text(LEAST)}: "
+            "take fewer rounds or a larger epsilon.",
+        )
 
 
 def cost_of(ratio: Ratio) -> Fraction:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from keyveil.core.errors import ProtocolError
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
-from keyveil.protocols.base import History, Round, cost_of, part_of
+from keyveil.protocols.base import History, Round, cost_of, part_of, refuse_tiny_rounds
 from keyveil.protocols.privkv_rounds import Iterated
 
 
@@ -33,6 +33,7 @@ class PrivKVM(Iterated):
         super().validate()
         if not 1 <= self.rounds <= 100:
             raise ProtocolError("protocol/option", f"{self.name} takes from 1 to 100 rounds, not {self.rounds}.")
+        refuse_tiny_rounds(self, Fraction(1, 2 * self.rounds))
 
     def plan(self, finished: History) -> Round | None:
         number = len(finished) + 1

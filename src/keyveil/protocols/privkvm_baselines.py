@@ -18,7 +18,7 @@ from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import broadcast
 from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
 from keyveil.mechanisms.rounds.reading import MixedMeans
-from keyveil.protocols.base import History, Protocol, Round, cost_of, part_of
+from keyveil.protocols.base import History, Protocol, Round, cost_of, part_of, refuse_tiny_rounds
 from keyveil.protocols.privkv_rounds import nothing_finished, rounds_of
 from keyveil.protocols.privkvm import PrivKVM
 
@@ -69,6 +69,7 @@ class PrivKVMMeanEst(Protocol):
     def validate(self) -> None:
         if not 1 <= self.rounds <= 100:
             raise ProtocolError("protocol/option", f"{self.name} takes from 1 to 100 rounds, not {self.rounds}.")
+        refuse_tiny_rounds(self, Fraction(1, 2 * self.rounds))
         _ = FilledVector(self.schema, self.epsilon)  # refuses too many keys now
 
     def plan(self, finished: History) -> Round | None:

@@ -18,7 +18,7 @@ import numpy as np
 from keyveil.core.errors import ProtocolError
 from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
-from keyveil.protocols.base import History, Round, cost_of, part_of
+from keyveil.protocols.base import History, Round, cost_of, part_of, refuse_tiny_rounds
 from keyveil.protocols.privkv_rounds import Iterated
 
 MOST_ROUNDS = 100
@@ -52,6 +52,7 @@ class PrivKVMPlus(Iterated):
             )
         if self.floor < Fraction(1, 1000):
             raise ProtocolError("protocol/option", f"A round needs at least 0.001 of epsilon, not {self.floor}.")
+        refuse_tiny_rounds(self, 1 / self.decay)
 
     def plan(self, finished: History) -> Round | None:
         number = len(finished) + 1

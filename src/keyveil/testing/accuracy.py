@@ -25,7 +25,7 @@ def errors_are_as_stated(
     mechanism: Mechanism,
     *,
     population: bool,
-    n: int = 12_000,
+    n: int = 6000,
     scores: int = 1600,
     biased_means: bool | None = None,
 ) -> None:

@@ -33,6 +33,7 @@ from keyveil.mechanisms.capabilities import (
     ContingencyTables,
     Histograms,
     JointStatistics,
+    KeyCovariances,
     KeyDependence,
     KnownTotal,
     LearnsSizes,
@@ -98,7 +99,7 @@ def dependence_is_true(mechanism: Any) -> None:
     truth = collected.crowd.truth(mechanism.schema).frequency
     constants = replace(mechanism.dependence(False), n=collected.n)
     off = 5.5 * math.sqrt(2 / REPEATS)
-    for weights in (np.ones(d), np.array([1.0, -1.0] + [0.0] * (d - 2))):
+    for weights in _sum_and_difference(d):
         declared = constants.variance(weights, truth, se)
         happened = float(np.mean(((found - truth) @ weights) ** 2))
         least = 0.0 if constants.extra else (1 - off) * declared
@@ -106,12 +107,35 @@ def dependence_is_true(mechanism: Any) -> None:
         hold(least - 1e-12 <= happened <= (1 + off) * declared + 1e-12, mechanism, "dependence", told)
 
 
+def covariances_are_true(mechanism: Any) -> None:
+    """Sums and differences of frequencies vary as the declared covariances say, with what people truly hold together.
+
+    People who are a sample add nothing but the covariance of what they hold.
+    """
+    d = mechanism.schema.d
+    collected, keys = _collected(mechanism), np.arange(d)
+    truth, held = collected.crowd.truth(mechanism.schema).frequency, _holdings(collected).astype(np.float64)
+    together, product = held.T @ held / collected.n, np.outer(truth, truth)
+    with about(mechanism, "key_covariances"):
+        fixed, sampled = (mechanism.key_covariances(keys, keys, truth, sample) for sample in (False, True))
+    stated, of_sample = (known + factor * together for known, factor in (fixed, sampled))
+    apart, told = ~np.eye(d, dtype=bool), "differs between fixed people and a sample by something else than holding"
+    hold(np.allclose((of_sample - stated)[apart], (together - product)[apart]), mechanism, "key_covariances", told)
+    estimates = [mechanism.estimate(tally) for tally in collected.tallies]
+    errors = np.array([one.frequency.values for one in estimates]) - truth
+    own = np.mean([one.frequency.se**2 for one in estimates], axis=0)
+    covariance = np.where(apart, stated / collected.n, np.diag(own))
+    directions = np.array(_sum_and_difference(d))
+    variances = np.array([weights @ covariance @ weights for weights in directions])
+    _as_stated(mechanism, "key_covariances", "a sum over keys", errors @ directions.T, variances, bias=False)
+
+
 def parts_are_merged(mechanism: Any) -> None:
     """The merged frequencies are those of the parts by their weights; sums of them vary as the parts' errors say."""
     d = mechanism.schema.d
     collected = _collected(mechanism, alone=True)
     truth = collected.crowd.truth(mechanism.schema).frequency
-    directions = (np.ones(d), np.array([1.0, -1.0] + [0.0] * (d - 2)))
+    directions = _sum_and_difference(d)
     errors, stated = np.empty((2, REPEATS, len(directions)))
     for run, tally in enumerate(collected.tallies):
         estimates, parts = mechanism.estimate(tally), mechanism.part_answers(tally)
@@ -284,6 +308,7 @@ def caps_are_possible(mechanism: Any) -> None:
 CAPABILITY_CHECKS: dict[type, Callable[[Mechanism], None]] = {
     SupportRates: support_rates_are_true,
     KeyDependence: dependence_is_true,
+    KeyCovariances: covariances_are_true,
     Parted: parts_are_merged,
     KnownTotal: totals_hold,
     Histograms: histograms_are_true,
@@ -312,6 +337,11 @@ def _collected(mechanism: Mechanism, alone: bool = False, constant: bool = False
     records = crowd.records(mechanism.schema)
     runs = (mechanism.perturb_many(records, SeededCoins(27, run)) for run in range(REPEATS))
     return Collected(crowd, records, tuple(mechanism.tally(reports) for reports in runs))
+
+
+def _sum_and_difference(d: int) -> tuple[Floats, Floats]:
+    """Weights of keys: the sum of all frequencies, and the first less the second."""
+    return np.ones(d), np.array([1.0, -1.0] + [0.0] * (d - 2))
 
 
 def _holdings(collected: Collected) -> NDArray[np.bool_]:

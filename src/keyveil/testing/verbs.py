@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.estimates import Header
 from keyveil.core.report import PUBLIC_BYTES, Report, Reports
 from keyveil.core.tally import Tally
@@ -95,6 +96,10 @@ def reports(mechanism: Foreign) -> None:
     with about(mechanism, "encode"):
         data = mechanism.encode(one)
         hold(isinstance(data, bytes), mechanism, "encode", f"gives a {type(data).__name__}, not bytes")
+    with about(mechanism, "read_encoded"):
+        words = mechanism.words(np.frombuffer(public, np.uint8)[None])
+        fine = mechanism.read_encoded(Payloads.of([data]), words).good.all()
+    hold(bool(fine), mechanism, "read_encoded", "finds a flaw in what was encoded")
     with about(mechanism, "decode"):
         hold(mechanism.decode(data, public) == one, mechanism, "decode", "does not give back what was encoded")
     records = copies(pairs, _FEW, mechanism.schema.d)
@@ -117,10 +122,16 @@ def _counts(mechanism: Foreign, many: Reports, listed: list[Report], data: bytes
         fit = isinstance(tally, Tally) and tally.reports == n and tally.fingerprint == mechanism.fingerprint
         hold(fit, mechanism, "tally", f"gives no tally of this mechanism and {n} reports")
     publics = [one.public for one in listed]
-    words = mechanism.words(np.frombuffer(b"".join(publics), np.uint8).reshape(-1, PUBLIC_BYTES))
-    with about(mechanism, "fold_encoded"):
-        same = bool((mechanism.fold_encoded([data, data], words) == both.counts).all())
-    hold(same, mechanism, "fold_encoded", "counts bytes differently from the reports in them")
+    octets = np.frombuffer(b"".join(publics), np.uint8).reshape(-1, PUBLIC_BYTES)
+    words = mechanism.words(octets)
+    with about(mechanism, "count_encoded"):
+        counts, flaws = mechanism.count_encoded(Payloads.of([data, data]), words)
+        same = not flaws.any() and bool((counts == both.counts).all())
+    hold(same, mechanism, "count_encoded", "counts bytes differently from the reports in them")
+    with about(mechanism, "tally_good"):
+        found, flaws = mechanism.tally_good(octets, Payloads.of([data, data]))
+        same = not flaws.any() and found.reports == 2 and bool((found.counts == both.counts).all())
+    hold(same, mechanism, "tally_good", "counts bytes differently from the reports in them")
     with about(mechanism, "tally_encoded"):
         found = mechanism.tally_encoded(publics, [data, data])
         same = isinstance(found, Tally) and found.reports == 2 and bool((found.counts == both.counts).all())

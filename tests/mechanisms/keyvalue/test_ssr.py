@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError, ReportError
 from keyveil.core.records import Records
@@ -105,29 +106,31 @@ def test_every_record_gets_a_report_of_the_same_form(record: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def sent() -> tuple[Any, Any, bytes, Any]:
+def sent() -> tuple[Any, Any, list[bytes]]:
     mechanism = make("ssr", 100, max_pairs=5)
     rows = mechanism.perturb_many(same_size(3000, 100, 4, seed=4), SeededCoins(5)).payloads
-    parts = [mechanism.codec.encode(payload) for payload in mechanism.codec.unstack(rows)]
-    return mechanism, rows, b"".join(parts), np.cumsum([0, *map(len, parts)])
+    return mechanism, rows, [mechanism.codec.encode(payload) for payload in mechanism.codec.unstack(rows)]
 
 
-def test_counting_from_the_wire(sent: tuple[Any, Any, bytes, Any]) -> None:
-    mechanism, rows, data, offsets = sent
-    assert (mechanism.fold_wire(data, offsets) == mechanism.fold(rows, None)).all()
+def test_counting_from_the_wire(sent: tuple[Any, Any, list[bytes]]) -> None:
+    mechanism, rows, parts = sent
+    counts, flaws = mechanism.count_encoded(Payloads.of(parts), None)
+    assert (counts == mechanism.fold(rows, None)).all() and not flaws.any()
 
 
-def test_a_malformed_payload_is_named(sent: tuple[Any, Any, bytes, Any]) -> None:
-    mechanism, _, data, offsets = sent
-    broken = bytearray(data)
-    broken[offsets[7] : offsets[8]] = b"\xff" * int(offsets[8] - offsets[7])
-    with pytest.raises(ReportError, match="Payload 7 "):
-        mechanism.fold_wire(broken, offsets)
+def test_a_malformed_payload_is_named_and_not_counted(sent: tuple[Any, Any, list[bytes]]) -> None:
+    mechanism, rows, parts = sent
+    broken = [*parts[:7], b"\xff" * len(parts[7]), *parts[8:]]
+    counts, flaws = mechanism.count_encoded(Payloads.of(broken), None)
+    assert np.flatnonzero(flaws).tolist() == [7]
+    assert (counts == mechanism.fold(np.delete(rows, 7, axis=0), None)).all()
+    with pytest.raises(ReportError):
+        mechanism.tally_encoded([bytes(16)] * len(broken), broken)
 
 
-def test_the_length_is_as_stated(sent: tuple[Any, Any, bytes, Any]) -> None:
-    mechanism, rows, data, _ = sent
-    bits = 8 * len(data) / len(rows)
+def test_the_length_is_as_stated(sent: tuple[Any, Any, list[bytes]]) -> None:
+    mechanism, _, parts = sent
+    bits = 8 * sum(map(len, parts)) / len(parts)
     assert mechanism.bits_per_report < bits < mechanism.bits_per_report + 8
 
 

@@ -17,6 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.payloads import (
+    ENDS,
+    FINE,
+    FOLLOWS,
+    RANGE,
+    Decoded,
+    Fast,
+    Flaws,
+    Octets,
+    Payloads,
+    Places,
+    plainly,
+)
 from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
 
@@ -91,38 +104,23 @@ class LabelledKeys:
         return stream, length + last
 
     def decode(self, data: bytes) -> Payload:
-        return self.read(int.from_bytes(data, "little"), 8 * len(data))[0]
+        decoded = self.read(Payloads.of([data]))
+        decoded.refuse_flaws()
+        return self.unstack(decoded.rows)[0]
 
-    def read(self, stream: int, left: int) -> tuple[Payload, int]:
-        """The payload of so many bits, and how many of them fill up the last byte."""
-        key, symbols = 0, []
-        while key < self.keys:
-            unary, last = ((stream + 1) & ~stream).bit_length() - 1, self._last(key)  # ones before the first zero
-            if unary >= last:
-                stream >>= last
-                left -= last
-                break
-            stream >>= unary + 1
-            key += (unary << self.shift) + (stream & ((1 << self.shift) - 1))
-            stream >>= self.shift
-            left -= unary + 1 + self.shift
-            label = stream & ((1 << self._short) - 1)
-            size = self._short
-            if label >= self._spare:
-                label = 2 * label + (stream >> size & 1) - self._spare
-                size += 1
-            stream >>= size
-            left -= size
-            if left < 0:
-                break
-            symbols.append(key * self.labels + label)
-            key += 1
-        if left < 0:
-            raise _malformed("it ends too early")
-        if left >= 8 or stream:
-            raise _malformed("something follows the last key")
-        self._check(tuple(symbols))
-        return tuple(symbols), left
+    def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
+        """Rows and flaws of encoded payloads; without rows unless they are to be kept."""
+        rows = np.zeros((len(payloads), self.keys) if keep else (1, 0), dtype=self.dtype)
+        flaws = np.zeros(len(payloads), dtype=np.int8)
+        fast(read_labels)(
+            *(payloads.data, payloads.starts, payloads.stops),
+            *(rows, flaws, self.keys, self.shift, self._short, self._spare),
+        )
+        return Decoded(self.packed(rows) if keep else None, flaws)
+
+    def packed(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The bulk form of labels in rows [n, keys], 0 for silence."""
+        return rows
 
     def _last(self, key: int) -> int:
         """So many ones say that no key from here on speaks: one more than a silence before any of them needs."""
@@ -192,6 +190,13 @@ class SignedKeys(LabelledKeys):
         np.bitwise_or.at(planes, (_people(payloads), signs, keys >> 6), lanes)
         return planes
 
+    def packed(self, rows: NDArray[Any]) -> NDArray[Any]:
+        octets = np.zeros((len(rows), 2, 8 * self.words), dtype=np.uint8)
+        for sign in (0, 1):
+            bits = np.packbits(rows == sign + 1, axis=1, bitorder="little")
+            octets[:, sign, : bits.shape[1]] = bits
+        return octets.view("<u8").astype(np.uint64, copy=False)
+
     def unstack(self, rows: NDArray[Any]) -> list[Payload]:
         octets = np.ascontiguousarray(rows, dtype="<u8").view(np.uint8)
         bits = np.unpackbits(octets, axis=2, bitorder="little")[:, :, : self.keys]
@@ -205,3 +210,59 @@ def _symbols(payloads: Sequence[Payload]) -> NDArray[np.int64]:
 def _people(payloads: Sequence[Payload]) -> NDArray[np.int64]:
     """For each symbol of all payloads whose it is."""
     return np.repeat(np.arange(len(payloads)), [len(payload) for payload in payloads])  # type: ignore[arg-type]
+
+
+def read_labels(
+    data: Octets,
+    starts: Places,
+    stops: Places,
+    rows: NDArray[Any],
+    flaws: Flaws,
+    keys: int,
+    shift: int,
+    short: int,
+    spare: int,
+) -> None:
+    """The loop of ``LabelledKeys``: one more than each label at its key, in row i if rows have room for keys."""
+    kept = rows.shape[1] > 0
+    for i in range(len(starts)):
+        at, stop = 8 * starts[i], 8 * stops[i]  # in bits
+        key, flaw = 0, FINE
+        while key < keys:
+            # So many ones say that no key from here on speaks: one more than a silence before any of them needs.
+            unary, last = 0, ((keys - key - 1) >> shift) + 1
+            while unary < last and at < stop and (data[at >> 3] >> (at & 7)) & 1:
+                at += 1
+                unary += 1
+            if unary == last:
+                break
+            at += 1
+            if at + shift + short > stop:
+                flaw = ENDS
+                break
+            low = np.int64(0)
+            for octet in range((shift + (at & 7) + 7) >> 3):
+                low |= np.int64(data[(at >> 3) + octet]) << (8 * octet)
+            key += (unary << shift) + ((low >> (at & 7)) & ((1 << shift) - 1))
+            at += shift
+            label = np.int64(0)
+            for octet in range((short + (at & 7) + 7) >> 3):
+                label |= np.int64(data[(at >> 3) + octet]) << (8 * octet)
+            label = (label >> (at & 7)) & ((1 << short) - 1)
+            at += short
+            if label >= spare:
+                if at >= stop:
+                    flaw = ENDS
+                    break
+                label = 2 * label + ((data[at >> 3] >> (at & 7)) & 1) - spare
+                at += 1
+            if key >= keys:
+                flaw = RANGE
+                break
+            if kept:
+                rows[i, key] = label + 1
+            key += 1
+        # What is left is the padding of the last byte: fewer than eight bits, all zero.
+        if flaw == FINE and (stop - at >= 8 or (at < stop and data[at >> 3] >> (at & 7))):
+            flaw = FOLLOWS
+        flaws[i] = flaw

@@ -16,8 +16,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.payloads import (
+    ENDS,
+    FINE,
+    FOLLOWS,
+    NUMBER,
+    RANGE,
+    Decoded,
+    Fast,
+    Flaws,
+    Octets,
+    Payloads,
+    Places,
+    plainly,
+)
 from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
+
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,24 @@ class Members:
         rising = all(low < high for low, high in pairwise(payload))
         if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.symbols):
             raise _malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
+
+    def decode(self, data: bytes) -> Payload:
+        decoded = self.read(Payloads.of([data]))
+        decoded.refuse_flaws()
+        return self.unstack(decoded.rows)[0]
+
+    def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
+        """Rows and flaws of encoded payloads; without rows unless they are to be kept."""
+        return self.count(payloads, keep, fast)[0]
+
+    def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
+        """What ``read`` gives, and how many of the payloads without a flaw hold each symbol: int64[symbols]."""
+        raise NotImplementedError
+
+    def _room(self, payloads: Payloads, keep: bool) -> tuple[NDArray[np.int32], Counts, Flaws]:
+        """Rows, counts and flaws for a loop to fill; one row for all payloads if none is to be kept."""
+        rows = np.full((len(payloads) if keep else 1, self.size), self.symbols, dtype=np.int32)
+        return rows, np.zeros(self.symbols, dtype=np.int64), np.zeros(len(payloads), dtype=np.int8)
 
     def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
         rows = np.full((len(payloads), self.size), self.symbols, dtype=np.int32)
@@ -99,28 +133,13 @@ class RealMembers(Members):
             length += unary + 1 + self.shift
         return stream.to_bytes((length + 7) // 8, "little")
 
-    def decode(self, data: bytes) -> Payload:
-        stream, left = int.from_bytes(data, "little"), 8 * len(data)
-        missing = _ones(stream)
-        stream, left = stream >> (missing + 1), left - missing - 1
-        if missing > self.size - self.fewest:
-            raise _malformed(f"it lacks more than {self.size - self.fewest} symbols")
-        members, symbol = [], -1
-        for _ in range(self.size - missing):
-            unary = _ones(stream)
-            left -= unary + 1 + self.shift
-            if left < 0:
-                break
-            stream >>= unary + 1
-            symbol += 1 + (unary << self.shift) + (stream & ((1 << self.shift) - 1))
-            stream >>= self.shift
-            members.append(symbol)
-        if left < 0:
-            raise _malformed("it ends too early")
-        if left >= 8 or stream:
-            raise _malformed("something follows the last symbol")
-        self._check(tuple(members))
-        return tuple(members)
+    def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
+        rows, counts, flaws = self._room(payloads, keep)
+        fast(read_gaps)(
+            *(payloads.data, payloads.starts, payloads.stops),
+            *(rows, counts, flaws, self.symbols, self.size, self.fewest, self.shift),
+        )
+        return Decoded(rows if keep else None, flaws), counts
 
 
 @dataclass(frozen=True)
@@ -166,25 +185,13 @@ class DenseMembers(Members):
             length += bits
         return stream, length
 
-    def decode(self, data: bytes) -> Payload:
-        return self.read(int.from_bytes(data, "little"), 8 * len(data))[0]
-
-    def read(self, stream: int, left: int) -> tuple[Payload, int]:
-        """The payload of so many bits, and how many of them fill up the last byte."""
-        members: list[int] = []
-        for first in range(0, self.symbols, 3):
-            pattern = PATTERNS[stream & 15]
-            bits = TRIPLES[pattern][0]
-            stream, left = stream >> bits, left - bits
-            if left < 0:
-                break
-            members += [first + place for place in range(3) if pattern >> place & 1]
-        if left < 0:
-            raise _malformed("it ends too early")
-        if left >= 8 or stream:
-            raise _malformed("something follows the last symbol")
-        self._check(tuple(members))
-        return tuple(members), left
+    def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
+        rows, counts, flaws = self._room(payloads, keep)
+        fast(read_triples)(
+            *(payloads.data, payloads.starts, payloads.stops),
+            *(rows, counts, flaws, self.symbols, self.size, self.fewest, AHEAD),
+        )
+        return Decoded(rows if keep else None, flaws), counts
 
 
 # Length and bits (the first one lowest) of the code of each pattern of three symbols, the first one lowest.
@@ -194,6 +201,9 @@ PATTERNS = tuple(
     for ahead in range(16)
 )
 
+# For every four bits ahead: the pattern of three symbols, and eight times the length of its code.
+AHEAD = np.array([pattern | TRIPLES[pattern][0] << 3 for pattern in PATTERNS], dtype=np.int64)
+
 
 def shortest_members(symbols: int, size: int, dummies: int) -> RealMembers | DenseMembers:
     """The form that is shorter on average."""
@@ -201,9 +211,107 @@ def shortest_members(symbols: int, size: int, dummies: int) -> RealMembers | Den
     return gaps if gaps.bits <= dense.bits else dense
 
 
-def _ones(stream: int) -> int:
-    """How many one-bits come before the first zero."""
-    return ((stream + 1) & ~stream).bit_length() - 1
+def read_gaps(
+    data: Octets,
+    starts: Places,
+    stops: Places,
+    rows: NDArray[np.int32],
+    counts: Counts,
+    flaws: Flaws,
+    symbols: int,
+    size: int,
+    fewest: int,
+    shift: int,
+) -> None:
+    """The loop of ``RealMembers``: members into row i modulo the number of rows, and counted if nothing is wrong."""
+    for i in range(len(starts)):
+        at, stop = 8 * starts[i], 8 * stops[i]  # in bits
+        row = i % len(rows)
+        symbol, wanted, members, flaw = -1, -1, 0, FINE  # the first number says how many members are missing
+        while wanted != members:
+            begin = at
+            while at < stop and (data[at >> 3] >> (at & 7)) & 1:
+                at += 1
+            unary = at - begin
+            at += 1
+            if at > stop:
+                flaw = ENDS
+                break
+            if wanted < 0:
+                if unary > size - fewest:
+                    flaw = NUMBER
+                    break
+                wanted = size - unary
+                continue
+            if at + shift > stop:
+                flaw = ENDS
+                break
+            low = np.int64(0)
+            for octet in range((shift + (at & 7) + 7) >> 3):
+                low |= np.int64(data[(at >> 3) + octet]) << (8 * octet)
+            symbol += 1 + (unary << shift) + ((low >> (at & 7)) & ((1 << shift) - 1))
+            at += shift
+            if symbol >= symbols:
+                flaw = RANGE
+                break
+            rows[row, members] = symbol
+            members += 1
+        # What is left is the padding of the last byte: fewer than eight bits, all zero.
+        if flaw == FINE and (stop - at >= 8 or (at < stop and data[at >> 3] >> (at & 7))):
+            flaw = FOLLOWS
+        flaws[i] = flaw
+        if flaw == FINE:
+            for place in range(members):
+                counts[rows[row, place]] += 1
+
+
+def read_triples(
+    data: Octets,
+    starts: Places,
+    stops: Places,
+    rows: NDArray[np.int32],
+    counts: Counts,
+    flaws: Flaws,
+    symbols: int,
+    size: int,
+    fewest: int,
+    ahead: NDArray[np.int64],
+) -> None:
+    """The loop of ``DenseMembers``, as ``read_gaps``."""
+    for i in range(len(starts)):
+        at, stop = 8 * starts[i], 8 * stops[i]  # in bits
+        row = i % len(rows)
+        members, flaw = 0, FINE
+        for first in range(0, symbols, 3):
+            if at >= stop:
+                flaw = ENDS
+                break
+            window = np.int64(data[at >> 3])
+            if at + 8 < stop:
+                window |= np.int64(data[(at >> 3) + 1]) << 8
+            found = ahead[(window >> (at & 7)) & 15]
+            at += found >> 3
+            for place in range(3):
+                if (found >> place) & 1:
+                    if first + place >= symbols:
+                        flaw = RANGE
+                    elif members == size:
+                        flaw = NUMBER
+                    else:
+                        rows[row, members] = first + place
+                        members += 1
+            if flaw != FINE:
+                break
+        if flaw == FINE and at > stop:
+            flaw = ENDS
+        if flaw == FINE and members < fewest:
+            flaw = NUMBER
+        if flaw == FINE and (stop - at >= 8 or (at < stop and data[at >> 3] >> (at & 7))):
+            flaw = FOLLOWS
+        flaws[i] = flaw
+        if flaw == FINE:
+            for place in range(members):
+                counts[rows[row, place]] += 1
 
 
 def _malformed(what: str) -> ReportError:

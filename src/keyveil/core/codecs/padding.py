@@ -9,8 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.payloads import (
+    FINE,
+    PADDING,
+    SIZE,
+    Fast,
+    Flaws,
+    Octets,
+    Payloads,
+    Places,
+    plainly,
+)
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
@@ -36,6 +48,28 @@ def unpad(padded: bytes, size: int, varies: bool) -> bytes:
     if not whole.endswith(_END):
         raise ReportError("report/malformed", "The padding of a report begins with an end mark.")
     return whole[:-1]
+
+
+def unpad_many(padded: Payloads, size: int, varies: bool, fast: Fast = plainly) -> tuple[Payloads, Flaws]:
+    """``unpad`` for many: the payloads without their padding, and the flaws of those that are refused (and empty)."""
+    flaws = np.where(padded.lengths == size, FINE, SIZE).astype(np.int8)
+    if not varies:
+        return padded.emptied(flaws), flaws
+    stops = padded.stops.copy()
+    fast(find_end_marks)(padded.data, padded.starts, stops, flaws)
+    return Payloads(padded.data, padded.starts, stops).emptied(flaws), flaws
+
+
+def find_end_marks(data: Octets, starts: Places, stops: Places, flaws: Flaws) -> None:
+    """Moves every stop back over the zeros to the end mark; without one the payload has a flaw."""
+    for i in range(len(starts)):
+        at = stops[i] - 1
+        while at >= starts[i] and data[at] == 0:
+            at -= 1
+        if at >= starts[i] and data[at] == 0x80:
+            stops[i] = at
+        elif flaws[i] == FINE:
+            flaws[i] = PADDING
 
 
 @dataclass(frozen=True)
@@ -74,6 +108,14 @@ class Padded:
         if len(data) != self.size or rest.strip(b"\0"):
             raise ReportError("report/malformed", f"A report of this group has {self.inner.longest} bytes, then zeros.")
         return encoded
+
+    def unfill_many(self, padded: Payloads, fast: Fast = plainly) -> tuple[Payloads, Flaws]:
+        """``unfill`` for many: the bytes of the other codec, and the flaws of those that are refused (and empty)."""
+        if self.inner.varies:
+            return unpad_many(padded, self.size, True, fast)
+        table, flaws = padded.table(self.size)
+        flaws[(flaws == FINE) & table[:, self.inner.longest :].any(axis=1)] = PADDING
+        return Payloads(padded.data, padded.starts, padded.starts + self.inner.longest).emptied(flaws), flaws
 
     def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
         return self.inner.stack(payloads)

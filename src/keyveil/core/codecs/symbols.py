@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.payloads import FINE, RANGE, Decoded, Fast, Payloads, plainly
 from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
 
@@ -41,6 +42,14 @@ class Codec(Protocol):
 
     def unstack(self, rows: NDArray[Any]) -> list[Payload]:
         """The array of the bulk form as payloads of single reports."""
+
+
+@runtime_checkable
+class BulkCodec(Codec, Protocol):
+    """A codec that reads many payloads at once; every codec of Keyveil does."""
+
+    def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
+        """Rows and flaws of encoded payloads. ``fast`` compiles a loop; rows are not kept where only flaws count."""
 
 
 def _malformed(what: str) -> ReportError:
@@ -79,6 +88,14 @@ class Symbol:
         if symbol >= self.outputs:
             raise _malformed(f"symbol {symbol} is not below {self.outputs}")
         return symbol
+
+    def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
+        table, flaws = payloads.table(self.size)
+        octets = np.zeros((len(payloads), 8), dtype=np.uint8)
+        octets[:, : self.size] = table
+        symbols = octets.view("<u8")[:, 0]
+        flaws[(flaws == FINE) & (symbols >= self.outputs)] = RANGE
+        return Decoded(symbols.astype(np.int64), flaws)
 
     def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
         return np.array(payloads, dtype=np.int64).reshape(len(payloads))
@@ -123,6 +140,16 @@ class BitVector:
         if self.length % 8 and data[-1] >> (self.length % 8):
             raise _malformed("bits beyond the last one are set")
         return bytes(data)
+
+    def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
+        table, flaws = payloads.table(self.size)
+        if self.length % 8:
+            flaws[(flaws == FINE) & (table[:, -1] >> (self.length % 8) > 0)] = RANGE
+        if not keep:
+            return Decoded(None, flaws)
+        rows = np.zeros((len(payloads), 8 * self.words), dtype=np.uint8)
+        rows[:, : self.size] = table
+        return Decoded(rows.view("<u8").astype(np.uint64, copy=False), flaws)
 
     def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
         rows = np.zeros((len(payloads), 8 * self.words), dtype=np.uint8)

@@ -18,6 +18,7 @@ from keyveil.core.extras import extra
 from keyveil.kernels.hashing import hash_many, hash_one
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 _SINGULAR = 1e-9  # a smallest eigenvalue below this share of the largest one is rounding, not information
 
@@ -93,6 +94,17 @@ class Bloom:
         assert self.inverse is not None
         variance: Floats = (noise * np.diag(self.inverse) + self.crosstalk @ frequency) / n
         return variance
+
+    def covariance(self, rows: Integers, columns: Integers, frequency: Floats, noise: float) -> Floats:
+        """The same for one report and two keys each, [row, column]; ``variance`` is its diagonal."""
+        assert self.inverse is not None
+        luck = np.zeros((len(rows), len(columns)))
+        for own in self.indicator.astype(np.float64):
+            one, other = (self.inverse[some] @ own.T @ own for some in (rows, columns))
+            luck += (one * frequency) @ other.T
+        same = np.where(rows[:, None] == columns, frequency[columns], 0.0)
+        covariance: Floats = noise * self.inverse[np.ix_(rows, columns)] + luck / self.cohorts - same
+        return covariance
 
     def nonnegative(self, sums: Floats, n: int) -> Floats:
         """The closest frequencies that are not negative."""

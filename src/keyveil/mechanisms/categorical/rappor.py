@@ -30,8 +30,9 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.bernoulli import perturb_bits
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.capabilities import CountDraws, KeyCovariances
 from keyveil.mechanisms.categorical.bloom import Bloom
+from keyveil.mechanisms.dependence import PairTerms
 from keyveil.mechanisms.families.categorical import Categorical, Floats, option_refused
 from keyveil.mechanisms.responses import normal_quantile
 from keyveil.mechanisms.tally_laws import draw_outputs, people_by
@@ -211,6 +212,20 @@ class RAPPOR(Categorical):
             )
         return possible
 
+    @property
+    def lacks(self) -> frozenset[type]:
+        """The errors of nnls are not known, neither one by one nor together."""
+        fitted = self.decoder != "nnls" and self.bloom.inverse is not None
+        return super().lacks | (frozenset() if fitted else frozenset({KeyCovariances}))
+
+    def key_covariances(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], frequency: Floats, population: bool = False
+    ) -> PairTerms:
+        """Those of least squares, where nobody holds two keys."""
+        share = _shares(frequency)
+        known = self.bloom.covariance(rows, columns, share, self.noise)
+        return PairTerms(known - np.outer(share[rows], share[columns]) if population else known, 0.0)
+
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts, n, z = self._own(tally), tally.reports, normal_quantile(confidence)
         unknown, d = np.full(self.schema.d, np.nan), self.schema.d
@@ -220,8 +235,7 @@ class RAPPOR(Categorical):
             sums = (counts[:, :-1] - self._lie * counts[:, -1:]) / (1 - 2 * self._lie)
             if self.unbiased:
                 values = self.bloom.least_squares(sums, n)
-                likely = np.clip(values, 0, None)
-                se = np.sqrt(self.variance(likely / (likely.sum() or 1), n, population))
+                se = np.sqrt(self.variance(_shares(values), n, population))
                 column = Column(self.schema, values, se, values - z * se, values + z * se)
             else:
                 values = self.bloom.nonnegative(sums, n)
@@ -246,6 +260,13 @@ def composed(first: Table, then: Table) -> Table:
     ]
     divisor = math.gcd(*(weight for row in rows for weight in row))
     return Table(tuple(tuple(weight // divisor for weight in row) for row in rows))
+
+
+def _shares(frequency: Floats) -> Floats:
+    """The likely shares of people, who hold one key each: not negative, and one in all."""
+    likely = np.clip(frequency, 0, None)
+    shares: Floats = likely / (likely.sum() or 1)
+    return shares
 
 
 def _flag(name: str) -> NDArray[np.int8]:

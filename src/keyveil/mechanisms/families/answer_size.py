@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.work import spend
+
 GOALS = ("both", "frequency", "mean")
 
 Floats = NDArray[np.float64]
@@ -15,6 +17,7 @@ Floats = NDArray[np.float64]
 
 def subset_size(keys: int, labels: int, max_pairs: int, e: float, goal: str) -> int:
     """Members of an SSR subset, of least variance for the goal; where labels are cells, "mean" is the mass of one."""
+    spend(labels * keys * max_pairs // 16, "Choosing the size of an answer")
     sizes = np.arange(1, labels * keys, dtype=np.float64)
     frequency, mean = subset_variances(sizes, keys, labels, max_pairs, e)
     score = {"frequency": frequency, "mean": mean, "both": np.sqrt(frequency * mean)}[goal]

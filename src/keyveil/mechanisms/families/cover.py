@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.work import spend
 from keyveil.kernels.buckets import Partition
 from keyveil.kernels.sign_hash import SignHash
 from keyveil.mechanisms.families.set_response import Odds, Signs, refused
@@ -25,6 +26,7 @@ from keyveil.mechanisms.size_law import SizeLaw
 SPREAD, PADDED_SPREAD = 0.10, 0.05  # relative standard deviation of support between holders of different set sizes
 OF_FREQUENCY, OF_PRODUCT = Fraction(2, 5), Fraction(3, 5)  # weights of the logarithms of variances in the score
 HASHED = range(3, 25)  # numbers of buckets for which hashing is tried,
+_CANDIDATE = 200  # units of work (core.work) to score one choice of buckets and marks
 SEARCHED = range(3, 33)  # and where the number is to be chosen as well: beyond, the score gains less than 0.6 %
 
 Floats = NDArray[np.float64]
@@ -132,6 +134,8 @@ def best_cover(
     fewest, most = max(1, int(0.5 * typical)), max(1, round(1.5 * typical))
     best: tuple[tuple[bool, float], Cover] | None = None
     numbers, hashed = (_bucket_grid(typical, gain, symbols), SEARCHED) if buckets is None else ([buckets], HASHED)
+    marks = most - fewest + 1 if marked is None else 1
+    spend(2 * len(numbers) * marks * (_CANDIDATE + 4 * law.largest), "Choosing the buckets of topsel")
     for t in numbers:
         for scheme in given.schemes(t, symbols, hashed):
             for h in range(fewest, most + 1) if marked is None else [marked]:

@@ -18,13 +18,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.channels import Ratio
+from keyveil.core.codecs.symbols import Symbol
+from keyveil.core.coins import Coins
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
+from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.capabilities import Takes
-from keyveil.mechanisms.encoders import UniformKey
+from keyveil.mechanisms.encoders import UniformKey, round_many, round_to
+from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, Spread, normal_quantile
 
 Floats = NDArray[np.float64]
@@ -163,6 +168,36 @@ class OneValue(Numeric):
         """``value`` for many people."""
         table = self.table(records)
         return table[np.arange(records.n), self.encoder.keys(words)]
+
+
+@dataclass(frozen=True)
+class WindowValue(OneValue):
+    """The value, rounded to an input, is told through a window that slides with it."""
+
+    @property
+    @abstractmethod
+    def window(self) -> Window:
+        """Its inputs are the points from -1 to 1 that values are rounded to."""
+
+    @property
+    def ratio(self) -> Ratio:
+        return self.window.channel.ratio
+
+    @property
+    def codec(self) -> Symbol:
+        return Symbol(self.window.outputs)
+
+    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
+        return self.window.draw(round_to(self.value(pairs, word), self.window.inputs - 1, coins), coins)
+
+    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        return self.window.draw_many(round_many(self.values(records, words), self.window.inputs - 1, coins), coins)
+
+    def squares_at(self, mean: Floats) -> Floats:
+        return self.window.answer_squares(self.window.rounded_squares(mean))
+
+    def every_value(self) -> list[int]:
+        return self.window.every_value()
 
 
 def average(totals: NDArray[Any], people: NDArray[np.int64]) -> Floats:

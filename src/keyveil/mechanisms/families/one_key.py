@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Ratio, Table
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
+from keyveil.core.epsilon import levels
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
@@ -140,6 +141,20 @@ class OneKey(KeyValue):
             signed=None if self.signs is None else np.asarray(self.signs) @ counts,
             no_mean=f"{self.name} with bins estimates histograms; without bins it estimates means.",
         )
+
+
+@dataclass(frozen=True)
+class OneState(OneKey):
+    """The true state of a key has weight e^ε, each other one weight 1."""
+
+    @cached_property
+    def channel(self) -> Table:
+        (high, low), states = levels(self.epsilon), range(1 + self.labels.count)
+        return Table(tuple(tuple(high if output == state else low for output in states) for state in states))
+
+    @property
+    def supports(self) -> Sequence[int]:
+        return (0, *[1] * self.labels.count)
 
 
 def exact_table(rows: Sequence[Sequence[Fraction]]) -> Table:

@@ -30,11 +30,11 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.capabilities import CountDraws, KeyCovariances
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.shist import SHist
-from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
+from keyveil.mechanisms.dependence import ONE_PAIR, Dependence, PairTerms
 from keyveil.mechanisms.encoders import are_positive, value_of, values_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
@@ -101,13 +101,16 @@ class Baseline(KeyValue):
         """Variance of how many of n fixed people name their key, as an estimate of its frequency."""
         return frequency * (self.schema.d - 1) / max(n, 1)
 
+    def _shares(self, frequency: Floats) -> Floats:
+        """Of the people who draw each symbol."""
+        shares: Floats = np.append(frequency, self.schema.d - frequency.sum()) / self.schema.d
+        return shares
+
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
     ) -> Spread:
         """d² times the variance of the oracle over symbols, and that of drawing a key; means are biased: NaN."""
-        d = self.schema.d
-        symbols = np.append(frequency / d, 1 - frequency.sum() / d)
-        variance = d**2 * self.oracle.variance(symbols, n, population)[:d]
+        variance = self.schema.d**2 * self.oracle.variance(self._shares(frequency), n, population)[:-1]
         unknown = np.full_like(frequency, np.nan)
         return Spread(variance if population else variance + self._drawing(frequency, n), unknown, unknown)
 
@@ -319,3 +322,15 @@ class RAPPORMeanEst(Baseline):
         means = self.signs.answers(counts[-d:], tally.reports).mean
         filters = counts[:-d].reshape(self.oracle.tally_shape)
         return self.estimates(tally, filters, means, confidence, population)
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        return super().lacks | (self.oracle.lacks & {KeyCovariances})
+
+    def key_covariances(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], frequency: Floats, population: bool = False
+    ) -> PairTerms:
+        """d² times those of the filters; who names one key does not name another."""
+        shares = self._shares(frequency)
+        known = self.schema.d**2 * self.oracle.bloom.covariance(rows, columns, shares, self.oracle.noise)
+        return PairTerms(known, -1.0).of_sets(frequency[rows], frequency[columns], population)

@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar
 
-from keyveil.core.channels import Table
-from keyveil.core.epsilon import levels
 from keyveil.core.errors import MechanismError
 from keyveil.core.histogram import Histogram
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.capabilities import Cells, Histograms, need
 from keyveil.mechanisms.encoders import Labels
-from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.families.one_key import OneState
 from keyveil.mechanisms.families.set_response import Odds
 from keyveil.mechanisms.responses import support_counts
 
 
 @dataclass(frozen=True)
-class KVUE(OneKey):
+class KVUE(OneState):
     """The true state of one key with weight e^ε, each other one with weight 1."""
 
     bins: int | None = None
@@ -40,15 +37,6 @@ class KVUE(OneKey):
     @property
     def labels(self) -> Labels:
         return Labels(self.bins)
-
-    @cached_property
-    def channel(self) -> Table:
-        (high, low), states = levels(self.epsilon), range(1 + self.labels.count)
-        return Table(tuple(tuple(high if output == state else low for output in states) for state in states))
-
-    @property
-    def supports(self) -> Sequence[int]:
-        return (0, *[1] * self.labels.count)
 
     @property
     def signs(self) -> Sequence[int] | None:

@@ -77,11 +77,13 @@ class Moments(KeyValue):
         d = self.schema.d
         if not 1 <= self.order <= d:
             raise MechanismError("mechanism/option", f"moments take an order from 1 to {d} keys, not {self.order}.")
-        count = sum(family.count(d) for family in self.families)
-        if count > MOST_COEFFICIENTS:
+        # There are at least 2^order - 1 coefficients: of a high order they need not be counted to be too many.
+        over = self.order > MOST_COEFFICIENTS.bit_length()
+        if over or (count := sum(family.count(d) for family in self.families)) > MOST_COEFFICIENTS:
+            many = "too many" if over else f"{count:,}"
             raise MechanismError(
                 "mechanism/too-many-keys",
-                f"moments of order {self.order} over {d} keys are {count:,} coefficients; take a lower order.",
+                f"moments of order {self.order} over {d} keys are {many} coefficients; take a lower order.",
             )
         object.__setattr__(self, "law", self._named_law())
         if self.coefficients.total > 1 << 32:

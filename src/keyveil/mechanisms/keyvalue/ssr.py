@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio, Subset, subset
 from keyveil.core.codecs.members import DenseMembers, RealMembers, shortest_members
+from keyveil.core.codecs.payloads import Flaws, Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
-from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
-from keyveil.kernels.rice import count_members
+from keyveil.kernels.reading import count_members
 from keyveil.kernels.subsets import count_symbols, draw_subsets
 from keyveil.mechanisms.announcements import accepted_forms
 from keyveil.mechanisms.base import Mechanism
@@ -90,17 +90,10 @@ class SSR(BinnedSetResponse):
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.by_label(count_symbols(payloads, self.channel.symbols))
 
-    def fold_encoded(self, payloads: Sequence[bytes], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        ends = np.cumsum([0, *map(len, payloads)], dtype=np.int64)
-        return self.fold_wire(b"".join(payloads), ends)
-
-    def fold_wire(self, data: bytes | bytearray | memoryview, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Counts of encoded payloads that lie end to end: number i is ``data[offsets[i]:offsets[i + 1]]``."""
-        octets = np.frombuffer(data, dtype=np.uint8)
-        counts, malformed = count_members(octets, offsets, self.codec)
-        if malformed >= 0:
-            raise ReportError("report/malformed", f"Payload {malformed} is not one that a device could have sent.")
-        return self.by_label(counts)
+    def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
+        """Straight from the bits to counts: rows of members would take far more memory than time."""
+        counts, flaws = count_members(self.codec, payloads)
+        return self.by_label(counts), flaws
 
     @cached_property
     def odds(self) -> Sequence[tuple[Keys, Odds]]:

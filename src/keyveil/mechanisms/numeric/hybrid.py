@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio, TwoLevel, two_level
+from keyveil.core.codecs.payloads import FINE, SIGN, Decoded, Payloads, first_flaws
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import ReportError
 from keyveil.core.records import Records
-from keyveil.core.report import Payload, Report
+from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
@@ -93,11 +94,11 @@ class Hybrid(OneValue):
         answers[piecewise] = self.window.draw_many(round_many(values[piecewise], 2 * self.steps, coins), coins)
         return answers
 
-    def decode(self, data: bytes, public: bytes) -> Report:
-        report = super().decode(data, public)
-        if not self.is_piecewise(self.word(public)):
-            refuse_other_than_signs(np.array([report.payload]))
-        return report
+    def read_encoded(self, payloads: Payloads, words: NDArray[np.uint64], keep: bool = True) -> Decoded:
+        """The public word says who sends a sign; nobody else's answer fits there."""
+        decoded = super().read_encoded(payloads, words, keep)
+        other = np.where(~self.are_piecewise(words) & (decoded.rows > 1), SIGN, FINE).astype(np.int8)
+        return Decoded(decoded.rows, first_flaws(decoded.flaws, other))
 
     @property
     def tally_shape(self) -> tuple[int, ...]:

@@ -14,24 +14,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Ratio
-from keyveil.core.codecs.symbols import Symbol
-from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import MechanismError
-from keyveil.core.records import Records
-from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
-from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
+from keyveil.mechanisms.families.numeric import ValueTotals, WindowValue, average
 from keyveil.mechanisms.families.window import Window, window
 
 REDUCED_STEPS = 4
 
 
 @dataclass(frozen=True)
-class Piecewise(OneValue):
+class Piecewise(WindowValue):
     """Weight e^ε on the answers within a window around the value, 1 on the others; ``steps`` between 0 and 1."""
 
     steps: int = 1024
@@ -46,20 +39,6 @@ class Piecewise(OneValue):
         return piecewise_window(self.steps, self.epsilon)
 
     @property
-    def ratio(self) -> Ratio:
-        return self.window.channel.ratio
-
-    @property
-    def codec(self) -> Symbol:
-        return Symbol(self.window.outputs)
-
-    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        return self.window.draw(round_to(self.value(pairs, word), 2 * self.steps, coins), coins)
-
-    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        return self.window.draw_many(round_many(self.values(records, words), 2 * self.steps, coins), coins)
-
-    @property
     def tally_shape(self) -> tuple[int, ...]:
         return (3, self.schema.d)
 
@@ -71,12 +50,6 @@ class Piecewise(OneValue):
         respondents, totals, squares = counts
         mean = average(self.window.unit(totals), respondents)
         return ValueTotals(respondents, mean, *self.window.squares(average(squares, respondents), mean))
-
-    def squares_at(self, mean: Floats) -> Floats:
-        return self.window.answer_squares(self.window.rounded_squares(mean))
-
-    def every_value(self) -> list[int]:
-        return self.window.every_value()
 
     def reduced(self) -> Self:
         return replace(super().reduced(), steps=min(self.steps, REDUCED_STEPS))

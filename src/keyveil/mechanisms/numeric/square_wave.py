@@ -14,26 +14,19 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Ratio
-from keyveil.core.codecs.symbols import Symbol
-from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import MechanismError
-from keyveil.core.records import Records
-from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
-from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
+from keyveil.mechanisms.families.numeric import Floats, ValueTotals, WindowValue, average
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
 
 REDUCED_CELLS = 6
 
 
 @dataclass(frozen=True)
-class SquareWave(OneValue):
+class SquareWave(WindowValue):
     """Weight e^ε on the cells within a window around the value, 1 on the others; ``cells`` from low to high end."""
 
     cells: int = 1024
@@ -47,20 +40,6 @@ class SquareWave(OneValue):
     @cached_property
     def window(self) -> Window:
         return window(self.cells, max(1, int(bandwidth(self.epsilon) * self.cells)), self.epsilon)
-
-    @property
-    def ratio(self) -> Ratio:
-        return self.window.channel.ratio
-
-    @property
-    def codec(self) -> Symbol:
-        return Symbol(self.window.outputs)
-
-    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        return self.window.draw(round_to(self.value(pairs, word), self.cells - 1, coins), coins)
-
-    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        return self.window.draw_many(round_many(self.values(records, words), self.cells - 1, coins), coins)
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
@@ -102,12 +81,6 @@ class SquareWave(OneValue):
                 raise MechanismError("estimate/which-key", f"There are {self.schema.d} keys; say whose distribution.")
             return 0
         return self.schema.place(key)
-
-    def squares_at(self, mean: Floats) -> Floats:
-        return self.window.answer_squares(self.window.rounded_squares(mean))
-
-    def every_value(self) -> list[int]:
-        return self.window.every_value()
 
     def reduced(self) -> Self:
         return replace(super().reduced(), cells=min(self.cells, REDUCED_CELLS))

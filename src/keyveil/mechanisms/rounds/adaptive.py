@@ -30,8 +30,8 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.arcs import below_each
 from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import KeyDependence
-from keyveil.mechanisms.dependence import Dependence, one_symbol
+from keyveil.mechanisms.capabilities import KeyCovariances
+from keyveil.mechanisms.dependence import Dependence, PairTerms, one_symbol
 from keyveil.mechanisms.encoders import Cap, round_many, round_to
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split
@@ -142,7 +142,7 @@ class ValuePhase(CalibratedOnDevice, KeyValue):
     @property
     def lacks(self) -> frozenset[type]:
         """Of the published form it is not known how often a key is sampled."""
-        return super().lacks | (frozenset() if self.repaired else frozenset({KeyDependence}))
+        return super().lacks | (frozenset() if self.repaired else frozenset({KeyCovariances}))
 
     def cap(self) -> int:
         return self.max_pairs
@@ -335,11 +335,15 @@ class ValuePhase(CalibratedOnDevice, KeyValue):
         spread = Spread(var_q / gain**2 / n, np.maximum(var_t, 0) / slope**2 / n, cov / gain / slope / n)
         return Solution(frequency, product, spread)
 
-    def dependence(self, population: bool = False) -> Dependence:
+    def key_covariances(
+        self, rows: Integers, columns: Integers, frequency: Floats, population: bool = False
+    ) -> PairTerms:
         """One symbol excludes the others; how often a holder's key is sampled differs from key to key."""
         keys = self.budget.keys
         odds = float(keys.miss) / (self.beta / self.total * float(keys.hit - keys.miss))
-        return Dependence(both=-1.0, odds=odds).of_sets(population)
+        f, g, a, b = frequency[rows], frequency[columns], odds[rows], odds[columns]
+        known = -(np.outer(a, b) + np.outer(a, g) + np.outer(f, b))
+        return PairTerms(known, -1.0).of_sets(f, g, population)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         estimates = self.solve(tally, population).estimates(

@@ -16,9 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Table
 from keyveil.core.coins import Coins
-from keyveil.core.epsilon import levels
 from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.core.histogram import Histogram
@@ -31,7 +29,7 @@ from keyveil.mechanisms.capabilities import PredictedVariance, SupportRates
 from keyveil.mechanisms.encoders import Labels, UniformKey
 from keyveil.mechanisms.evidence import Observed, combined
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
-from keyveil.mechanisms.families.one_key import OneKey
+from keyveil.mechanisms.families.one_key import OneState
 from keyveil.mechanisms.families.set_response import Odds
 from keyveil.mechanisms.responses import Floats, Response, support_counts
 
@@ -84,7 +82,7 @@ class AmongKeys(UniformKey):
 
 
 @dataclass(frozen=True)
-class LabelRound(CalibratedOnDevice, OneKey):
+class LabelRound(CalibratedOnDevice, OneState):
     """The true state of a key has weight e^ε, each of the 2·``bins`` others weight 1.
 
     ``keys`` are the places of the keys that reports are about, announced by the collector; nothing means all.
@@ -116,15 +114,6 @@ class LabelRound(CalibratedOnDevice, OneKey):
     @cached_property
     def encoder(self) -> UniformKey:
         return AmongKeys(self.schema.d, self.keys) if self.keys else UniformKey(self.schema.d)
-
-    @cached_property
-    def channel(self) -> Table:
-        (high, low), states = levels(self.epsilon), range(1 + self.labels.count)
-        return Table(tuple(tuple(high if output == state else low for output in states) for state in states))
-
-    @property
-    def supports(self) -> Sequence[int]:
-        return (0, *[1] * self.labels.count)
 
     @property
     def signs(self) -> Sequence[int]:

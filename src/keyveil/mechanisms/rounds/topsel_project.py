@@ -33,6 +33,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.directions import ranked_row, sum_told
 from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
 from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.dependence import PairTerms
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.responses import Solution, Spread
 
@@ -225,6 +226,20 @@ class Project(CalibratedOnDevice, KeyValue):
         var_f, var_u = (self._length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
         along = (excess(self.channel) - known) * frequency * (1 - frequency) / people
         return Spread(np.maximum(var_f + along, 0), np.maximum(var_u + along * mean**2, 0), along * mean)
+
+    def key_covariances(
+        self, rows: Integers, columns: Integers, frequency: Floats, population: bool = False
+    ) -> PairTerms:
+        """Across a person's vector the coordinates of a direction are independent; along it they vary ``excess``-fold.
+
+        Two keys are together in as many reports as blocks contain both.
+        """
+        d, block = self.schema.d, self.block
+        apart = np.abs(rows[:, None] - columns)
+        starts = np.maximum(block - apart, 0) + np.maximum(block - (d - apart), 0) if block < d else d
+        held = excess(self.channel) * starts * (d / block**2) - 1.0
+        f, g = frequency[rows], frequency[columns]
+        return PairTerms(-held * np.outer(f, g), held).of_sets(f, g, population)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.solve(tally, population).estimates(

@@ -1,0 +1,236 @@
+"""What one commit stores: the new reports of some uploads, who took part, and what was refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from keyveil.collector.database import Database
+from keyveil.collector.participation import Claims, Enrolled, locked_claims, save_claims
+from keyveil.collector.tables import UNFOLDED, batch, enrolment, refusal, report, round
+from keyveil.core.errors import AccessError, CampaignError, KeyveilError
+
+DUPLICATE = "report/duplicate"
+CONFLICT = "report/conflict"
+ROW_BYTES = 64  # of a row besides its payload
+
+_ASKED_AT_ONCE = 500  # ids in one question to the database
+
+Counts = Counter[tuple[int, int, str]]
+"""How many refusals of a campaign there were in a bucket of time, by code."""
+
+
+@dataclass(frozen=True)
+class UploadResult:
+    """What became of an upload."""
+
+    accepted: int
+    duplicates: int
+    refused: tuple[tuple[bytes, str], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """Checked reports of one request on their way to the disk."""
+
+    campaign_id: int
+    round_id: int
+    bucket: int
+    reports: Sequence[tuple[bytes, bytes]]  # id and padded payload
+    reserved: int = 0  # places in the queue
+    refused: tuple[tuple[bytes, str], ...] = ()  # those that were found malformed before
+    repeated: int = 0  # times that one of them was in the request again
+    token_hash: bytes | None = None  # of the enrolment, where the campaign asks for one
+    done: Future[UploadResult] = field(default_factory=Future)
+
+    @property
+    def work(self) -> int:
+        """Bytes to be written, roughly."""
+        return ROW_BYTES + sum(ROW_BYTES + len(payload) for _, payload in self.reports)
+
+
+def store(database: Database, connection: Connection, group: Sequence[Upload]) -> list[UploadResult | KeyveilError]:
+    """Put the new reports of all uploads into the database; one outcome for each upload."""
+    refusals = _closed(database, connection, group)
+    claims = _claims(connection, [upload for upload in group if upload not in refusals])
+    enrolled = _enrolled(connection, group)
+    refusals |= _not_enrolled(group, enrolled)
+    taken = [upload for upload in group if upload not in refusals]
+    reasons = _insert(database, connection, taken, claims, enrolled)
+    counts: Counts = Counter()
+    outcomes: list[UploadResult | KeyveilError] = []
+    for upload in group:
+        outcome = refusals.get(upload) or _answer(upload, reasons)
+        outcomes.append(outcome)
+        codes = [outcome.code] if isinstance(outcome, KeyveilError) else [code for _, code in outcome.refused]
+        if isinstance(outcome, UploadResult) and outcome.duplicates:
+            counts[upload.campaign_id, upload.bucket, DUPLICATE] += outcome.duplicates
+        counts.update((upload.campaign_id, upload.bucket, code) for code in codes)
+    count_refusals(database, connection, counts)
+    return outcomes
+
+
+def count_refusals(database: Database, connection: Connection, counts: Counts) -> None:
+    names = ("campaign_id", "bucket", "code")
+    rows = [dict(zip((*names, "count"), (*place, count), strict=True)) for place, count in counts.items()]
+    database.add_up(connection, refusal, rows, "count", names)
+
+
+def _closed(database: Database, connection: Connection, group: Sequence[Upload]) -> dict[Upload, KeyveilError]:
+    """Uploads whose round no longer takes reports; the others' rounds stay open until we have committed."""
+    numbers = sorted({upload.round_id for upload in group})
+    states = connection.execute(
+        select(round.c.id, round.c.state).where(round.c.id.in_(numbers)).order_by(round.c.id).with_for_update(read=True)
+    )
+    open_rounds = {number for number, state in states if state == "open"}
+    refused = CampaignError("round/closed", "This round takes no more reports.")
+    return {upload: refused for upload in group if upload.round_id not in open_rounds}
+
+
+def _claims(connection: Connection, uploads: Sequence[Upload]) -> dict[int, Claims]:
+    """Who has reported already, in the rounds of uploads that come under an enrolment."""
+    numbers = {upload.round_id for upload in uploads if upload.token_hash is not None}
+    return locked_claims(connection, numbers) if numbers else {}
+
+
+def _enrolled(connection: Connection, group: Sequence[Upload]) -> dict[Upload, Enrolled]:
+    """The enrolment under which each upload comes, if the campaign knows it."""
+    asking = [upload for upload in group if upload.token_hash is not None]
+    if not asking:
+        return {}
+    known = connection.execute(
+        select(enrolment).where(enrolment.c.token_hash.in_([upload.token_hash for upload in asking]))
+    )
+    found = {(row.campaign_id, bytes(row.token_hash)): Enrolled(row.number, bool(row.revoked)) for row in known}
+    places = {upload: (upload.campaign_id, upload.token_hash) for upload in asking}
+    return {upload: found[place] for upload, place in places.items() if place in found}
+
+
+def _not_enrolled(group: Sequence[Upload], enrolled: dict[Upload, Enrolled]) -> dict[Upload, KeyveilError]:
+    """Uploads with a token that the campaign does not know, or that was revoked."""
+    unknown = AccessError("enrolment/unknown", "This enrolment token is not one of the campaign.")
+    revoked = AccessError("enrolment/revoked", "This enrolment token was revoked.")
+    refused: dict[Upload, KeyveilError] = {}
+    for upload in group:
+        if upload.token_hash is not None and (upload not in enrolled or enrolled[upload].revoked):
+            refused[upload] = revoked if upload in enrolled else unknown
+    return refused
+
+
+Reasons = dict[tuple[Upload, bytes], str]
+"""For every report that was not accepted: why."""
+
+
+def _insert(
+    database: Database,
+    connection: Connection,
+    uploads: Sequence[Upload],
+    claims: dict[int, Claims],
+    enrolled: dict[Upload, Enrolled],
+) -> Reasons:
+    """Insert what is new; the rest gets its reason."""
+    reasons: Reasons = {}
+    by_round: dict[int, list[Upload]] = {}
+    for upload in uploads:
+        by_round.setdefault(upload.round_id, []).append(upload)
+    for round_id in sorted(by_round):
+        asking, taken = by_round[round_id], claims.get(round_id, Claims())
+        second = _second(asking, taken, enrolled)
+        rejected = _insert_round(database, connection, round_id, asking, second)
+        for upload, _ in rejected:  # nothing of it was taken, so its sender may still report
+            if upload in enrolled and upload not in second:
+                taken.discard(enrolled[upload].number)
+        if taken.changed:
+            save_claims(connection, round_id, taken)
+        reasons.update(rejected)
+    return reasons
+
+
+def _insert_round(
+    database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload], second: Sequence[Upload]
+) -> Reasons:
+    reasons: Reasons = {}
+    fresh: dict[bytes, tuple[Upload, bytes]] = {}
+    repeats: list[tuple[Upload, bytes, bytes]] = []  # of an id that this group holds already
+    there: dict[bytes, bytes | None] = {}  # what the database had before us
+    for upload in uploads:
+        for number, payload in upload.reports if upload not in second else ():
+            if number not in fresh:
+                fresh[number] = upload, payload
+            else:
+                repeats.append((upload, number, payload))
+    if fresh:
+        about = {"round_id": round_id, "shard": database.shard, "bucket": uploads[0].bucket, "state": UNFOLDED}
+        group: int = connection.execute(
+            insert(batch).values(**about, reports=len(fresh)).returning(batch.c.id)
+        ).scalar_one()
+        rows = [(round_id, number, fresh[number][1], group) for number in sorted(fresh)]
+        inserted = database.insert_reports(connection, rows)
+        if inserted < len(rows):
+            found = stored_reports(connection, round_id, list(fresh))
+            there = {number: payload for number, payload, owner in found if owner != group}
+            here = batch.c.id == group
+            counted = update(batch).where(here).values(reports=inserted)
+            connection.execute(counted if inserted else delete(batch).where(here))
+    repeats += [(upload, number, payload) for number, (upload, payload) in fresh.items() if number in there]
+    for upload, number, payload in repeats:
+        kept = there[number] if number in there else fresh[number][1]
+        reasons[upload, number] = DUPLICATE if kept in (None, payload) else CONFLICT
+    for upload in second:
+        reasons.update(_again(connection, round_id, upload))
+    return reasons
+
+
+def _second(uploads: Sequence[Upload], claims: Claims, enrolled: dict[Upload, Enrolled]) -> list[Upload]:
+    """Uploads of people who have reported in this round already; the others have from now on."""
+    second = []
+    for upload in uploads:
+        if upload in enrolled and upload.reports:
+            number = enrolled[upload].number
+            if number in claims:
+                second.append(upload)
+            else:
+                claims.add(number)
+    return second
+
+
+def _again(connection: Connection, round_id: int, upload: Upload) -> Reasons:
+    """A person who has reported may send the same report again, and no other."""
+    stored = {
+        number: payload for number, payload, _ in stored_reports(connection, round_id, [n for n, _ in upload.reports])
+    }
+
+    def reason(number: bytes, payload: bytes) -> str:
+        if number not in stored:
+            return "enrolment/used"
+        return DUPLICATE if stored[number] in (None, payload) else CONFLICT
+
+    return {(upload, number): reason(number, payload) for number, payload in upload.reports}
+
+
+def stored_reports(
+    connection: Connection, round_id: int, ids: Sequence[bytes]
+) -> list[tuple[bytes, bytes | None, int]]:
+    """Those of some reports that are in the database: id, payload (None after the scrub) and group."""
+    found = []
+    for start in range(0, len(ids), _ASKED_AT_ONCE):
+        rows = connection.execute(
+            select(report.c.id, report.c.payload, report.c.batch_id).where(
+                report.c.round_id == round_id, report.c.id.in_(ids[start : start + _ASKED_AT_ONCE])
+            )
+        )
+        found += [
+            (bytes(number), None if payload is None else bytes(payload), owner) for number, payload, owner in rows
+        ]
+    return found
+
+
+def _answer(upload: Upload, reasons: Reasons) -> UploadResult:
+    left_out = [(number, reasons[upload, number]) for number, _ in upload.reports if (upload, number) in reasons]
+    refused = tuple((number, code) for number, code in left_out if code != DUPLICATE)
+    duplicates = len(left_out) - len(refused) + upload.repeated
+    return UploadResult(len(upload.reports) - len(left_out), duplicates, upload.refused + refused)
