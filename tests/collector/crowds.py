@@ -191,7 +191,9 @@ class Killer(threading.Thread):
         self._chance = Random(int.from_bytes(os.urandom(4), "little"))
 
     def run(self) -> None:
-        while self.kills < self._times and not self._over.wait(self._chance.uniform(0.05, 0.8)):
+        start = 0.0  # seconds that the last start took: where that is long, answers take long, too
+        while self.kills < self._times and not self._over.wait(self._chance.uniform(0.05, 0.8 + start)):
+            begin = time.monotonic()
             if self._database is not None and self.kills % 5 == 4 and self.restarts <= self.kills // 5:
                 self._database.stop("immediate")
                 self._database.start()
@@ -199,6 +201,7 @@ class Killer(threading.Thread):
             else:
                 self._cluster.kill(self._chance.randrange(len(self._cluster.running)))
                 self.kills += 1
+            start = time.monotonic() - begin
 
     @property
     def done(self) -> bool:
