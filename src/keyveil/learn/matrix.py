@@ -109,6 +109,8 @@ def _draw(ax: Axes, matrix: Matrix, shown: NDArray[np.int64]) -> None:
     if matrix.kind == "lift":  # what chance alone may have made is no sign of dependence
         sure &= (matrix.low[grid] > 1) | (matrix.high[grid] < 1)
     values = np.where(sure, matrix.values[grid], np.nan)
+    if matrix.kind != "mean":  # shown inside what is possible
+        values = np.clip(values, 0, np.inf if matrix.kind == "lift" else 1)
     colours, scale = colormaps["viridis"], Normalize(0, 1)
     apart = values[~np.eye(len(shown), dtype=bool) & sure]
     low, high = (float(apart.min()), float(apart.max())) if apart.size else (0.0, 1.0)
