@@ -27,7 +27,7 @@ from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
-from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
+from keyveil.cli.data import LevelsOption, Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import table as estimates_table
 from keyveil.cli.options import Json, MaxPairs, Settings, settings
@@ -69,6 +69,7 @@ def create(
     ] = None,
     low: Annotated[str | None, typer.Option(help="The least value; -1 unless given.")] = None,
     high: Annotated[str | None, typer.Option(help="The largest value; 1 unless given.")] = None,
+    levels: LevelsOption = None,
     mechanism: Annotated[str, typer.Option(help="A mechanism or protocol by name.")] = "ssr",
     epsilon: Annotated[str, typer.Option(help="What everybody spends at most, an exact decimal.")] = "1",
     max_pairs: MaxPairs = None,
@@ -109,6 +110,7 @@ def create(
             keys=keys,
             low=low,
             high=high,
+            levels=levels,
             mechanism=mechanism,
             epsilon=epsilon,
             options=settings(set, max_pairs),

@@ -13,7 +13,7 @@ from keyveil.cli.campaign_files import beside, read_json, write_json
 from keyveil.cli.connection import written
 from keyveil.cli.data import Plot, many, save, say, screen
 from keyveil.cli.options import Json
-from keyveil.cli.questions import Compare, Given, Keys, Of, Quantiles, Rank, Subset, grouped, questions, tables
+from keyveil.cli.questions import Compare, Given, Keys, Of, Quantiles, Rank, Subset, Within, grouped, questions, tables
 from keyveil.core.errors import KeyveilError, MechanismError, TallyError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
@@ -34,6 +34,7 @@ def estimate(
     given: Given = None,
     quantiles: Quantiles = None,
     keys: Keys = None,
+    within: Within = None,
     subset: Subset = None,
     compare: Compare = None,
     of: Of = None,
@@ -58,7 +59,7 @@ def estimate(
 
         estimates = processed(postprocess, estimates, total, mechanism=mechanism)
     settings = mechanism, counts, estimates, min_reports, confidence, population
-    wanted = questions(given, quantiles, keys, subset, compare, of, rank)
+    wanted = questions(given, quantiles, keys, subset, compare, of, rank, within)
     answers = grouped((question, answer(question, *settings)) for question in wanted)
     silent = refuse_silent(estimates, plot, report)
     if plot is not None:

@@ -22,6 +22,10 @@ Given = Annotated[
 ]
 Quantiles = Annotated[str | None, typer.Option("--quantiles", metavar="Q,…", help="Of the values: 0.25,0.5,0.75.")]
 Keys = Annotated[str | None, typer.Option("--keys", metavar="KEY,…", help="Quantiles of these keys; otherwise of all.")]
+Within = Annotated[
+    Literal["any", "uniform"] | None,
+    typer.Option("--within", help="What --quantiles take for the law within cells; any unless given."),
+]
 Subset = Annotated[
     list[str] | None, typer.Option("--subset", metavar="KEY,…", help="The sum of the frequencies of some keys.")
 ]
@@ -50,13 +54,17 @@ def questions(
     compare: Sequence[str] | None,
     of: str | None,
     rank: int | None,
+    within: str | None = None,
 ) -> list[Document]:
     """The questions that these options ask."""
     if keys and not quantiles:
         raise KeyveilError("question/keys", "--keys belongs to --quantiles: say which quantiles of these keys.")
     if of and not compare:
         raise KeyveilError("question/of", f"--of {of} belongs to --compare: say which two keys.")
-    only = {"keys": several(keys)} if keys else {}
+    if within and not quantiles:
+        raise KeyveilError("question/within", "--within belongs to --quantiles: say which quantiles.")
+    only: Document = {"keys": several(keys)} if keys else {}
+    only |= {"within": within} if within else {}
     by = {"of": of} if of else {}
     return [
         *(_conditional(text) for text in given or []),

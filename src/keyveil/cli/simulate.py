@@ -15,11 +15,13 @@ from keyveil.cli.data import (
     Data,
     High,
     Key,
+    LevelsOption,
     Low,
     Plot,
     User,
     Value,
     describe,
+    listed,
     many,
     save,
     say,
@@ -45,6 +47,7 @@ def simulate(
     epsilon: Epsilon,
     low: Low = None,
     high: High = None,
+    levels: LevelsOption = None,
     max_pairs: MaxPairs = None,
     set: Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeatable coins; otherwise the system's.")] = None,
@@ -62,7 +65,9 @@ def simulate(
     find(mechanism)  # mistakes are refused before any data are read
     parse_epsilon(epsilon)
     options: dict[str, Any] = dict(settings(set, max_pairs))
-    dataset = datasets.named(data, user=user, key=key, value=value, low=low, high=high, seed=seed or 0)
+    dataset = datasets.named(
+        data, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed or 0
+    )
     sizes = dataset.population.keyed(dataset.schema).sizes
     made, chosen = made_for(mechanism, dataset.schema, epsilon, sizes, options)
     single = as_protocol(made).single
