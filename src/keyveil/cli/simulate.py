@@ -28,11 +28,12 @@ from keyveil.cli.data import (
     screen,
 )
 from keyveil.cli.estimate import write_tally
-from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
+from keyveil.cli.options import Epsilon, Json, MaxPairs, PerKey, Raw, Settings, settings
 from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
+from keyveil.display.estimates import more_people
 from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
 from keyveil.lab.public_options import made_for
@@ -54,6 +55,8 @@ def simulate(
     repeats: Annotated[int, typer.Option(min=1, help="Runs over the same people; errors are averaged.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Blocks of people worked on at once.")] = 1,
     top: Annotated[int, typer.Option(min=1, help="How many of the most frequent keys the table shows.")] = 20,
+    per_key: PerKey = False,
+    raw: Raw = False,
     plot: Plot = None,
     tally: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tally, for keyveil estimate.")] = None,
     user: User = "user",
@@ -75,10 +78,12 @@ def simulate(
         raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
     result = run_rounds(made, dataset, seed, repeats, threads)
     result = replace(result, notes=(*chosen, *result.notes))
+    if per_key:
+        result = replace(result, rounds=tuple(one.per_key() for one in result.rounds))
     for remark in (describe(dataset), *result.notes):
         say(remark)
     if plot is not None:
-        save(result.estimates.display().plot(top=top), plot)
+        save(result.estimates.plot(top=top), plot)
         if single is None:
             save_rounds(result, plot)
     if tally is not None and single is not None:
@@ -87,14 +92,15 @@ def simulate(
         print(msgspec.json.encode(result.document()).decode())
     else:
         console = screen()
-        console.print(_table(result.estimates, top))
+        console.print(_table(result.estimates, top, raw))
+        console.print(more_people(result.estimates))
         console.print(_summary(result))
         if single is None:
             console.print(total(result))
     return 0
 
 
-def _table(estimates: Estimates, top: int) -> Table:
+def _table(estimates: Estimates, top: int, raw: bool) -> Table:
     table = Table(title="Truth against estimates with 95 % intervals", title_justify="left", pad_edge=False)
     for column in ("key", "frequency", "estimated frequency", "mean", "estimated mean", "in", "flag"):
         table.add_column(
@@ -105,7 +111,8 @@ def _table(estimates: Estimates, top: int) -> Table:
         )
     truth = estimates.truth
     assert truth is not None
-    means, shown, keys = truth.mean_in_units, estimates.display(), estimates.schema.keys
+    means, keys = truth.mean_in_units, estimates.schema.keys
+    shown = estimates if raw else estimates.display()
     for at in most_frequent(truth.frequency, top).tolist():
         frequency, frequency_in = _cell(shown.frequency, keys[at], truth.frequency[at])
         mean, mean_in = _cell(shown.mean, keys[at], means[at])

@@ -205,6 +205,8 @@ def _ranking(question: Question, estimates: Estimates, confidence: float) -> lis
         {
             "key": one.key,
             **numbers(one.frequency),
+            "selected_low": known(one.selected_low),
+            "selected_high": known(one.selected_high),
             "rank": one.rank,
             "best": one.best,
             "worst": one.worst,

@@ -198,14 +198,14 @@ class SetResponse(KeyValue):
     def solve(self, tally: Tally, population: bool) -> Solution:
         """Unbiased estimates from the supports."""
         counts, respondents = self.supports(tally), self.respondents(tally)
-        columns = np.empty((5, self.schema.d))
+        columns = np.empty((6, self.schema.d))
         for keys, odds in self.odds:
             mine = counts[:, keys]
             signed = mine[1] - mine[0] if self.labels.signed else None
             response = odds.of_key(self.labels.count)
             part = response.solve(tally.reports, respondents[keys], mine.sum(axis=0), signed, population)
-            columns[:, keys] = part.frequency, part.product, *part.spread
-        return Solution(columns[0], columns[1], Spread(*columns[2:]))
+            columns[:, keys] = part.frequency, part.product, *part.spread, part.scores
+        return Solution(columns[0], columns[1], Spread(*columns[2:5]), columns[5])
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
