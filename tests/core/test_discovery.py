@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ SCORES = st.lists(st.floats(-10, 12), min_size=1, max_size=60)
 
 @given(scores=SCORES, decision=st.sampled_from(["bh", "by"]), confidence=st.sampled_from([0.8, 0.95, 0.99]))
 def test_it_is_the_rule_of_benjamini_hochberg_and_yekutieli(
-    scores: list[float], decision: Decision, confidence: float
+    scores: list[float], decision: Literal["bh", "by"], confidence: float
 ) -> None:
     chances = norm.sf(scores)
     adjusted = false_discovery_control(chances, method=decision)

@@ -228,7 +228,7 @@ def test_base_cut_lets_as_many_absent_keys_pass_as_asked_or_keeps_the_largest() 
     assert apply("base-cut", vector, keep=3) == pytest.approx([0.5, 0.2, 0, 0.2, 0])
     for bad, code in (({"keep": 0}, "postprocess/keep"), ({"sigma": 0.1, "alpha": 0.0}, "postprocess/alpha")):
         with pytest.raises(MechanismError) as refused:
-            apply("base-cut", vector, **bad)  # type: ignore[arg-type]
+            apply("base-cut", vector, **bad)
         assert refused.value.code == code
 
 
