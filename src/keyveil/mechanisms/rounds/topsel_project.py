@@ -52,7 +52,8 @@ Words = NDArray[np.uint64]
 @dataclass(frozen=True)
 class Project(CalibratedOnDevice, KeyValue):
     """``centres`` are what is expected of everybody's presences and then values, out of 2^16, and ``scales`` how much
-    each of these coordinates counts, all whole numbers; ``shrink`` is what cutting leaves of a vector on average.
+    each of these coordinates counts, all whole numbers. ``shrink`` is what cutting leaves of a vector on average, and
+    ``tilt`` says how far it may move frequencies: by tilt·f·(1 - f), for which intervals allow.
     """
 
     centres: tuple[int, ...]
@@ -61,9 +62,10 @@ class Project(CalibratedOnDevice, KeyValue):
     rows: int = 64
     marked: int | None = None
     shrink: Fraction = Fraction(1)
+    tilt: Fraction = Fraction(0)
 
     name: ClassVar[str] = "project"
-    readings: ClassVar[frozenset[str]] = frozenset({"shrink"})
+    readings: ClassVar[frozenset[str]] = frozenset({"shrink", "tilt"})
 
     def validate(self) -> None:
         d = self.schema.d
@@ -121,7 +123,7 @@ class Project(CalibratedOnDevice, KeyValue):
     # -- announcements ------------------------------------------------------------------------------------------
 
     def announced(self) -> frozenset[str]:
-        return frozenset({"centres", "scales", "radius", "shrink"})
+        return frozenset({"centres", "scales", "radius", "shrink", "tilt"})
 
     def announced_forms(self) -> Sequence[Mechanism]:
         """Centres, scales and radii at the ends of what a device accepts."""
@@ -220,11 +222,12 @@ class Project(CalibratedOnDevice, KeyValue):
         """Variances when ``people`` reports are about a key, of the share ``known`` of everybody.
 
         Each coordinate of a direction has variance 1 (docs/protocols-groups.md). The errors of f and f·m are
-        correlated, since both depend on whether the key is held.
+        correlated, since both depend on whether the key is held. So are the moves by cutting, which are allowed for.
         """
         d, scales = self.schema.d, np.array(self.scales, dtype=np.float64)
         var_f, var_u = (self._length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
-        along = (excess(self.channel) - known) * frequency * (1 - frequency) / people
+        between = frequency * (1 - frequency)
+        along = (excess(self.channel) - known) * between / people + (float(self.tilt) * between) ** 2
         return Spread(np.maximum(var_f + along, 0), np.maximum(var_u + along * mean**2, 0), along * mean)
 
     def key_covariances(
@@ -267,6 +270,11 @@ def excess(channel: TwoLevel) -> float:
 def best_marked(rows: int, epsilon: Fraction) -> int:
     """How many marked rows tell most."""
     return max(range(1, rows), key=lambda marked: gain(two_level(rows, marked, epsilon)))
+
+
+def best_channel(rows: int, epsilon: Fraction) -> TwoLevel:
+    """The channel of so many rows that tells most."""
+    return two_level(rows, best_marked(rows, epsilon), epsilon)
 
 
 @lru_cache(maxsize=4096)
