@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from keyveil.protocols.second_round import PilotBeliefs
 
 CUTS = (0.97, 0.99, 0.999)  # quantiles of lengths that a radius may have: hardly anybody's vector is cut
-COMMON = 0.5  # relative variance of a person's energy of values, as where half of their variance is common to all
 STEPS = 33  # points that stand for the law of lengths among people with equally many pairs
 
 Floats = NDArray[np.float64]
@@ -63,7 +62,7 @@ class Lengths:
             share = np.clip(f + (size - law.mean) * f * (1 - f) / variance, 0, 1)
             middle[place] = block * float((share * held + (1 - share) * missing).sum())
             presence = block * float((share * (1 - share) * (held - missing) ** 2).sum())
-            spread[place] = presence + COMMON * (block * float((share * values * around).sum())) ** 2
+            spread[place] = presence + beliefs.uneven * (block * float((share * values).sum())) ** 2
         middle += block * float((keys * beliefs.var_frequency + values * beliefs.var_product).sum())
         middle = np.maximum(middle, 1.0)
         narrow = (spread / middle**2 / 9)[:, None]

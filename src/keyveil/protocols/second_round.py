@@ -20,6 +20,7 @@ from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import PredictedVariance, need
 from keyveil.mechanisms.responses import Spread
+from keyveil.mechanisms.rounds.energy import Energy
 from keyveil.mechanisms.rounds.topsel_project import MOST_RADIUS, MOST_SCALE, Project, best_channel, gain
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.lengths import Lengths
@@ -38,7 +39,8 @@ Floats = NDArray[np.float64]
 class PilotBeliefs:
     """Frequencies and means after the pilot, how uncertain frequencies and products still are, and what sets are like.
 
-    ``spread`` is the variance of values around their key's mean m, as a share of 1 - m², and ``law`` that of set sizes.
+    ``spread`` is the variance of values around their key's mean m, as a share of 1 - m²; ``uneven`` the variance between
+    people of the mean square of their values; ``law`` that of set sizes.
     """
 
     frequency: Floats
@@ -46,20 +48,20 @@ class PilotBeliefs:
     var_frequency: Floats
     var_product: Floats
     spread: float
+    uneven: float
     law: SizeLaw
 
     @classmethod
     def even(cls, d: int) -> PilotBeliefs:
         """As if half of the people held every key, without doubt."""
         nothing = np.zeros(d)
-        return cls(np.full(d, 0.5), nothing, nothing, nothing, 1.0, SizeLaw.read(max(d // 2, 1)))
+        return cls(np.full(d, 0.5), nothing, nothing, nothing, 1.0, 0.0, SizeLaw.read(max(d // 2, 1)))
 
     @classmethod
-    def of(cls, pilot: Estimates, energy: float | None, law: SizeLaw | None) -> PilotBeliefs:
+    def of(cls, pilot: Estimates, energy: Energy | None, law: SizeLaw | None) -> PilotBeliefs:
         """What empirical Bayes says after the reports of the pilot, and what its questions about sets found.
 
-        ``energy`` is the mean over people of the mean of v² over their pairs. Where nobody was asked, values are as far
-        from their mean as can be, and all sizes equally likely.
+        Where nobody was asked, values are as far from their mean as can be, and all sizes equally likely.
         """
         seen = bayes(pilot)
         frequency = np.clip(np.nan_to_num(seen.frequency.values), 0, 1)
@@ -68,8 +70,8 @@ class PilotBeliefs:
         var_mean = np.nan_to_num(seen.mean.se, nan=1.0) ** 2
         var_product = frequency**2 * var_mean + mean**2 * var_frequency
         law = law or SizeLaw.of([1.0] * (len(frequency) + 1))
-        spread = 1.0 if energy is None else _spread_of_values(energy, frequency, mean, law)
-        return cls(frequency, mean, var_frequency, var_product, spread, law)
+        spread, uneven = (1.0, 0.0) if energy is None else _of_values(energy, frequency, mean, law)
+        return cls(frequency, mean, var_frequency, var_product, spread, uneven, law)
 
     @property
     def product(self) -> Floats:
@@ -81,13 +83,15 @@ class PilotBeliefs:
         return np.bincount([round(float(self.frequency.sum()))]).astype(np.float64)
 
 
-def _spread_of_values(energy: float, frequency: Floats, mean: Floats, law: SizeLaw) -> float:
-    """The variance of values around their means as a share of what is possible, from the mean square of them all."""
-    with_pairs = max(1 - float(law.by_size[0]), 0.5)  # who holds nothing tells 0
+def _of_values(energy: Energy, frequency: Floats, mean: Floats, law: SizeLaw) -> tuple[float, float]:
+    """Spread and unevenness of values, from the means of r and r² over people, of whom those without pairs tell 0."""
+    with_pairs = max(1 - float(law.by_size[0]), 0.5)
+    typical = float(np.clip(energy.mean / with_pairs, 0, 1))
+    uneven = float(np.clip(energy.square / with_pairs - typical**2, 0, typical * (1 - typical)))
     squares = float(frequency @ mean**2) / max(float(frequency.sum()), 1e-6)
     if squares >= 1 - LEAST_SPREAD:
-        return LEAST_SPREAD
-    return float(np.clip((energy / with_pairs - squares) / (1 - squares), LEAST_SPREAD, 1))
+        return LEAST_SPREAD, uneven
+    return float(np.clip((typical - squares) / (1 - squares), LEAST_SPREAD, 1)), uneven
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create
-from keyveil.mechanisms.rounds.energy import EnergyQuestion
+from keyveil.mechanisms.rounds.energy import Energy, EnergyQuestion
 from keyveil.mechanisms.rounds.set_size import SizeClasses
 from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.mechanisms.size_law import SizeLaw
@@ -59,8 +59,8 @@ class TopSelPilot(SideBySide):
 
     # -- what the groups tell the protocol ------------------------------------------------------------------------
 
-    def energy(self, tally: Tally) -> float | None:
-        """The mean over people of the mean square of their values; None if nobody was asked."""
+    def energy(self, tally: Tally) -> Energy | None:
+        """How large values are, and how much people differ in it; None if nobody was asked."""
         own = self.part_tally(tally, 1)
         question = self.parts[1]
         assert isinstance(question, EnergyQuestion)

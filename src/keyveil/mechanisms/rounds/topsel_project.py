@@ -171,13 +171,19 @@ class Project(CalibratedOnDevice, KeyValue):
         held[owners, block + places] = records.values[inside]
         keys = (first[:, None] + np.arange(block)) % d
         both = np.concatenate((keys, d + keys), axis=1)
-        mine = (held - np.array(self.centres)[both]) * np.array(self.scales)[both] // GRID
+        scales = np.array(self.scales)[both]
+        mine = _rounded(held * scales) - self.origins[both]
         norms = _root((mine**2).sum(axis=1))
         longer = norms > self.radius
         cut = mine[longer] * self.radius
         mine[longer] = np.sign(cut) * (np.abs(cut) // norms[longer, None])
         rest = np.maximum(self.radius**2 - (mine**2).sum(axis=1), 0)
         return np.concatenate((mine, _root(rest)[:, None]), axis=1).astype(np.int16)  # no longer than MOST_RADIUS
+
+    @cached_property
+    def origins(self) -> Integers:
+        """The coordinates of the middle; apart from a person's, so that presences are not rounded at all."""
+        return _rounded(np.array(self.centres) * np.array(self.scales))
 
     def first(self, words: Words) -> Integers:
         """The key from which on every report is about ``block`` keys in a row: all of them, or from a public one on."""
@@ -196,9 +202,9 @@ class Project(CalibratedOnDevice, KeyValue):
     def solve(self, tally: Tally, population: bool) -> Solution:
         respondents, *totals = self._own(tally).astype(np.float64)
         d, people = self.schema.d, np.maximum(respondents, 1)
-        centres, scales = np.array(self.centres) / GRID, np.array(self.scales, dtype=np.float64)
+        scales = np.array(self.scales, dtype=np.float64)
         frequency, product = (
-            centres[part] + self._length * total / (2 * people) / scales[part]
+            (self.origins[part] + self._length * total / (2 * people)) / scales[part]
             for part, total in zip((slice(d), slice(d, 2 * d)), totals, strict=True)
         )
         share, known = np.clip(frequency, 0, 1), 0.0 if population else respondents / max(tally.reports, 1)
@@ -294,6 +300,11 @@ def _quadrature(rows: int) -> tuple[Floats, Floats, Floats]:
     choose = np.array([math.comb(rows - 1, count) for count in range(rows)], dtype=np.float64)[:, None]
     density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi) * (points[1] - points[0])
     return points, density, choose * above**counts * (1 - above) ** (rows - 1 - counts)
+
+
+def _rounded(parts: Integers) -> Integers:
+    """Parts of 2^16 to the nearest whole number, halves upwards."""
+    return (2 * parts + GRID) // (2 * GRID)
 
 
 def _root(squares: Integers) -> Integers:
