@@ -26,6 +26,7 @@ from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.rounds.topsel_project import Project, best_marked, gain
+from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import most_spent
 from keyveil.protocols.second_round import PilotBeliefs, Risks, projections, risks
 from keyveil.protocols.topsel_project import TopSelProject
@@ -156,7 +157,7 @@ def test_a_block_has_the_coordinates_of_its_own_keys() -> None:
     for vector, first in zip(mechanism.vectors(records, words), mechanism.first(words).tolist(), strict=True):
         keys = [(first + k) % 300 for k in range(128)]
         presences = [(key + 1) * any(key == held for held, _ in pairs) for key in keys]
-        values = [sum((key + 301) * z // GRID for held, z in pairs if held == key) for key in keys]
+        values = [sum((2 * (key + 301) * z + GRID) // (2 * GRID) for held, z in pairs if held == key) for key in keys]
         assert vector[:-1].tolist() == presences + values
 
 
@@ -164,8 +165,9 @@ def test_a_block_has_the_coordinates_of_its_own_keys() -> None:
 
 
 def sure(shares: Any, means: Any) -> PilotBeliefs:
-    nothing = np.zeros(len(shares))
-    return PilotBeliefs(shares, means, nothing, nothing)
+    """Beliefs without doubt, about people who hold equally many pairs, with values around their means like Beta(8)."""
+    nothing, size = np.zeros(len(shares)), round(float(np.sum(shares)))
+    return PilotBeliefs(shares, means, nothing, nothing, 1 / 9, 0.0, SizeLaw.read(size))
 
 
 def test_the_best_of_both_simple_rounds_scores_zero_or_more() -> None:
@@ -179,7 +181,7 @@ def test_projection_is_planned_for_dense_sets_and_not_for_sparse_ones() -> None:
     def best(beliefs: PilotBeliefs, cover: Mechanism, n: int) -> float:
         direct = create("topsel", cover.schema, cover.epsilon, mode="direct")
         rivals = [risks(one, beliefs, n) for one in (cover, direct)]
-        plans = projections(cover.schema, cover.epsilon, beliefs, 64)
+        plans = projections(cover.schema, cover.epsilon, beliefs, n, 64)
         return min(risks(one, beliefs, n).score(rivals) for one in plans)
 
     dense, sparse = Schema(keys=100), Schema(keys=1000)

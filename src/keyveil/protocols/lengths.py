@@ -73,8 +73,8 @@ class Lengths:
         """The length that this share of the people do not exceed."""
         weights = np.repeat(self.shares / STEPS, STEPS)
         order = np.argsort(self.squares, axis=None)
-        reached = np.searchsorted(np.cumsum(weights[order]), quantile - 1e-9)
-        return math.sqrt(max(float(self.squares.ravel()[order[min(reached, len(order) - 1)]]), 1.0))
+        reached = min(int(np.searchsorted(np.cumsum(weights[order]), quantile - 1e-9)), len(order) - 1)
+        return math.sqrt(max(float(self.squares.ravel()[order[reached]]), 1.0))
 
     def cut(self, radius: float) -> Cut:
         """What is left of vectors, and how unevenly it is left of those who hold few pairs and many."""

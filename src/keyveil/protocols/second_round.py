@@ -39,8 +39,8 @@ Floats = NDArray[np.float64]
 class PilotBeliefs:
     """Frequencies and means after the pilot, how uncertain frequencies and products still are, and what sets are like.
 
-    ``spread`` is the variance of values around their key's mean m, as a share of 1 - m²; ``uneven`` the variance between
-    people of the mean square of their values; ``law`` that of set sizes.
+    ``spread`` is the variance of values around their key's mean m, as a share of 1 - m²; ``uneven`` is the variance
+    between people of the mean square of their values; ``law`` is the law of set sizes.
     """
 
     frequency: Floats

@@ -38,12 +38,12 @@ class TopSel(SetResponse):
 
     ``set_sizes`` is the law of set sizes ("5", or "1:0.2,2:0.8"). ``padding`` fills small sets up to that many symbols;
     where nobody holds more, the law need not be given. Sets of several sizes that are not sparse are padded to the
-    largest by default, and a smaller padding is refused: estimates would be biased. ``hashing`` is the way into the buckets: a
-    balanced "partition", or a "hash" that puts the two signs of a key into one bucket with probability ``kappa``: more
-    for frequencies, less for values. ``cohorts`` is the number of seeds that reports share; 0 gives each its own, which
-    is more precise where a large part of the people hold one key, and the default unless counting would take long.
-    ``refine`` corrects popular keys for the smaller sets of those who lack them; by default where sets are sparse, vary
-    in size, and are not padded. What is not given is chosen.
+    largest by default, and a smaller padding is refused: estimates would be biased. ``hashing`` is the way into the
+    buckets: a balanced "partition", or a "hash" that puts the two signs of a key into one bucket with probability
+    ``kappa``: more for frequencies, less for values. ``cohorts`` is the number of seeds that reports share; 0 gives
+    each its own, which is more precise where a large part of the people hold one key, and the default unless counting
+    would take long. ``refine`` corrects popular keys for the smaller sets of those who lack them; by default where sets
+    are sparse, vary in size, and are not padded. What is not given is chosen.
     """
 
     exhaustive: ClassVar[bool] = False  # words seed hashes

@@ -26,7 +26,6 @@ from keyveil.kernels.arcs import below_each
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.rounds.about_sets import AboutSets
 
-
 ANSWERS = 3
 
 
