@@ -23,7 +23,7 @@ SCHEMA = Schema(keys=3)
 SHARES, MEANS = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])  # where f and f·m hang together most
 EPSILON = Fraction(4)
 KVUE, SSR = create("kvue", SCHEMA, EPSILON), create("ssr", SCHEMA, EPSILON, max_pairs=3)
-CELLS = create("kvue", SCHEMA, EPSILON, bins=4)  # tells frequencies, not means
+CELLS = create("kvue", SCHEMA, EPSILON, bins=4, rounding="cell")  # tells frequencies, not means
 
 
 def answered(mechanism: Mechanism, records: Records, *seed: int) -> Finished:
