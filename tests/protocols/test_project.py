@@ -237,7 +237,15 @@ def test_a_protocol_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"centres": (0,)}, {"scales": (0,) * 24}, {"radius": 1 << 15}, {"marked": 64}, {"rows": 1}, {"shrink": 2}],
+    [
+        {"centres": (0,)},
+        {"scales": (0,) * 24},
+        {"radius": 1 << 15},
+        {"marked": 64},
+        {"rows": 1},
+        {"shrink": 2},
+        {"tilt": 5},
+    ],
     ids=str,
 )
 def test_a_broadcast_out_of_range_is_refused(wrong: dict[str, Any]) -> None:

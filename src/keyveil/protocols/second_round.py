@@ -21,7 +21,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import PredictedVariance, need
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.rounds.energy import Energy
-from keyveil.mechanisms.rounds.topsel_project import MOST_RADIUS, MOST_SCALE, Project, best_channel, gain
+from keyveil.mechanisms.rounds.topsel_project import MOST_RADIUS, MOST_SCALE, MOST_TILT, Project, best_channel, gain
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.lengths import Lengths
 
@@ -161,5 +161,5 @@ def _around(schema: Schema, epsilon: Fraction, beliefs: PilotBeliefs, wanted: Fl
         radius=math.floor(radius),
         rows=rows,
         shrink=Fraction(round(cut.shrink * 10**6), 10**6),
-        tilt=Fraction(round(cut.tilt * 10**6), 10**6),
+        tilt=Fraction(round(min(max(cut.tilt, -MOST_TILT), MOST_TILT) * 10**6), 10**6),
     )

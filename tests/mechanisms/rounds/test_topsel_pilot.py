@@ -12,12 +12,13 @@ import pytest
 from keyveil import testing as checks
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import keeps
-from keyveil.core.errors import ProtocolError
+from keyveil.core.errors import KeyveilError, ProtocolError
 from keyveil.core.schema import GRID, Schema
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import create_round
 from keyveil.mechanisms.rounds.energy import EnergyQuestion
 from keyveil.mechanisms.rounds.set_size import SizeClasses
 from keyveil.mechanisms.rounds.topsel_pilot import TopSelPilot
@@ -108,3 +109,9 @@ def test_a_quarter_answers_each_question_about_sets(asks: bool, shares: list[flo
     parts = [pilot.part_tally(tally, number).reports / 20_000 for number in range(len(pilot.parts))]
     assert parts == pytest.approx(shares, abs=0.02)
     assert (pilot.law(tally) is not None) == asks and pilot.energy(tally) is not None
+
+
+@pytest.mark.parametrize("wrong", [5, {"padding": 99}, {"schema": 1}, {"mode": "other"}], ids=str)
+def test_options_of_topsel_that_make_no_sense_are_refused(wrong: object) -> None:
+    with pytest.raises(KeyveilError):
+        create_round("topsel-pilot", SCHEMA, 1, topsel=wrong)

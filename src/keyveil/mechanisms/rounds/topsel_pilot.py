@@ -13,9 +13,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from keyveil.core.errors import ProtocolError
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.registry import construct, find_mechanism
 from keyveil.mechanisms.rounds.energy import Energy, EnergyQuestion
 from keyveil.mechanisms.rounds.set_size import SizeClasses
 from keyveil.mechanisms.side_by_side import SideBySide
@@ -37,12 +38,14 @@ class TopSelPilot(SideBySide):
         return hash(self.fingerprint)
 
     def validate(self) -> None:
+        if not isinstance(self.topsel, Mapping):
+            raise ProtocolError("protocol/broadcast", f"{self.name} takes the options of topsel, not {self.topsel!r}.")
         object.__setattr__(self, "topsel", self.parts[0].options)  # the one spelling of them
         super().validate()
 
     @cached_property
     def parts(self) -> tuple[Mechanism, ...]:
-        keys = create("topsel", self.schema, self.epsilon, **self.topsel)
+        keys = construct("topsel", find_mechanism("topsel"), self.schema, self.epsilon, self.topsel)
         sets: list[Mechanism] = [EnergyQuestion(self.schema, self.epsilon)]
         if self.asks_sizes:
             sets.append(SizeClasses(self.schema, self.epsilon))

@@ -40,6 +40,7 @@ from keyveil.mechanisms.responses import Solution, Spread
 MOST_BLOCK = 128  # keys that a report is about
 MOST_SCALE = 1 << 10
 MOST_RADIUS = 1 << 14  # keeps every inner product below 2^24, where single precision is exact
+MOST_TILT = 4  # would move a frequency of one half by one
 REDUCED_KEYS, REDUCED_ROWS = 2, 4
 
 _AT_ONCE = 1 << 12  # people whose vectors are held at once
@@ -75,6 +76,8 @@ class Project(CalibratedOnDevice, KeyValue):
             raise _refused(f"project takes centres up to {GRID} and scales from 1 to {MOST_SCALE}.")
         if not 1 <= self.radius <= MOST_RADIUS or not 2 <= self.rows <= 256 or not 0 < self.shrink <= 1:
             raise _refused(f"project takes a radius up to {MOST_RADIUS}, 2 to 256 rows, and a shrink of at most 1.")
+        if abs(self.tilt) > MOST_TILT:
+            raise _refused(f"project takes a tilt from -{MOST_TILT} to {MOST_TILT}, not {self.tilt}.")
         if self.marked is None:
             object.__setattr__(self, "marked", best_marked(self.rows, self.epsilon))
         if not 1 <= self.channel.marked < self.rows:
