@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.changes import changes
-from tools.mutants import KILLED, SURVIVED, Callers, Outcome, page, remarks_of
+from tools.mutants import KILLED, SURVIVED, Callers, Outcome, page
 
 SOURCE = '''
 LEAST = 10
@@ -89,8 +89,20 @@ def test_the_modules_own_tests_come_first_and_others_only_if_they_call_what_was_
 def test_the_page_counts_and_keeps_remarks() -> None:
     first, second, *_ = changes("A = 1 | 2\nB = 3\n")
     outcomes = [Outcome("learn/sums", first, "", "", SURVIVED, 1.0), Outcome("learn/sums", second, "", "", KILLED, 1.0)]
-    written = page(outcomes, Counter(learn=12, device=3), "make mutants", {})
-    assert "| `learn` | 12 | 2 | 1 | 0 | 1 |" in written and "| `device` | 3 | 0 | 0 | 0 | 0 |" in written
+    sizes = Counter(learn=12, device=3)
+    written = page(outcomes, sizes, "SAMPLE=2 SEED=1", "")
+    assert "| `learn` | `SAMPLE=2 SEED=1` | 12 | 2 | 1 | 0 | 1 |" in written
+    assert "| `device` | `SAMPLE=2 SEED=1` | 3 | 0 | 0 | 0 | 0 |" in written
     (row,) = [line for line in written.splitlines() if line.startswith("| `learn/sums`")]
     remarked = written.replace(row, row.removesuffix("  |") + " Equivalent. |")
-    assert page(outcomes, Counter(learn=12, device=3), "make mutants", remarks_of(remarked)) == remarked
+    assert page(outcomes, sizes, "SAMPLE=2 SEED=1", remarked) == remarked
+
+
+def test_the_page_keeps_the_rooms_of_other_runs() -> None:
+    first, *_ = changes("A = 1 | 2\n")
+    learn = page([Outcome("learn/sums", first, "", "", SURVIVED, 1.0)], Counter(learn=12), "SAMPLE=1 SEED=1", "")
+    both = page([Outcome("device/books", first, "", "", SURVIVED, 1.0)], Counter(device=3), "SAMPLE=9 SEED=2", learn)
+    assert set(learn.splitlines()) < set(both.splitlines())
+    assert "| `device` | `SAMPLE=9 SEED=2` | 3 | 1 | 0 | 0 | 1 |" in both and "| `device/books` | 1 |" in both
+    none = page([], Counter(learn=12), "SAMPLE=0 SEED=3", both)
+    assert "learn/sums" not in none and "device/books" in none

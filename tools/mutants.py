@@ -73,10 +73,10 @@ def main() -> int:
             f"{number}/{len(sample)} {outcome.verdict} ({outcome.seconds:.0f} s): {module}:{change.line} {change}",
             flush=True,
         )
-    sizes = Counter(module.split("/")[0] for module, _ in all_mutants)
-    command = f"make mutants MODULES='{' '.join(given.modules)}' SAMPLE={given.sample} SEED={given.seed}"
+    sizes = Counter(_room(module) for module, _ in all_mutants)
     before = given.page.read_text(encoding="utf-8") if given.page.exists() else ""
-    given.page.write_text(page(outcomes, sizes, command, remarks_of(before)), encoding="utf-8")
+    drawn = f"SAMPLE={given.sample} SEED={given.seed}"
+    given.page.write_text(page(outcomes, sizes, drawn, before), encoding="utf-8")
     print(f"Written: {given.page}")
     return 0
 
@@ -135,7 +135,7 @@ def _source(module: str) -> str:
 
 def _tried(module: str, change: Change, limit: float) -> Outcome:
     """Run the tests that call what was changed; the tree is as before afterwards."""
-    room, source = module.split("/")[0], _source(module)
+    room, source = _room(module), _source(module)
     tests = _callers(room).select(module, change)
     began, usual = time.monotonic(), sum(_callers(room).seconds[one] for one in tests)
     _path(module).write_text(change.applied(source), encoding="utf-8")
@@ -160,7 +160,7 @@ def _known(module: str, change: Change) -> Outcome | None:
         one = Outcome(**{**fields, "change": Change(**fields["change"])})
         if one.place == (module, _hash(_source(module)), change.line, change.column, change.after):
             found = one
-    today = _tests_hash(module.split("/")[0])
+    today = _tests_hash(_room(module))
     return found if found and (found.verdict != SURVIVED or found.tests == today) else None
 
 
@@ -234,28 +234,62 @@ def _hash(text: str) -> str:
 # -- the page -------------------------------------------------------------------------------------------------------
 
 
-def page(outcomes: list[Outcome], sizes: Counter[str], command: str, remarks: Remarks) -> str:
-    """How many were tried in each room, and what survived; remarks that somebody wrote into the last column stay."""
-    head = ["# Mutants", "", f"Written by `{command}`.", "See [decision 12](decisions/0012-mutants.md).", ""]
-    rooms = ["| room | mutants | tried | killed | endless | survived |", "|---|---|---|---|---|---|"]
-    for room, size in sorted(sizes.items()):
-        verdicts = Counter(one.verdict for one in outcomes if one.module.split("/")[0] == room)
-        cells = (verdicts.total(), verdicts[KILLED], verdicts[ENDLESS], verdicts[SURVIVED])
-        rooms.append(f"| `{room}` | {size} | {' | '.join(map(str, cells))} |")
-    table = ["", "| module | line | change | in | remark |", "|---|---|---|---|---|"]
-    survivors = [one for one in outcomes if one.verdict == SURVIVED]
-    for one in sorted(survivors, key=lambda one: (one.module, one.change.line, one.change.column)):
+def page(outcomes: list[Outcome], sizes: Counter[str], drawn: str, before: str) -> str:
+    """How many were tried in each room, drawn how, and what survived.
+
+    From the page as it was ``before`` stay the rooms that are not in this run, and the remarks that somebody wrote into
+    the last column.
+    """
+    rows = [row for row in _rows(before) if row[0].startswith("`") and _room(row[0]) not in sizes]
+    head = [
+        "# Mutants",
+        "",
+        "Each room is written by `make mutants MODULES=room` with the sample and the seed in its row.",
+        "See [decision 12](decisions/0012-mutants.md).",
+        "",
+    ]
+    rooms = [row for row in rows if len(row) == 7]
+    for room, size in sizes.items():
+        verdicts = Counter(one.verdict for one in outcomes if _room(one.module) == room)
+        counts = (size, verdicts.total(), verdicts[KILLED], verdicts[ENDLESS], verdicts[SURVIVED])
+        rooms.append([f"`{room}`", f"`{drawn}`", *map(str, counts)])
+    survivors, remarks = [row for row in rows if len(row) == 5], remarks_of(before)
+    for one in (one for one in outcomes if one.verdict == SURVIVED):
         told, around = (text.replace("|", "\\|") for text in (str(one.change), f"`{brief(one.change.line_text)}`"))
         remark = remarks.get((one.module, told, around), "")
-        table.append(f"| `{one.module}` | {one.change.line} | {told} | {around} | {remark} |")
-    return "\n".join([*head, *rooms, *(table if survivors else ["", "None survived."]), ""])
+        survivors.append([f"`{one.module}`", str(one.change.line), told, around, remark])
+    table = _table(
+        ["module", "line", "change", "in", "remark"], sorted(survivors, key=lambda row: (row[0], int(row[1])))
+    )
+    return "\n".join(
+        [
+            *head,
+            *_table(["room", "drawn by", "mutants", "tried", "killed", "endless", "survived"], sorted(rooms)),
+            "",
+            *(table if survivors else ["None survived."]),
+            "",
+        ]
+    )
 
 
 def remarks_of(text: str) -> Remarks:
     """What somebody wrote beside a survivor, by module, change and line of code."""
-    rows = [[one.strip() for one in row.replace("\\|", "\0")[1:-1].split("|")] for row in text.splitlines()]
-    cells = [[one.replace("\0", "\\|") for one in row] for row in rows if len(row) == 5]
-    return {(module.strip("`"), change, around): remark for module, _, change, around, remark in cells}
+    rows = [row for row in _rows(text) if len(row) == 5]
+    return {(module.strip("`"), change, around): remark for module, _, change, around, remark in rows}
+
+
+def _room(module: str) -> str:
+    return module.strip("`").split("/")[0]
+
+
+def _table(names: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *rows)]
+
+
+def _rows(text: str) -> list[list[str]]:
+    """The cells of every row of the tables in a page; a bar inside a cell is written with a backslash, and stays so."""
+    rows = [line.replace("\\|", "\0")[1:-1].split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[one.replace("\0", "\\|").strip() for one in row] for row in rows]
 
 
 if __name__ == "__main__":
