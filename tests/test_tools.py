@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import mutants
 from tools.changes import changes
 from tools.mutants import KILLED, SURVIVED, Callers, Outcome, page
 
@@ -84,6 +85,21 @@ def test_the_modules_own_tests_come_first_and_others_only_if_they_call_what_was_
     callers = Callers(called, {"t/test_slow.py": 1.0, "t/test_sums.py": 9.0, "t/test_other.py": 2.0})
     assert callers.select("learn/sums", close) == ["t/test_sums.py", "t/test_slow.py"]
     assert len(callers.select("learn/sums", changes(SOURCE)[0])) == 3  # LEAST belongs to no function
+
+
+def test_without_a_run_those_are_tried_that_import_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "src/keyveil/learn/sums.py": SOURCE,
+        "tests/learn/test_own.py": "from keyveil.learn import ranking, sums",
+        "tests/learn/test_sums.py": "",
+        "tests/learn/test_far.py": "from keyveil.learn.sums_of import x",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(mutants, "TREE", tmp_path)
+    chosen = mutants._namers("learn/sums").select("learn/sums", changes(SOURCE)[-1])
+    assert chosen == ["tests/learn/test_sums.py", "tests/learn/test_own.py"]
 
 
 def test_the_page_counts_and_keeps_remarks() -> None:
