@@ -1,4 +1,4 @@
-"""The runner of mutants: which changes it makes, that each is one change, and that remarks stay on its page."""
+"""The runner of mutants: which changes it makes, and that remarks stay on its page. And lines that moved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import mutants
+from tools import lines, mutants
 from tools.changes import changes
 from tools.mutants import KILLED, SURVIVED, Callers, Outcome, page
 
@@ -122,3 +122,11 @@ def test_the_page_keeps_the_rooms_of_other_runs() -> None:
     assert "| `device` | `SAMPLE=9 SEED=2` | 3 | 1 | 0 | 0 | 1 |" in both and "| `device/books` | 1 |" in both
     none = page([], Counter(learn=12), "SAMPLE=0 SEED=3", both)
     assert "learn/sums" not in none and "device/books" in none
+
+
+def test_a_line_stays_or_is_moved_once_and_otherwise_is_new() -> None:
+    old = {"core": Counter({"a": 2, "b": 1, "c": 1}), "learn": Counter({"d": 1})}
+    new = {"core": Counter({"a": 1, "d": 1}), "frames": Counter({"a": 2, "b": 1, "e": 1})}
+    rows = lines.compared(old, new)
+    assert rows == [("`core`", 4, 2, 1, 1, 0), ("`frames`", 0, 4, 0, 2, 2), ("`learn`", 1, 0, 0, 0, 0)]
+    assert "| all | 5 | 6 | 1 | 3 | 2 |" in lines.page("b", {"a": rows})
