@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import cache, cached_property, update_wrapper
 from importlib.util import find_spec
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -78,12 +78,19 @@ _UNKEPT = (OSError, EOFError, pickle.UnpicklingError)  # of Numba's own files
 
 def _compile(loop: Callable[P, R], steps: Steps, keep: bool) -> Callable[P, R]:
     from numba import njit
-    from numba.extending import register_jitable
 
     for step in steps:
-        register_jitable(forceinline=True)(step)
+        _let_loops_call(step)
     machine_code: Callable[P, R] = njit(cache=keep, nogil=True)(loop)
     return machine_code
+
+
+@cache
+def _let_loops_call(step: Callable[..., Any]) -> None:
+    """Compile a function wherever a loop calls it. Inlined by force: calls with arrays would double the time."""
+    from numba.extending import register_jitable
+
+    register_jitable(forceinline=True)(step)
 
 
 def kernel(twin: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:
