@@ -49,7 +49,7 @@ class Collected:
 
 
 @lru_cache(maxsize=4)
-def repeated(mechanism: Mechanism, alone: bool = False, constant: bool = False) -> Collected:
+def collect(mechanism: Mechanism, alone: bool = False, constant: bool = False) -> Collected:
     """Fixed people; ``alone`` with at most one key each, ``constant`` with the same value for all holders of a key."""
     d, crowd = mechanism.schema.d, people(mechanism, PEOPLE, 25)
     if alone and mechanism.takes == "every set":
