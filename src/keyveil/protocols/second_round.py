@@ -27,8 +27,8 @@ from keyveil.protocols.lengths import Lengths
 
 # The score and its constants are explained in docs/protocols-groups.md.
 PRIOR = 0.2  # variance of means over keys before any report; predicted errors of means are capped at it
-RARE = 0.02  # keeps the scale of a value finite
-LEAST_SPREAD = 0.02  # of values around their mean, as a share of what is possible
+RARE = 0.02  # added to frequencies, so that the scale of a value stays finite for keys that nobody may hold
+LEAST_SPREAD = 0.02  # of values around their mean m as a share of 1 - m²: keeps a radius where values seem certain
 KEY_POWERS, VALUE_POWERS, ENERGIES = (0.0, 0.5), (0.0, 0.5, 1.0), (0.1, 0.25, 0.5, 1.0, 2.0)
 LENIENT, PENALTIES = (0.06, 0.06, 0.0), (10.0, 5.0, 2.0)  # of frequencies, popular means, all means
 
