@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Self
 from keyveil.core.errors import ProtocolError
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.registry import construct, find_mechanism
+from keyveil.mechanisms.construction import construct
+from keyveil.mechanisms.registry import find_mechanism
 from keyveil.mechanisms.rounds.energy import Energy, EnergyQuestion
 from keyveil.mechanisms.rounds.set_size import SizeClasses
 from keyveil.mechanisms.side_by_side import SideBySide
