@@ -1,7 +1,8 @@
 """The certificate of a device: everything that leaves it over whole trajectories, enumerated with its own code.
 
 A *transcript* is what a collector served and answered, step by step, and every request that the device made, with its
-headers and in its order. A *trajectory* is the record that its owner had at each step. For any transcript and any two trajectories a and b the certificate asserts
+headers and in its order. A *trajectory* is the record that its owner had at each step. For any transcript and any two
+trajectories a and b the certificate asserts
 
     P[transcript | a] <= exp(epsilon booked on it) * P[transcript | b],    and the same epsilon is booked under both.
 
@@ -43,8 +44,8 @@ from tests.device.owner import week
 MAIN, OTHER = "snack-survey", "other-survey"
 PERIOD_WEEKS = 2
 STEPS = ("again", "next", "period", "other", "withdraw", "restore", "lost")
-"""Served again (and sent again what waited), the next campaign, the first one of the next period, another series, consent
-withdrawn and given, the file restored, and reports that arrive while the collector's acknowledgement never does."""
+"""Served again (and sent again what waited), the next campaign, the first one of the next period, another series,
+consent withdrawn and given, the file restored, and reports that arrive while their acknowledgement never does."""
 
 Output = tuple[Request, ...]
 Worlds = dict[frozenset[tuple[int, Fraction]], tuple[Fraction, Fraction]]
@@ -214,9 +215,7 @@ class Trajectories:
             device.report(name, record)
         except KeyveilError:
             pass
-        return tuple(self.collector.requests), self._state(
-            state.week + ahead, state.booked + self._booked() - before
-        )
+        return tuple(self.collector.requests), self._state(state.week + ahead, state.booked + self._booked() - before)
 
     def _booked(self) -> Fraction:
         return sum((entry.epsilon for entry in self.device.ledger()), Fraction(0))

@@ -101,7 +101,7 @@ class TopSelProject(Protocol):
             return [plain[self.mode]]
         d = self.schema.d
         even = PilotBeliefs(np.full(d, 0.5), np.zeros(d), np.zeros(d), np.zeros(d))
-        projected = projections(self.schema, self.epsilon, even, self.rows)[0]
+        projected = next(projections(self.schema, self.epsilon, even, self.rows))
         return [projected, *(plain.values() if self.mode == "auto" else ())]
 
     def second(self, pilot: Estimates) -> Mechanism:
