@@ -35,7 +35,7 @@ class Calls:
         self._comb = math.comb
 
     def __enter__(self) -> Calls:
-        math.comb = self._counted_comb
+        math.comb = self._counted_comb  # type: ignore[assignment]
         sys.setprofile(self._called)
         return self
 

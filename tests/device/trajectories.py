@@ -128,6 +128,11 @@ class Trajectories:
             start: Worlds = {frozenset({(self.first, Fraction(1))}): (Fraction(1), Fraction(1))}
             self.transcripts = self._walk((), start, steps)
 
+    def check_up_to(self, steps: int) -> None:
+        """``check`` with two steps, then three, …: what few steps show is found at once."""
+        for count in range(2, steps + 1):
+            self.check(count)
+
     def _walk(self, taken: tuple[str, ...], worlds: Worlds, left: int) -> int:
         """How many transcripts of at most ``left`` further steps there are from here, this one included."""
         least = min(low for low, _ in worlds.values())
