@@ -16,6 +16,7 @@ from keyveil.privacy.audit import Audit, audit
 from tests.privacy.planted import PLANTED, Planted, RareTruth, RareWord
 
 CONFIDENCE = 0.99
+SEEDS = range(100, 120)  # none of them was looked at while the search was written
 Record = Callable[[str, object], None]
 
 
@@ -64,7 +65,7 @@ def test_counts_without_bounds_would_accuse_the_honest(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", PLANTED)
 def test_each_mistake_is_found_in_nearly_all_runs(name: str, record_property: Record) -> None:
     case, found, began = PLANTED[name], 0, process_time()
-    for seed in range(20):
+    for seed in SEEDS:
         found += attacked(case, case.wrong(), case.draws, seed).violated
     record_property("kind", case.kind)
     record_property("found", f"{found} of 20")
