@@ -12,6 +12,7 @@ import pytest
 
 from keyveil.lab.coins import SeededCoins
 from keyveil.privacy import audit as room
+from keyveil.privacy import search
 from keyveil.privacy.audit import Audit, audit
 from tests.privacy.planted import PLANTED, Planted, RareTruth, RareWord
 
@@ -59,6 +60,15 @@ def test_counts_without_bounds_would_accuse_the_honest(monkeypatch: pytest.Monke
     """The mutant: the plain ratio of two counts lies above the promise about every other time."""
     monkeypatch.setattr(room, "epsilon_at_least", lambda a, b, draws, alarm: math.log(max(a, 1) / max(b, 1)))
     assert alarms(10, 3_000, [PLANTED["reused coins"]]) >= 4
+
+
+def test_what_chance_might_have_shown_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant follows up nothing but what exceeds chance already; of these seeds it misses the truth in both."""
+    case, wrong = PLANTED["rare truth"], RareTruth(one_in=200)
+    assert all(attacked(case, wrong, 40_000, seed).violated for seed in (1, 4))
+    monkeypatch.setattr(search, "_DOUBT", 0.0)
+    monkeypatch.setattr(search, "_SUSPECTS", 1)
+    assert not any(attacked(case, wrong, 40_000, seed).violated for seed in (1, 4))
 
 
 @pytest.mark.soak

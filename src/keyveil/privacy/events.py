@@ -52,11 +52,14 @@ class Event:
         found: Codes = sample.counts(self.view)[:, self.outcomes].sum(axis=1)
         return found
 
-    def with_evidence(self, hits: Codes, record: int, goal: float) -> Event:
-        """The event with the evidence of new ``hits`` added: those of one record against all others together."""
+    def with_evidence(self, hits: Codes, record: int, goal: float, chance: float) -> Event:
+        """The event with the evidence of new ``hits`` added, less what chance shows among as many events as are judged.
+
+        Counted are those of one record against all others together.
+        """
         others = hits.sum(keepdims=True) - hits[record]
         nats = evidence(hits[record : record + 1], others, goal, others=len(hits) - 1)
-        return replace(self, excess=self.excess + float(nats[0]))
+        return replace(self, excess=self.excess + float(nats[0]) - chance)
 
     def describe(self, lexicon: Lexicon) -> str:
         runs: list[list[int]] = []

@@ -230,12 +230,15 @@ class Search:
         more than as many draws of two, and the right suspect need not be the first.
         """
         judged: list[Finalist] = []
+        chance = math.log(max(sum(len(one.events) for one in suspects), 1))
         for way in {id(one.way): one.way for one in suspects}.values():
             own = [one for one in suspects if one.way is way]
-            judged += self._judged_again(way, own, reports * len(own) / len(suspects))
+            judged += self._judged_again(way, own, reports * len(own) / len(suspects), chance)
         return nlargest(1, [one for one in judged if one.excess > 0], key=lambda one: one.excess)
 
-    def _judged_again(self, way: Way, suspects: Sequence[_Suspect], reports: float) -> Iterator[Finalist]:
+    def _judged_again(
+        self, way: Way, suspects: Sequence[_Suspect], reports: float, chance: float
+    ) -> Iterator[Finalist]:
         """Suspects of one way, with the evidence of new draws added to what spoke for them."""
         wanted = dict.fromkeys([*(one.record for one in suspects), *range(len(self.records))])
         numbers = list(wanted)[:_BESIDE]
@@ -247,7 +250,8 @@ class Search:
             place = numbers.index(suspect.record)
             hits = [event.hits(sample) for event in suspect.events]
             found = [
-                event.with_evidence(own, place, self.goal) for event, own in zip(suspect.events, hits, strict=True)
+                event.with_evidence(own, place, self.goal, chance)
+                for event, own in zip(suspect.events, hits, strict=True)
             ]
             best = hits[max(range(len(found)), key=lambda number: found[number].excess)]
             other = int(np.where(np.arange(len(drawn)) == place, n + 1, best).argmin())  # shows least of the best
