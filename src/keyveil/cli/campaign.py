@@ -293,7 +293,7 @@ def estimates(
         write_page(known, report, told)
     if not printed(json, found):
         show_estimates(screen(), known, top, raw)
-        if campaign.recurrence.renew_days is not None:
+        if told and campaign.recurrence.renew_days is not None:
             say(told)
     return 0
 

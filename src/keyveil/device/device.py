@@ -359,7 +359,7 @@ class Device:
             raise DeviceError("consent/other", f"What was shown is {shown.series}, not {name}.")
 
     def _read(self, name: str) -> Notice:
-        """What a collector serves now; from here on nothing is sent whose time could depend on a record."""
+        """What a collector serves now; what is drawn afterwards leaves at a pace that is counted from here."""
         notice = read_notice(self._transport, name, self._limits, self._dictionaries.find)
         self._read_at = self._uploader.seconds()
         return notice
