@@ -66,7 +66,7 @@ def reading(keys: int, protocol: dict[str, Any], most: int = LIMITS.units) -> tu
 
 def _calls(keys: int, units: int) -> int:
     """The most calls within so many units: reading a short document, and each key a few times, is not priced."""
-    return CALLS * units + 4 * keys + 30_000
+    return CALLS * units + 8 * keys + 30_000
 
 
 def worst(coins: SeededCoins, tries: int) -> tuple[int, int, Hard]:
