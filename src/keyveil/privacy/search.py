@@ -36,6 +36,7 @@ _LEAST = 200  # draws of a record that the first round should have; with less ef
 _BROAD = 5  # one in so many candidates of the first round is chosen by all columns together
 _DOUBT = 5.0  # nats that what one record alone shows may lack, and is drawn again nevertheless
 _SUSPECTS = 6  # records and ways of which that is done
+_SURE, _UNSURE = 0.5, 0.25  # share of the race for them, if one is beyond chance and if none is
 _BESIDE = 8  # records that are drawn beside each other for it, at most
 _RARE = 0.2  # share of the fresh draws for what one record alone shows, compared with the shares of doors
 _MOST_CELLS = 20_000_000  # draws times columns that are compared at once
@@ -139,8 +140,9 @@ class Search:
         speed = rate(lambda n: self._draw(way, n), way.cost * len(self.records)) if measured else 0.0
         self._scan(self.effort.reports(SCAN, speed) / len(self.records))
         suspects = nlargest(_SUSPECTS, self._rare, key=lambda one: one.excess)
-        reports = self.effort.reports(RACE, speed) / (2 if suspects else 1)
-        return [self._race(reports), *self._seen_again(suspects, reports)]
+        reports = self.effort.reports(RACE, speed)
+        again = reports * (0.0 if not suspects else _SURE if suspects[0].excess > 0 else _UNSURE)
+        return [self._race(reports - again), *self._seen_again(suspects, again)]
 
     # -- all records ----------------------------------------------------------------------------------------------
 
