@@ -106,7 +106,8 @@ class TopSelProject(Protocol):
         plain = {name: one for name, one in (("direct", self.direct), ("cover", self.cover)) if one is not None}
         if self.mode in plain:
             return [plain[self.mode]]
-        projected = projections(self.schema, self.epsilon, PilotBeliefs.even(self.schema.d), 1, self.rows)[0]
+        even = PilotBeliefs.even(self.schema.d)
+        projected = next(projections(self.schema, self.epsilon, even, 1, self.rows))
         return [projected, *(plain.values() if self.mode == "auto" else ())]
 
     def second(self, pilot: Finished) -> Mechanism:
