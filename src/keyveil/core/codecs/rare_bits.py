@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.codecs.members import AHEAD, TRIPLES, DenseMembers
 from keyveil.core.codecs.payloads import (
@@ -78,10 +79,12 @@ class RareBits(BitVector):
 
     def encode(self, payload: Payload) -> bytes:
         plain = BitVector(self.length).encode(payload)
-        form, (stream, length) = PLACES, self._placed(plain)
-        if length >= self.length:
-            form, stream, length = PLAIN, int.from_bytes(plain, "little"), self.length
-        return (stream << 1 | form).to_bytes(length // 8 + 1, "little")
+        stream = BitStream()
+        stream.put(PLACES, 1)
+        self.places.write(_ones(plain), stream)
+        if len(stream) > self.length:
+            return (int.from_bytes(plain, "little") << 1 | PLAIN).to_bytes(self.longest, "little")
+        return stream.to_bytes()
 
     def decode(self, data: bytes) -> Payload:
         decoded = self.read(Payloads.of([data]))
@@ -98,9 +101,10 @@ class RareBits(BitVector):
         )
         return Decoded(rows if keep else None, flaws)
 
-    def _placed(self, payload: bytes) -> tuple[int, int]:
-        bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
-        return self.places.write(tuple(np.flatnonzero(bits).tolist()))
+
+def _ones(payload: bytes) -> tuple[int, ...]:
+    bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
+    return tuple(np.flatnonzero(bits).tolist())
 
 
 def _by_threes(length: int, share: Fraction) -> Fraction:
