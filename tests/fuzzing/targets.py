@@ -1,13 +1,12 @@
-"""What strangers' bytes reach: decoders, documents, questions and the files of the command line, for every mechanism."""
+"""What strangers' bytes reach: decoders, documents, questions and files of commands, for every mechanism."""
 
 from __future__ import annotations
 
 import io
 import json
 import random
-import re
 import zlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache, partial
 from itertools import islice
@@ -21,8 +20,10 @@ import pyarrow.parquet as parquet
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.reading import flaws_of, tally_of
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.wire import Batch, from_json, from_packed, pad
-from keyveil.cli.app import run
+from keyveil.campaign.wire import Batch, from_json, from_packed, pad, unpad
+from keyveil.cli.estimate import estimate
+from keyveil.cli.simulate import simulate
+from keyveil.cli.tally import tally
 from keyveil.core.codecs.payloads import FINE, Payloads, refusal
 from keyveil.core.errors import KeyveilError, ReportError
 from keyveil.core.estimates import Estimates
@@ -71,14 +72,14 @@ def payload_target() -> Target:
     rounds = [one for _, one in every_round()]
 
     def read(data: bytes) -> Hashable:
-        number = data[0] % len(rounds) if data else 0
+        number = _number(data, rounds)
         document, public, padded = rounds[number], data[1:17].ljust(16, b"\0"), data[17:]
         publics, column = np.frombuffer(public, np.uint8).reshape(1, 16), Payloads.of([padded])
-        tally, flaws = tally_of(document, publics, column)
+        counts, flaws = tally_of(document, publics, column)
         assert flaws.tolist() == flaws_of(document, publics, column).tolist()
-        assert tally.reports == (flaws[0] == FINE)
+        assert counts.reports == (flaws[0] == FINE)
         if flaws[0] == FINE:
-            sent = read_payload(document, padded)
+            sent = unpad(padded, document.report_bytes, document.mechanism.codec.varies)
             again = document.mechanism.encode(document.mechanism.decode(sent, public))
             assert pad(again, document.report_bytes, document.mechanism.codec.varies) == padded
             return number, len(sent)
@@ -99,12 +100,6 @@ def _records(mechanism: Mechanism) -> list[Any]:
     return list(islice(mechanism.every_record(), 0, 300, 37))
 
 
-def read_payload(document: RoundDocument, padded: bytes) -> bytes:
-    from keyveil.campaign.wire import unpad
-
-    return unpad(padded, document.report_bytes, document.mechanism.codec.varies)
-
-
 def _after(start: int, mutate: Mutate) -> Mutate:
     """Spoil what follows a head, which stays; now and then all of it."""
     return lambda data, chance: (
@@ -118,7 +113,7 @@ def _after(start: int, mutate: Mutate) -> Mutate:
 @cache
 def campaigns() -> tuple[Campaign, ...]:
     """A campaign for every mechanism and protocol in each of its forms."""
-    found = []
+    found: list[Campaign] = []
     for name in registry.names():
         for options in registry.find(name).examples:
             plain = {key: one if isinstance(one, int) else str(one) for key, one in options.items()}
@@ -194,8 +189,8 @@ def counted() -> tuple[tuple[Mechanism, Tally, Estimates], ...]:
     for _, document in every_round():
         mechanism, coins = document.mechanism, SeededCoins(3)
         records = _records(mechanism)
-        tally = mechanism.tally(mechanism.perturb_pairs(records[at % len(records)], coins) for at in range(60))
-        found.append((mechanism, tally, mechanism.estimate(tally)))
+        counts = mechanism.tally(mechanism.perturb_pairs(records[at % len(records)], coins) for at in range(60))
+        found.append((mechanism, counts, mechanism.estimate(counts)))
     return tuple(found)
 
 
@@ -204,7 +199,7 @@ def question_target() -> Target:
     asked = counted()
 
     def read(data: bytes) -> Hashable:
-        number = data[0] % len(asked) if data else 0
+        number = _number(data, asked)
         rows = answer(Question.read(_json(data[1:])), *asked[number])
         json.dumps(rows, allow_nan=False)
         return number, len(rows)
@@ -263,50 +258,52 @@ def file_targets(folder: Path) -> list[Target]:
     kept = folder / "kept.parquet"
     kept.write_bytes(reports[0])
 
-    def estimate(data: bytes) -> Hashable:
-        number = data[0] % len(abouts) if data else 0
-        (folder / "x.tally.json").write_bytes(abouts[number])
-        return command(folder / "x.tally", data[1:], "estimate", "{}", "--json")
+    def read_tally(data: bytes) -> Hashable:
+        (folder / "x.tally.json").write_bytes(abouts[_number(data, abouts)])
+        return command(estimate, _file(folder / "x.tally", data[1:]), json=True)
 
-    def describe(data: bytes) -> Hashable:
-        number = data[0] % len(abouts) if data else 0
-        (folder / "kept.tally").write_bytes(tallies[number])
-        return command(folder / "about.json", data[1:], "estimate", str(folder / "kept.tally"), "--about", "{}")
+    def read_about(data: bytes) -> Hashable:
+        kept_tally = _file(folder / "kept.tally", tallies[_number(data, tallies)])
+        return command(estimate, kept_tally, about=_file(folder / "about.json", data[1:]), json=True)
 
-    def describe_campaign(data: bytes) -> Hashable:
-        return command(folder / "campaign.json", data, "tally", str(kept), "--campaign", "{}")
+    def read_campaign(data: bytes) -> Hashable:
+        return command(tally, kept, campaign=_file(folder / "campaign.json", data), json=True)
 
-    def count(data: bytes) -> Hashable:
-        number = data[0] % len(documents) if data else 0
-        return command(folder / "reports.parquet", data[1:], "tally", "{}", "--campaign", str(documents[number]))
+    def read_reports(data: bytes) -> Hashable:
+        campaign = documents[_number(data, documents)]
+        return command(tally, _file(folder / "reports.parquet", data[1:]), campaign=campaign, json=True)
 
-    def simulate(name: str, data: bytes) -> Hashable:
-        return command(folder / name, data, "simulate", "{}", "--mechanism", "kvue", "--epsilon", "1", "--json")
+    def read_people(name: str, data: bytes) -> Hashable:
+        people = str(_file(folder / name, data))
+        return command(simulate, people, mechanism="kvue", epsilon="1", seed=1, json=True)
 
     people = "user,key,value\n" + "".join(f"u{at % 9},{_KEYS[at % 3]},{at % 5}\n" for at in range(20))
     return [
-        Target("tally files", _numbered(tallies), estimate, _after(1, _summed)),
-        Target("mechanism files", _numbered(abouts), describe, _after(1, spoilt_json)),
-        Target("campaign files", [path.read_bytes() for path in documents], describe_campaign, spoilt_json),
-        Target("reports files", _numbered(reports), count, _after(1, _other_table)),
-        Target("data files", [people.encode()], partial(simulate, "people.csv"), spoilt),
-        Target("data in Parquet", [_people()], partial(simulate, "people.parquet"), _other_table),
+        Target("tally files", _numbered(tallies), read_tally, _after(1, _summed)),
+        Target("mechanism files", _numbered(abouts), read_about, _after(1, spoilt_json)),
+        Target("campaign files", [path.read_bytes() for path in documents], read_campaign, spoilt_json),
+        Target("reports files", _numbered(reports), read_reports, _after(1, _other_table)),
+        Target("data files", [people.encode()], partial(read_people, "people.csv"), spoilt),
+        Target("data in Parquet", [_people()], partial(read_people, "people.parquet"), _other_table),
     ]
 
 
-def command(path: Path, data: bytes, *words: str) -> Hashable:
-    """Run a command on a file with these bytes; refused as the command refuses, in one line."""
+def command(does: Callable[..., int], *arguments: Any, **options: Any) -> Hashable:
+    """Run what a command does, without the reading of its command line and with nowhere to print."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        assert does(*arguments, **options) == 0
+    return len(out.getvalue()) > 100
+
+
+def _file(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        status = run([word.format(path) if word == "{}" else word for word in words])
-    lines = err.getvalue().splitlines()
-    assert status in (0, 2), status
-    if status == 0:
-        return len(out.getvalue()) > 100
-    assert lines and lines[-1].startswith("keyveil: "), lines
-    code = re.search(r"\[([a-z-]+/[a-z-]+)\]$", lines[-1])
-    raise KeyveilError(code[1] if code else "cli/usage", lines[-1])
+    return path
+
+
+def _number(data: bytes, things: Sequence[Any]) -> int:
+    """Which of some things the first byte means."""
+    return data[0] % len(things) if data else 0
 
 
 def _numbered(seeds: list[bytes]) -> list[bytes]:
