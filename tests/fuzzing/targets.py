@@ -316,7 +316,7 @@ def _summed(whole: bytes, chance: random.Random) -> bytes:
         return spoilt(whole, chance)
     body = bytearray(whole[:-4])
     if chance.random() < 0.7:  # the same shape with other numbers
-        at = 36 + 8 * chance.randrange(max(1, (len(body) - 36) // 8))
+        at = 45 + 8 * chance.randrange(-1, max(1, (len(body) - 45) // 8)) + (0 if chance.random() < 0.9 else 4)
         number = chance.choice((0, 1, -1, 7, 60, 61, 10**6, 1 << 40, (1 << 63) - 1, -(1 << 63)))
         body[at : at + 8] = number.to_bytes(8, "little", signed=True)
     else:
@@ -370,7 +370,7 @@ def _other_table(whole: bytes, chance: random.Random) -> bytes:
         else:
             table = table.slice(0, chance.randrange(len(values) + 1))
         return _written(table)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError, IndexError, UnicodeError):
+    except (pa.ArrowException, OSError, TypeError, ValueError, OverflowError, IndexError):
         return spoilt(whole, chance)
 
 

@@ -155,8 +155,10 @@ def _read_shares(text: str) -> dict[str, Fraction]:
 
 def _read_options(options: Options | str) -> Options:
     """Options of groups, also from the text that the command line gives."""
-    if not isinstance(options, str):
+    if isinstance(options, Mapping) and all(isinstance(own, Mapping) for own in options.values()):
         return {name: dict(own) for name, own in options.items()}
+    if not isinstance(options, str):
+        raise _refused("Options of groups are a mapping of mappings, or a text such as ssr.max_pairs=3.")
     read: dict[str, dict[str, Any]] = {}
     for place, value in assignments(options).items():
         group, dot, option = place.partition(".")
