@@ -113,8 +113,8 @@ class Administration:
         if folded and waiting < least:
             raise CampaignError(
                 "campaign/too-few",
-                f"{waiting} reports of {name} are set aside. Its round is counted, and what is shown changes by no fewer "
-                f"than {least}, so that no single report can be read from the difference.",
+                f"{waiting} reports of {name} are set aside. Its round is counted, and what is shown changes by no "
+                f"fewer than {least}, so that no single report can be read from the difference.",
             )
         retry(self.journal.writer.database, connection, last.id, last.document, folded)
         about = {"name": name, "round": last.document.number, "reports": waiting}

@@ -79,7 +79,7 @@ class Service:
         self.journal = Journal(self.writer, self.clock)
         self.roles = Roles(self.journal)
         self.folding = FoldingHealth()
-        self.health = Health(self.writer, self.folding, limits.free_bytes)
+        self.health = Health(self.writer, self.folding, lambda: self.clock.held, limits.free_bytes)
         self._rates = Rates(limits.upload_bytes_per_second)
         self._repository = Repository()
         self._administration = Administration(self.journal, self._repository)

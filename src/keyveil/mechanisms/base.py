@@ -60,7 +60,7 @@ class Mechanism(ABC):
     takes: ClassVar[Takes]
     """Which records can be answered; every family says it."""
 
-    supports: ClassVar[bool] = False
+    unit_counts: ClassVar[bool] = False
     """Whether a report adds 0 or 1 to every count, so that none is negative or exceeds the number of reports."""
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
@@ -310,7 +310,11 @@ class Mechanism(ABC):
     def _own(self, tally: Tally) -> NDArray[np.int64]:
         """The counts of a tally that is certainly ours."""
         tally.refuse_other(self.fingerprint, self.tally_shape)
-        if self.supports and tally.counts.size and not 0 <= tally.counts.min() <= tally.counts.max() <= tally.reports:
+        if (
+            self.unit_counts
+            and tally.counts.size
+            and not 0 <= tally.counts.min() <= tally.counts.max() <= tally.reports
+        ):
             raise TallyError("tally/impossible", f"No {tally.reports:,} reports of {self.name} give these counts.")
         return tally.counts
 

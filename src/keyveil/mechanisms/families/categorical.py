@@ -32,7 +32,7 @@ class Categorical(Mechanism):
     """A mechanism for one key a person."""
 
     takes: ClassVar[Takes] = "one key"
-    supports: ClassVar[bool] = True
+    unit_counts: ClassVar[bool] = True
 
     def validate(self) -> None:
         if self.schema.d < 2:

@@ -21,7 +21,7 @@ class KeyValue(Mechanism):
     """A mechanism for sets of key-value pairs."""
 
     takes: ClassVar[Takes] = "every set"
-    supports: ClassVar[bool] = True
+    unit_counts: ClassVar[bool] = True
 
     @property
     def estimated(self) -> frozenset[str]:
