@@ -83,7 +83,7 @@ def test_a_broken_reader_of_payloads_is_found() -> None:
     good = next(seed for seed in seeds if len(from_packed(seed).payloads[0]) > 3)
     at = good.index(from_packed(good).payloads[0])
     near = good[:at] + b"\x4b\x50\x00" + good[at + 3 :]
-    found = hunt(Target("broken", [near], planted, spoilt), 3000, seed=1)
+    found = hunt(Target("broken", [near], planted, spoilt), 12_000, seed=1)
     assert any("IndexError" in told for told in found.crashes)
 
 
@@ -92,18 +92,18 @@ def test_a_broken_reader_of_payloads_is_found() -> None:
 
 def test_decoders_answer_or_refuse_hostile_bytes() -> None:
     for target in batch_targets():
-        found = hunt(target, 20_000, seed=1)
+        found = hunt(target, 5000, seed=1)
         refuse_crashes(target.name, found)
-        assert found.answered > 100 and len(found.corpus) > len(target.seeds)
+        assert found.answered > 20 and len(found.corpus) > len(target.seeds)
     target = payload_target()
-    found = hunt(target, 2000, seed=1)
+    found = hunt(target, 600, seed=1)
     refuse_crashes(target.name, found)
     assert found.answered > 100
 
 
 def test_documents_are_read_or_refused() -> None:
     for target in document_targets():
-        found = hunt(target, 600, seed=1)
+        found = hunt(target, 500, seed=1)
         refuse_crashes(target.name, found)
         assert found.answered > len(target.seeds)
 
@@ -126,11 +126,11 @@ def test_files_of_commands_are_read_or_refused(tmp_path: Path) -> None:
 # -- over HTTP -------------------------------------------------------------------------------------------------------
 
 
-def asked_over_http(collector: Collector, inputs: int, seed: int) -> dict[int, int]:
-    """Spoilt questions to a running collector, to campaigns of every mechanism; how often each status was answered."""
+def asked_over_http(collector: Collector, inputs: int, seed: int, every: int = 1) -> dict[int, int]:
+    """Spoilt questions to a running collector, to campaigns of every n-th form; how often each status was answered."""
     chance, told = random.Random(seed), dict[int, int]()
     seeds = []
-    for number, campaign in enumerate(campaigns()):
+    for number, campaign in enumerate(campaigns()[::every]):
         name = f"c{number}"
         fields: dict[str, Any] = campaign.document()
         first = campaign.protocol.next_round([])
@@ -155,9 +155,9 @@ def _ask(collector: Collector, name: str, body: bytes) -> int:
 
 def test_no_question_makes_a_collector_fail(tmp_path: Path) -> None:
     with running(tmp_path) as collector:
-        told = asked_over_http(collector, 150, seed=1)
+        told = asked_over_http(collector, 120, seed=1, every=8)
     assert max(told) < 500
-    assert told[200] >= 75
+    assert told[200] >= 60
 
 
 # -- the full size ---------------------------------------------------------------------------------------------------
