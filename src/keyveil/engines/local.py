@@ -54,6 +54,8 @@ def reports_in(path: Path) -> int:
 
 def _fold(block: pyarrow.RecordBatch, document: RoundDocument, before: int) -> Tally:
     """The tally of a block of reports, of which so many came before."""
+    if block.column("round").null_count:
+        raise ReportError("report/round", "Every report of the file says which round it belongs to.")
     numbers, payloads = block.column("round").to_numpy(zero_copy_only=False), block.column("payload").to_pylist()
     if len(strange := np.flatnonzero(numbers != document.number)):
         found = int(numbers[strange[0]])

@@ -258,7 +258,7 @@ def _opened(path: str | Path) -> Iterator[None]:
     name = Path(path).name
     try:
         yield
-    except (OSError, arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as reason:
+    except (OSError, UnicodeDecodeError, arrow.ArrowException) as reason:
         if "conversion error" in str(reason):
             raise PopulationError(
                 "population/type", f"A value in {name} is not a number: {_first_line(reason)}."

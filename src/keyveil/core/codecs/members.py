@@ -162,7 +162,7 @@ class DenseMembers(Members):
             return total
 
         whole, rest = divmod(self.symbols, 3)
-        return whole * average(3) + (average(rest) if rest else 0.0)
+        return (whole * average(3) if whole else 0.0) + (average(rest) if rest else 0.0)
 
     @property
     def longest(self) -> int:

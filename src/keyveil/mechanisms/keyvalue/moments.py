@@ -303,7 +303,7 @@ def _weights_of(statistic: Statistic) -> dict[Term, float]:
 
 
 def _weights(law: str, count: int) -> list[int]:
-    parts = law.split(",")
+    parts = law.split(",") if isinstance(law, str) else []
     if len(parts) != count or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise MechanismError(
             "mechanism/option",
