@@ -399,5 +399,10 @@ def _with_one(values: list[Any], chance: random.Random) -> list[Any]:
     return [*values[:at], chance.choice((None, one, one, one)), *values[at + 1 :]]
 
 
-def all_targets(folder: Path) -> list[Target]:
-    return [*batch_targets(), payload_target(), *document_targets(), question_target(), *file_targets(folder)]
+def all_targets(folder: Path) -> Iterator[Target]:
+    """One after the other, because some take a while to prepare."""
+    yield from batch_targets()
+    yield payload_target()
+    yield from document_targets()
+    yield question_target()
+    yield from file_targets(folder)

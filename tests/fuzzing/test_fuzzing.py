@@ -183,7 +183,7 @@ SOAK = {
 def test_no_input_of_many_crashes_anything(name: str, tmp_path: Path, record_property: Record) -> None:
     """Two million inputs in all; every mechanism is among them."""
     seed = int.from_bytes(os.urandom(4), "little")
-    (target,) = [one for one in all_targets(tmp_path) if one.name == name]
+    target = next(one for one in all_targets(tmp_path) if one.name == name)
     found = hunt(target, SOAK[name], seed, traced=40)
     for what, value in (("inputs", found.inputs), ("answered", found.answered), ("places", len(found.places))):
         record_property(what, value)

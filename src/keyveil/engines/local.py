@@ -125,7 +125,7 @@ def _blocks(file: Any, path: Path, *columns: str) -> Iterator[pyarrow.RecordBatc
 
     try:
         yield from file.iter_batches(batch_size=_AT_ONCE, columns=list(columns))
-    except (pyarrow.ArrowException, OSError):
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
         raise KeyveilError("input/parquet", f"{path} is a damaged Parquet file.") from None
 
 
@@ -143,7 +143,7 @@ def _opened(path: Path) -> Any:
     try:
         file = parquet.ParquetFile(path)
         fields = list(file.schema_arrow)
-    except (pyarrow.ArrowException, OSError):
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
         raise KeyveilError("input/parquet", f"{path} is not a Parquet file.") from None
     kinds = {field.name: field.type for field in fields}
     if len(kinds) < len(fields):

@@ -100,7 +100,8 @@ class LabelRound(CalibratedOnDevice, OneState):
     def validate(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:
             raise MechanismError("mechanism/option", f"Values have from 1 to {MOST_BINS} cells, not {self.bins}.")
-        if any(not 0 <= key < self.schema.d for key in self.keys) or list(self.keys) != sorted(set(self.keys)):
+        named = isinstance(self.keys, list | tuple) and all(isinstance(key, int) for key in self.keys)
+        if not named or not set(self.keys) <= set(range(self.schema.d)) or list(self.keys) != sorted(set(self.keys)):
             raise ProtocolError(
                 "protocol/broadcast", f"A broadcast names some of the {self.schema.d} keys, each once and in order."
             )
