@@ -100,7 +100,8 @@ class LabelRound(CalibratedOnDevice, OneState):
     def validate(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:
             raise MechanismError("mechanism/option", f"Values have from 1 to {MOST_BINS} cells, not {self.bins}.")
-        named = isinstance(self.keys, list | tuple) and all(isinstance(key, int) for key in self.keys)
+        keys: object = self.keys  # in a document anything may stand here
+        named = isinstance(keys, list | tuple) and all(isinstance(key, int) for key in keys)
         if not named or not set(self.keys) <= set(range(self.schema.d)) or list(self.keys) != sorted(set(self.keys)):
             raise ProtocolError(
                 "protocol/broadcast", f"A broadcast names some of the {self.schema.d} keys, each once and in order."
