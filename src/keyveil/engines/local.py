@@ -143,6 +143,8 @@ def _opened(path: Path) -> Any:
     try:
         file = parquet.ParquetFile(path)
         fields = list(file.schema_arrow)
+    except FileNotFoundError:
+        raise KeyveilError("input/file", f"There is no file {path}.") from None
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
         raise KeyveilError("input/parquet", f"{path} is not a Parquet file.") from None
     kinds = {field.name: field.type for field in fields}
