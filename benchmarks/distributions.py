@@ -120,7 +120,7 @@ def main() -> None:
     print(f"{'':<42}{'known component':>16}{'as published':>14}{'ratio':>8}")
     people, schema = synthetic(1_000_000)
     mechanism = make(schema, 5)
-    laws, frequency = laws_of(people, schema, mechanism.cells), people.truth(schema).frequency
+    laws, frequency = laws_of(people, schema, mechanism.points), people.truth(schema).frequency
     _show("expected counts, cap 5", *against_published(mechanism, noiseless(mechanism, frequency, laws, 10**9), laws))
     tally = aggregate(mechanism, people.records(schema), SeededCoins(1))
     _show("synthetic, n = 10⁶, d = 10, cap 5", *against_published(mechanism, tally, laws))
@@ -134,7 +134,7 @@ def from_file(path: Path) -> None:
     mechanism = make(data.schema, max(round(float(np.quantile(data.population.sizes, 0.9))), 1))
     frequency = data.population.truth(data.schema).frequency
     top = most_frequent(frequency, TOP)
-    all_laws = laws_of(data.population, data.schema, mechanism.cells)
+    all_laws = laws_of(data.population, data.schema, mechanism.points)
     laws = all_laws[top]
     errors, records = [], data.population.records(data.schema)
     for seed in range(RUNS):
@@ -143,7 +143,7 @@ def from_file(path: Path) -> None:
     _show(f"{data.name}, n = {data.population.n:,}, top {TOP}", *np.mean(errors, axis=0).tolist())
     gaps = np.subtract(*np.transpose(errors))
     print(f"Difference over {RUNS} runs: {gaps.mean():+.4f}, standard error {gaps.std(ddof=1) / np.sqrt(RUNS):.4f}.")
-    blind = wasserstein(np.full(laws.shape, 1 / mechanism.cells), laws)
+    blind = wasserstein(np.full(laws.shape, 1 / mechanism.points), laws)
     small = make(kv.Schema(keys=len(top)), min(mechanism.max_pairs, len(top)))
     rng, n, error = np.random.default_rng(1), data.population.n, np.inf
     for _ in range(MOST_DOUBLINGS):
@@ -166,7 +166,7 @@ def speed() -> None:
     """A thousand keys with 1 024 cells and a million people; frequencies fall like one over the rank."""
     mechanism = kv.mechanism("kv-sw", kv.Schema(keys=1000), 1, max_pairs=5, cells=1024)
     assert isinstance(mechanism, KVSW)
-    at = np.linspace(-1, 1, mechanism.cells)
+    at = np.linspace(-1, 1, mechanism.points)
     shape = np.exp(-(((at - np.linspace(-0.6, 0.6, 1000)[:, None]) / 0.2) ** 2))
     frequency, laws = np.minimum(0.5, 2 / np.arange(1, 1001)), shape / shape.sum(axis=1, keepdims=True)
     tally = drawn(mechanism, frequency, laws, 1_000_000, np.random.default_rng(1))

@@ -115,3 +115,17 @@ def test_damaged_and_foreign_tallies_are_refused(tally: Path, tmp_path: Path, ca
     foreign.write_text(json.dumps({**about, "nonsense": 1}))
     assert run(["estimate", str(tally), "--about", str(foreign)]) == 2
     assert "mechanism/document" in capsys.readouterr().err
+
+
+def test_keys_one_by_one_cuts_and_choices(tally: Path, capsys: Output) -> None:
+    together, alone = (document(capsys, str(tally), *more) for more in ((), ("--per-key",)))
+    assert (together["decision"], alone["decision"]) == ("by", "per-key")
+    kept = document(capsys, str(tally), "--postprocess", "base-cut", "--keep", "3")["estimates"]
+    assert isinstance(kept, list) and sum(row["frequency"] > 0 for row in kept) == 3
+    choice = document(capsys, str(tally), "--choose", "--subset", "18,19")["choice"]
+    assert isinstance(choice, dict) and choice["best"] in {row["method"] for row in choice["ranking"]}
+    assert run(["estimate", str(tally), "--choose", "--raw"]) == 0
+    shown = capsys.readouterr().out
+    assert "norm-sub" in shown and "160,000" in shown  # the methods, and four times as many people
+    for bad in (["--alpha", "1"], ["--postprocess", "base-cut", "--alpha", "-1"], ["--keep", "2"]):
+        assert run(["estimate", str(tally), *bad]) == 2

@@ -22,8 +22,9 @@ Output = pytest.CaptureFixture[str]
 Row = dict[str, Any]
 
 ROW = [
-    "key", "frequency", "frequency_se", "frequency_low", "frequency_high", "mean", "mean_se", "mean_low", "mean_high",
-    "true_frequency", "true_mean", "flag", "frequency_flag", "mean_flag",
+    "key", "frequency", "frequency_se", "frequency_low", "frequency_high", "selected_low",
+    "selected_high", "mean", "mean_se", "mean_low", "mean_high", "true_frequency",
+    "true_mean", "flag", "frequency_flag", "mean_flag",
 ]  # fmt: skip
 TEXTS = ("key", "flag", "frequency_flag", "mean_flag")
 

@@ -98,7 +98,9 @@ def test_options_reach_the_mechanism(capsys: Output) -> None:
     document = simulated(
         capsys, "synthetic:linear-s:500", "--mechanism", "kvue", "--epsilon", "1", "--set", "bins=4", "--seed", "1"
     )
-    assert document["options"]["bins"] == 4
+    assert document["options"]["bins"] == 4 and document["metrics"]["mse_mean"] is not None
+    arguments = "--mechanism", "kvue", "--epsilon", "1", "--set", "bins=4", "--set", "rounding=cell", "--seed", "1"
+    document = simulated(capsys, "synthetic:linear-s:500", *arguments)
     assert document["metrics"]["mse_mean"] is None and document["estimates"][0]["mean"] is None
 
 
@@ -171,3 +173,15 @@ def test_an_impossible_picture_is_one_line_too(name: str, said: str, tmp_path: P
     assert run(["simulate", *arguments]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("keyveil: ") and said in last
+
+
+def test_levels_on_the_command_line(tmp_path: Path, capsys: Output) -> None:
+    data = tmp_path / "ratings.csv"
+    data.write_text("user,key,value\n" + "".join(f"{user},fries,5\n" for user in range(400)))
+    arguments = (str(data), "--mechanism", "kvue", "--epsilon", "4", "--seed", "1")
+    document = simulated(capsys, *arguments, "--levels", "1,2,3,4,5")
+    (row,) = document["estimates"]
+    assert document["options"] == {"bins": 5, "rounding": "grid"} and row["mean_low"] <= 5 <= row["mean_high"]
+    for wrong in ("1,3,2", "1,,2", "1"):
+        assert run(["simulate", *arguments, "--levels", wrong]) == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1

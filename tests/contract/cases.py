@@ -28,6 +28,8 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     *((name, {}) for name in NAMES),
     ("hr", {"form": "bit"}),
     ("kvue", {"bins": 4}),
+    ("kvue", {"bins": 4, "rounding": "cell"}),
+    ("kvue", {"levels": {"0": [-1, 0, 1], "1": [-1, "-0.5", "0.5", 1]}}),
     ("privkv", {"fake_mean": "0.5"}),
     ("f2m", {"estimator": "mle"}),
     ("kvoh", {"bits": "optimised"}),
@@ -37,6 +39,8 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("wsr", {"bins": 4}),
     ("wsr", {"weights": "1,1,1,2,2,3,3,9"}),
     ("ssr", {"bins": 4}),
+    ("ssr", {"levels": [-1, "-0.5", "0.5", 1]}),
+    ("kv-sw", {"levels": [-1, "-0.5", "0.5", 1]}),
     ("topsel", {"mode": "direct", "padding": 0}),
     ("topsel", {"kappa": "0.2"}),
     ("split", {"groups": "kvue:2,wsr:1,privkv:3", "options": "wsr.bins=4"}),
@@ -60,7 +64,8 @@ VARIANTS = FORMS + PUBLISHED + BIASED
 
 def label(name: str, options: dict[str, Any]) -> str:
     """What a variant is called."""
-    return name + "".join(f"-{value}" for value in options.values())
+    told = (f"levels{len(value)}" if option == "levels" else value for option, value in options.items())
+    return name + "".join(f"-{one}" for one in told)
 
 
 IDS = [label(*variant) for variant in VARIANTS]
@@ -77,12 +82,18 @@ NOT_TIGHT = BASELINES | {f"{name}-paper" for name in ("privkv", "pckv-ue", "pckv
 
 def tiny(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
     """A mechanism that can be enumerated."""
-    return create(name, Schema(keys=KEYS.get(name, 8)), epsilon, **{**OPTIONS.get(name, {}), **options}).reduced()
+    return usual(name, epsilon, **options).reduced()
 
 
 def usual(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
     """A mechanism of everyday size for statistics."""
-    return create(name, Schema(keys=KEYS.get(name, 8)), epsilon, **{**OPTIONS.get(name, {}), **options})
+    return made(name, KEYS.get(name, 8), epsilon, {**OPTIONS.get(name, {}), **options})
+
+
+def made(name: str, keys: int, epsilon: str, options: dict[str, Any]) -> Mechanism:
+    """A mechanism for so many keys; levels among the options are the schema's."""
+    own = {option: value for option, value in options.items() if option != "levels"}
+    return create(name, Schema(keys=keys, levels=options.get("levels")), epsilon, **own)
 
 
 def extreme(name: str, epsilon: str = "4", **options: Any) -> Mechanism:
@@ -92,12 +103,12 @@ def extreme(name: str, epsilon: str = "4", **options: Any) -> Mechanism:
     given |= {most: min(given[most], keys) for most in ("max_pairs", "padding") if most in given}
     if "weights" in given:
         given["weights"] = ",".join(given["weights"].split(",")[-keys:])
-    return create(name, Schema(keys=keys), epsilon, **given)
+    return made(name, keys, epsilon, given)
 
 
 def estimates_products(name: str, options: dict[str, Any]) -> bool:
     """Whether a variant has unbiased estimates of f and f·m: not frequencies alone, nor means of everybody."""
-    return issubclass(find_mechanism(name), KeyValue) and name not in BASELINES and "bins" not in options
+    return issubclass(find_mechanism(name), KeyValue) and name not in BASELINES and "rounding" not in options
 
 
 def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
@@ -107,4 +118,4 @@ def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
     given.pop("weights", None)
     if "max_pairs" in given:
         given["max_pairs"] = 5
-    return create(name, Schema(keys=keys), epsilon, **given)
+    return made(name, keys, epsilon, given)

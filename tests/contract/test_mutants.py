@@ -216,7 +216,7 @@ class ClearCell(KVUE):
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         key = self.encoder.key(word)
         value = value_of(pairs, key)
-        if key and value is not None and self.labels.draw(value, coins) == 1:
+        if key and value is not None and self.labels.draw(value, coins, key) == 1:
             return 2
         return super().respond(pairs, word, coins)
 

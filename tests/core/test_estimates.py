@@ -35,8 +35,9 @@ mpl.use("Agg")
 
 NAN, INF = math.nan, math.inf
 COLUMNS = [
-    "key", "frequency", "frequency_se", "frequency_low", "frequency_high", "mean", "mean_se", "mean_low", "mean_high",
-    "true_frequency", "true_mean", "flag", "frequency_flag", "mean_flag",
+    "key", "frequency", "frequency_se", "frequency_low", "frequency_high", "selected_low",
+    "selected_high", "mean", "mean_se", "mean_low", "mean_high", "true_frequency",
+    "true_mean", "flag", "frequency_flag", "mean_flag",
 ]  # fmt: skip
 NO_MEAN = "grr reports keys only; use kvue, ssr or pckv-ue for means."
 
@@ -283,7 +284,7 @@ def test_json_is_one_object_that_every_parser_takes() -> None:
     document = json.loads(lunch(epsilon=Fraction(1, 10)).to_json(), parse_constant=refuse)
     rows, exact, schema = (document.pop(name) for name in ("estimates", "exact", "schema"))
     header = {"mechanism": "ssr", "epsilon": "0.1", "options": {}, "n": 10_000, "confidence": 0.95, "population": False}
-    assert document == header
+    assert document == {**header, "decision": "by"}
     assert rows == lunch().rows() and schema == LUNCH.document()
     assert exact["mean"]["values"] == [0.0, 1.1, None] and exact["mean"]["high"] == [0.2, 1.2, "inf"]
 
@@ -387,11 +388,11 @@ def test_the_plot_draws_every_estimate_with_its_interval_and_truth() -> None:
     frequency, mean = figure.axes
     assert [label.get_text() for label in frequency.get_yticklabels()] == ["fries", "burger", "pepsi"]
     assert (frequency.get_xlabel(), mean.get_xlabel()) == ("frequency", "mean")
-    assert points(figure, 0) == {"estimate and interval": [0.75, 0.2531, -0.01], "truth": [0.3, 0.5, 0.0]}
-    assert points(figure, 1)["estimate and interval"] == pytest.approx([5.2, 3.0])
+    assert points(figure, 0) == {"estimate and interval": [0.75, 0.2531, 0.0], "truth": [0.3, 0.5, 0.0]}
+    assert points(figure, 1)["estimate and interval"] == pytest.approx([5.0, 3.0])
     assert len(points(figure, 1)["insufficient data"]) == 1
     lines = [segment[:, 0].tolist() for segment in frequency.collections[0].get_segments()]  # type: ignore[attr-defined]
-    assert lines == [[0.73, 0.77], [0.2410, 0.2652], [-0.05, 0.03]]
+    assert lines == [[0.73, 0.77], [0.2410, 0.2652], [0.0, 0.03]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "estimate and interval", "insufficient data", "truth",
     ]  # fmt: skip

@@ -252,3 +252,36 @@ def test_canonical_refuses_what_has_no_spelling(document: Any, code: str) -> Non
     with pytest.raises(KeyveilError) as caught:
         canonical(document)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("levels", "told"),
+    [
+        ([3, 2, 1], "3 stands before 2"),
+        ([1, 1], "1 stands before 1"),
+        ([1], "from 2 to 256 levels, not 1"),
+        (list(range(257)), "from 2 to 256 levels, not 257"),
+        ([1, 9], "The level 9 lies outside the range from 1 to 5"),
+        ("1,2", "a list of numbers"),
+        (["x", 2], "A level is a decimal number"),
+        ([1, "1.0000001", 5], "too close"),
+    ],
+)
+def test_levels_that_make_no_sense_are_one_sentence(levels: Any, told: str) -> None:
+    with pytest.raises(SchemaError, match=told) as refused:
+        Schema(keys=3, low=1, high=5, levels=levels)
+    assert refused.value.code == "schema/levels"
+
+
+def test_levels_stand_in_the_document_only_if_they_are_given() -> None:
+    assert "levels" not in Schema(keys=3).document()
+    own = Schema(keys=["liked", "stars", "hours"], levels={"liked": [0, 1], "stars": [0, "0.5", 3]})
+    assert own.document()["levels"] == [[0, 1], [0, "0.5", 3], None]
+    assert Schema.from_document(own.document()) == own and own.hash != Schema(keys=own.keys).hash
+    assert Schema(keys=2, low=0, high=9, levels=[1, 5]).document() == {"keys": 2, "low": 1, "high": 5, "levels": [1, 5]}
+
+
+def test_values_beyond_the_levels_count_as_the_nearest_one() -> None:
+    stars = Schema(keys=["stars"], low=0, high=9, levels=[1, 2, 5])
+    assert [stars.read({"stars": value})[0][1] for value in (0, 1, 5, 9)] == [-GRID, -GRID, GRID, GRID]
+    assert stars.grid_levels(0) == tuple(stars.read({"stars": level})[0][1] for level in (1, 2, 5))

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 from scipy.special import erfcx, log_ndtr
+from scipy.stats import binom, norm
 
-from keyveil.kernels.normal import hazard
+from keyveil.kernels.normal import binomial_scores, hazard
 
 GRID = np.concatenate([np.linspace(-40, 40, 80_001), -np.logspace(0, 150, 3001), np.logspace(-300, 1, 3001)])
 
@@ -44,3 +45,21 @@ def test_any_shape() -> None:
 
 
 _SCALE = math.sqrt(2 / math.pi)
+
+
+@pytest.mark.parametrize("trials", [20, 100, 1000, 100_000])
+@pytest.mark.parametrize("chance", [1e-3, 0.02, 0.2, 0.42, 0.5, 0.8])
+def test_tails_of_counts_as_normal_numbers(trials: int, chance: float) -> None:
+    """The mutant, (count - mean) / sd, is wrong by a factor of ten where a binomial law is skewed."""
+    counts = np.unique(np.clip(np.rint(trials * chance + np.arange(0, 60) ** 1.5 / 8 * np.sqrt(trials)), 1, trials))
+    exact = binom.sf(counts - 1, trials, chance)
+    kept = (counts > trials * chance) & (exact > 1e-12)
+    found = norm.sf(binomial_scores(counts, np.full(len(counts), float(trials)), chance))
+    np.testing.assert_allclose(found[kept], exact[kept], rtol=0.07)
+    if (trials, chance) == (1000, 0.02):
+        plain = norm.sf((counts - trials * chance) / math.sqrt(trials * chance * (1 - chance)))
+        assert (exact[kept] / plain[kept]).max() > 10
+
+
+def test_counts_without_trials_say_nothing() -> None:
+    assert np.isnan(binomial_scores(np.zeros(1), np.zeros(1), 0.1)).all()

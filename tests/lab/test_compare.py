@@ -343,7 +343,7 @@ def test_everybody_is_told_what_they_can_be_told() -> None:
 
 def test_labels_tell_contenders_apart() -> None:
     plain, cells = (kv.mechanism("kvue", Schema(keys=3), 1, bins=bins) for bins in (None, 4))
-    assert list(contenders(["kvue", plain, cells])) == ["kvue", "kvue (object)", "kvue:bins=4"]
+    assert list(contenders(["kvue", plain, cells])) == ["kvue", "kvue (object)", "kvue:bins=4,rounding=grid"]
     assert list(contenders([plain, plain])) == ["kvue"]
 
 

@@ -163,6 +163,46 @@ def test_one_key_is_its_own_sum() -> None:
     assert subset_sum(processed("base-cut", estimates), [1]).value == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("method", ["norm-sub", "base-cut", "base-pos", "power-ns"])
+def test_sums_and_differences_of_processed_estimates_have_their_values(method: str) -> None:
+    raw = _made("grr", [0.7, 0.4, -0.05, 0.02], 0.03)
+    made = processed(method, raw)
+    total, difference = subset_sum(made, [1, 2, 3]), compare_keys(made, 1, 2)
+    assert total.value == pytest.approx(made.frequency.values[1:].sum())
+    assert difference.difference.value == pytest.approx(made.frequency.values[1] - made.frequency.values[2])
+    assert difference.p_value == compare_keys(raw, 1, 2).p_value
+    plain = subset_sum(raw, [1, 2, 3])
+    assert total.low <= plain.low and plain.high <= total.high and total.value in total
+    assert (total.flag, math.isnan(total.se)) == ("shrunk", True)
+    ranked = top(made, 4).keys
+    assert [one.frequency.value for one in ranked] == sorted(made.frequency.values.tolist(), reverse=True)
+
+
+def test_post_pos_floors_answers_and_not_what_they_are_made_of() -> None:
+    raw = _made("kvue", [0.3, -0.2, -0.25], 0.03)
+    made = processed("post-pos", raw)
+    assert subset_sum(made, [0, 1]).value == pytest.approx(0.1) and subset_sum(made, [0, 1]).flag == "ok"
+    below = subset_sum(made, [1, 2])
+    assert (below.value, below.flag) == (0, "clipped") and 0 in below
+    assert made.frequency.values.tolist() == [0.3, 0, 0]
+
+
+def test_norm_keeps_intervals_of_its_own() -> None:
+    raw = _made("grr", [0.7, 0.4, 0.1], 0.03)
+    found, plain = subset_sum(processed("norm", raw), [0, 1]), subset_sum(raw, [0, 1])
+    assert found.flag == "ok" and found.se == plain.se
+    assert found.high - found.value == pytest.approx(plain.high - plain.value)
+
+
+def test_a_list_of_some_keys_has_wider_intervals_than_keys_that_were_named() -> None:
+    raw = _made("kvue", np.linspace(0.1, 0.5, 20).tolist(), 0.01)
+    first = top(raw, 2).keys[0]
+    assert first.selected_low < first.frequency.low and first.selected_high > first.frequency.high
+    assert first.selected_high - first.frequency.value == pytest.approx(0.01 * 2.8070, rel=1e-3)  # at 1 - 0.05 · 2/20
+    whole = top(raw, 20).keys[0]
+    assert whole.selected_low == pytest.approx(whole.frequency.low)
+
+
 def test_a_population_adds_the_error_of_sampling_people() -> None:
     raw = _made("oue", [0.5, 0.3, 0.2], 0.01)
     here, everywhere = dependence(raw), dependence(of_a_population(raw))

@@ -220,6 +220,18 @@ def test_clear_refusals() -> None:
             apply("norm-sub", vector)
 
 
+def test_base_cut_lets_as_many_absent_keys_pass_as_asked_or_keeps_the_largest() -> None:
+    vector = [0.5, 0.2, -0.1, 0.2, 0.01]
+    assert cut_threshold(1000, 0.05) > cut_threshold(1000) > cut_threshold(1000, 20)
+    assert base_cut(vector, None, keep=1) == pytest.approx([0.5, 0, 0, 0, 0])
+    assert base_cut(vector, None, keep=5) == pytest.approx([0.5, 0.2, 0, 0.2, 0.01])
+    assert apply("base-cut", vector, keep=3) == pytest.approx([0.5, 0.2, 0, 0.2, 0])
+    for bad, code in (({"keep": 0}, "postprocess/keep"), ({"sigma": 0.1, "alpha": 0.0}, "postprocess/alpha")):
+        with pytest.raises(MechanismError) as refused:
+            apply("base-cut", vector, **bad)
+        assert refused.value.code == code
+
+
 @pytest.mark.parametrize(
     ("total", "upper", "sentence"),
     [(3, 1.0, "No 2 frequencies up to 1 each have the sum 3."), (-1, None, "No 2 frequencies have the sum -1.")],

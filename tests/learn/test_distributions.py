@@ -29,14 +29,15 @@ from keyveil.privacy.enumerate import law
 Floats = NDArray[np.float64]
 
 N, BINS = 20_000, 8
+CUT = {"bins": BINS, "rounding": "cell"}
 SCHEMA = kv.Schema(keys=["fries", "pepsi"], low=0, high=10)
 EDGES = np.linspace(0, 10, BINS + 1)
 LEVELS = (0.25, 0.5, 0.75)
 FORMS: list[tuple[str, dict[str, Any]]] = [
-    ("kvue", {"bins": BINS}),
-    ("wsr", {"bins": BINS, "max_pairs": 2}),
-    ("wsr", {"bins": BINS, "max_pairs": 2, "weights": (1, 3)}),
-    ("ssr", {"bins": BINS, "max_pairs": 2, "size": 4}),
+    ("kvue", CUT),
+    ("wsr", {**CUT, "max_pairs": 2}),
+    ("wsr", {**CUT, "max_pairs": 2, "weights": (1, 3)}),
+    ("ssr", {**CUT, "max_pairs": 2, "size": 4}),
 ]
 
 
@@ -69,10 +70,10 @@ def _found(name: str, seed: int = 1, epsilon: float = 2, method: Any = None, **o
 
 @pytest.mark.parametrize(("name", "options"), FORMS, ids=str)
 def test_a_mean_errs_like_the_sum_of_what_lies_off_it(name: str, options: dict[str, Any]) -> None:
-    """Σ (x - m) · mass over a key's share, x the middles of cells: its variance holds the covariance of both sums."""
-    found = _found(name, **options)
+    """Σ (x - m) · mass over a key's share, x the points: its variance holds the covariance of both sums."""
+    found = _found(name, **{**options, "rounding": "grid"})
     for key in range(2):
-        off = found.masses.points - found.means.values[key]
+        off = found.masses.places(key).points - found.means.values[key]
         spread = found.masses.variance(key, off[None, :])[0]
         assert found.means.se[key] == pytest.approx(math.sqrt(spread) / found.masses.values[key].sum(), rel=1e-3)
 
@@ -82,7 +83,7 @@ def _coverage(mechanism: Mechanism, runs: int) -> float:
     true = [[quantile_of(np.histogram(values, EDGES)[0], EDGES, level) for level in LEVELS] for values in VALUES]
     held = []
     for seed in range(runs):
-        found = distribution(mechanism, _collected(mechanism, seed))
+        found = distribution(mechanism, _collected(mechanism, seed), within="uniform")
         for key, quantiles in zip(SCHEMA.keys, true, strict=True):
             held += [one in found.quantile(level, key) for level, one in zip(LEVELS, quantiles, strict=True)]
     return float(np.mean(held))
@@ -90,7 +91,7 @@ def _coverage(mechanism: Mechanism, runs: int) -> float:
 
 def test_quantiles_are_covered_as_promised() -> None:
     """Six quantiles in each of 1200 collections: one standard error is 0.0036, and 0.02 are more than five."""
-    assert 0.93 < _coverage(kv.mechanism("kvue", SCHEMA, 2, bins=BINS), 1200) < 0.97
+    assert 0.93 < _coverage(kv.mechanism("kvue", SCHEMA, 2, **CUT), 1200) < 0.97
 
 
 @pytest.mark.parametrize(("name", "options"), FORMS[1:])
@@ -123,7 +124,7 @@ def test_variances_are_exact(name: str, options: dict[str, Any], population: boo
 
     The law of every person's report is enumerated; the tally has the counts that are expected of a billion people.
     """
-    mechanism = kv.mechanism(name, kv.Schema(keys=1), 1, bins=3, **options)
+    mechanism = kv.mechanism(name, kv.Schema(keys=1), 1, bins=3, rounding="cell", **options)
     weights, n = np.array([1.0, -0.5, 2.0]), 999_999_999
     records: list[list[tuple[int, int]]] = [[], [(0, -GRID)], [(0, GRID)]]
     word = next(iter(mechanism.every_word()))
@@ -191,8 +192,8 @@ def test_means_and_variances_come_with_intervals() -> None:
     for found in (_found("kvue", bins=16), _found("ssr", bins=8, max_pairs=2, size=4), _found("kv-sw", max_pairs=2)):
         for key, values in zip(SCHEMA.keys, VALUES, strict=True):
             mean, variance = found.mean(key), found.variance(key)
-            grain = 10 / (len(found.edges) - 1)
-            assert abs(mean.value - values.mean()) < 6 * mean.se + grain / 2
+            grain = 10 / (len(found.of(key).shares) - 1)
+            assert abs(mean.value - values.mean()) < 6 * mean.se
             assert abs(variance.value - values.var()) < 6 * variance.se + grain**2 / 4
             assert variance.low <= variance.value <= variance.high
 
@@ -217,7 +218,7 @@ def test_a_square_wave_has_distributions_of_all_keys() -> None:
 def test_erratum_D8_a_known_component_instead_of_subtracting_on_expected_counts() -> None:  # noqa: N802
     schema = kv.Schema(keys=10)
     mechanism = make(schema, 5)
-    at = np.linspace(-1, 1, mechanism.cells)
+    at = np.linspace(-1, 1, mechanism.points)
     shape = np.exp(-(((at[None] - np.linspace(-0.6, 0.6, 10)[:, None]) / 0.2) ** 2))
     laws = shape / shape.sum(axis=1, keepdims=True)
     for frequency in (0.1, 0.4, 0.8):
@@ -229,7 +230,7 @@ def test_erratum_D8_a_known_component_instead_of_subtracting_on_a_million_people
     """Measured 0.046 against 0.49; noise moves the first by a tenth."""
     people, schema = synthetic(1_000_000)
     mechanism = make(schema, 5)
-    laws = laws_of(people, schema, mechanism.cells)
+    laws = laws_of(people, schema, mechanism.points)
     ours, published = against_published(mechanism, aggregate(mechanism, people.records(schema), SeededCoins(1)), laws)
     assert published > 2 * ours
 
@@ -240,7 +241,7 @@ def test_rare_keys_are_not_read_as_nothing_but_fakes() -> None:
     W₁ over such keys is 0.81 if all answers are fakes (a uniform guess), and 0.61 ± 0.04 (one run) here.
     """
     mechanism = make(kv.Schema(keys=200), 1)
-    laws = np.tile(on_points(np.full(1000, 0.8), mechanism.cells), (200, 1))
+    laws = np.tile(on_points(np.full(1000, 0.8), mechanism.points), (200, 1))
     tally = drawn(mechanism, np.full(200, 0.02), laws, 23_000, np.random.default_rng(1))
     unknown = mechanism.estimate(tally).frequency.values <= 0
     assert unknown.sum() > 10
@@ -326,12 +327,14 @@ def test_log_scales_have_quantiles_in_their_units() -> None:
 def test_frames_and_pictures() -> None:
     found = _found("kvue", bins=8)
     frame = found.to_frame()
-    assert list(frame.columns) == ["key", "low", "high", "share", "cumulative", "cumulative_se", "flag"]
+    assert list(frame.columns) == ["key", "value", "low", "high", "share", "cumulative", "cumulative_se", "flag"]
     assert len(frame) == 16 and frame["share"].sum() == pytest.approx(2)
-    assert frame["cumulative_se"].to_numpy() == pytest.approx(found.cumulative_se[:, 1:].ravel())
+    assert frame["cumulative_se"].to_numpy() == pytest.approx(
+        np.concatenate([found.of(key).se[1:] for key in SCHEMA.keys])
+    )
     assert found.plot(top=1).axes[0].get_title(loc="left") == "fries"
     assert len(found.plot(["pepsi", "fries"]).axes) == 4
-    assert repr(found) == "Distributions(kvue, histogram, ε=2, n=20,000, d=2, 8 cells)"
+    assert repr(found) == "Distributions(kvue, histogram, ε=2, n=20,000, d=2, 8 points)"
 
 
 def test_clear_refusals() -> None:

@@ -35,7 +35,7 @@ def test_the_whole_vector_is_closer_to_the_truth(long_tail) -> None:  # type: ig
 
 def test_shrunk_values_say_so_and_stay_possible(long_tail) -> None:  # type: ignore[no-untyped-def]
     shrunk = bayes(long_tail.estimates)
-    assert set(shrunk.flag) <= {"shrunk", "insufficient"} and "shrunk" in shrunk.flag
+    assert set(shrunk.flag) <= {"shrunk", "wide", "insufficient"} and "shrunk" in shrunk.flag
     assert shrunk.frequency.values.min() >= 0 and shrunk.frequency.values.max() <= 1
     assert np.abs(shrunk.mean.values).max() <= 1
     assert (long_tail.estimates.frequency.values < 0).any()  # the unbiased ones are untouched

@@ -257,7 +257,7 @@ def test_merging_is_better_than_the_best_part_alone() -> None:
 
 def test_parts_that_give_only_one_of_both_still_help() -> None:
     """Frequencies of a part with cells sharpen the means of the part with signs."""
-    mechanism = split("ssr:0.5,kvue:0.5", 2, options="kvue.bins=4")
+    mechanism = split("ssr:0.5,kvue:0.5", 2, options="kvue.bins=4; kvue.rounding=cell")
     tally = collected(mechanism, people(20_000, 6), 6)
     together, (alone, cells) = mechanism.estimate(tally), mechanism.answers(tally)
     assert alone.mean.absent == "" and cells.mean.absent
@@ -394,7 +394,7 @@ def test_options_reach_their_part_as_mapping_or_text() -> None:
     by_text = split("ssr:1,kvue:1", options="ssr.max_pairs=2; kvue.bins=4", max_pairs=None)
     by_mapping = split("ssr:2,kvue:2", group_options={"ssr": {"max_pairs": 2}, "kvue": {"bins": 4}}, max_pairs=None)
     assert by_text == by_mapping and by_text.fingerprint == by_mapping.fingerprint
-    assert by_text.part("kvue").options == {"bins": 4}
+    assert by_text.part("kvue").options == {"bins": 4, "rounding": "grid"}
     assert by_text == split("ssr:0.5,kvue:1/2", options="kvue.bins=4", max_pairs=2)
     assert hash(by_text) == hash(by_mapping)
 

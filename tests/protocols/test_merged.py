@@ -23,7 +23,7 @@ SCHEMA = Schema(keys=3)
 SHARES, MEANS = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])  # where f and f·m hang together most
 EPSILON = Fraction(4)
 KVUE, SSR = create("kvue", SCHEMA, EPSILON), create("ssr", SCHEMA, EPSILON, max_pairs=3)
-CELLS = create("kvue", SCHEMA, EPSILON, bins=4)  # tells frequencies, not means
+CELLS = create("kvue", SCHEMA, EPSILON, bins=4, rounding="cell")  # tells frequencies, not means
 
 
 def answered(mechanism: Mechanism, records: Records, *seed: int) -> Finished:
@@ -62,7 +62,7 @@ def test_joint_errors_of_unequal_groups_are_as_stated(first: Mechanism, populati
     A third of the people answers ``kvue``, the rest ``ssr``, drawn anew each time. Squares are held against the mean of
     what is stated. Three variances within 5.5 standard errors and nine biases within 5.9: alarms below 1e-6 together.
     """
-    n, repeats, rng = 900, 500, np.random.default_rng(2)
+    n, repeats, rng = 900, 300, np.random.default_rng(2)
     everybody = datasets.independent(n * repeats if population else n, SHARES, MEANS, 3)
     truth = everybody.truth(SCHEMA)
     f, m = (SHARES, MEANS) if population else (truth.frequency, truth.mean)

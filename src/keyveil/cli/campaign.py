@@ -27,10 +27,10 @@ from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
-from keyveil.cli.data import Plot, many, progress_bar, save, say, screen
+from keyveil.cli.data import LevelsOption, Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
-from keyveil.cli.estimate import table as estimates_table
-from keyveil.cli.options import Json, MaxPairs, Settings, settings
+from keyveil.cli.estimate import show as show_estimates
+from keyveil.cli.options import Json, MaxPairs, PerKey, Raw, Settings, settings
 from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
@@ -69,6 +69,7 @@ def create(
     ] = None,
     low: Annotated[str | None, typer.Option(help="The least value; -1 unless given.")] = None,
     high: Annotated[str | None, typer.Option(help="The largest value; 1 unless given.")] = None,
+    levels: LevelsOption = None,
     mechanism: Annotated[str, typer.Option(help="A mechanism or protocol by name.")] = "ssr",
     epsilon: Annotated[str, typer.Option(help="What everybody spends at most, an exact decimal.")] = "1",
     max_pairs: MaxPairs = None,
@@ -109,6 +110,7 @@ def create(
             keys=keys,
             low=low,
             high=high,
+            levels=levels,
             mechanism=mechanism,
             epsilon=epsilon,
             options=settings(set, max_pairs),
@@ -258,6 +260,8 @@ def estimates(
     postprocess: Annotated[str | None, typer.Option(help="A method such as norm-sub, base-cut or bayes.")] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
+    per_key: PerKey = False,
+    raw: Raw = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all keys as CSV.")] = None,
     plot: Plot = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html).")] = None,
@@ -274,7 +278,10 @@ def estimates(
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
         campaign = collector.campaign(name)[0]
         known = Estimates.from_document(found, campaign.schema)
-    silent = refuse_silent(known, csv, plot, report)
+    if per_key:
+        known = known.per_key()
+        found |= known.document()
+    refuse_silent(known, csv, plot, report)
     if csv is not None:
         write_csv(csv, known)
         say(f"Written: {csv}")
@@ -283,7 +290,7 @@ def estimates(
     if report is not None:
         write_page(known, report)
     if not printed(json, found):
-        screen().print(silent or estimates_table(known, top))
+        show_estimates(screen(), known, top, raw)
         days = drawn(campaign)
         if days is not None and campaign.recurrence.renew_days is not None:
             say(f"The reports were drawn from {days}: estimates speak of these days.")

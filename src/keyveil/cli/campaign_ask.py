@@ -19,6 +19,7 @@ from keyveil.cli.questions import (
     Rank,
     Row,
     Subset,
+    Within,
     grouped,
     questions,
     tables,
@@ -32,6 +33,7 @@ def ask(
     given: Given = None,
     quantiles: Quantiles = None,
     keys: Keys = None,
+    within: Within = None,
     subset: Subset = None,
     compare: Compare = None,
     of: Of = None,
@@ -48,7 +50,7 @@ def ask(
     json: Json = False,
 ) -> int:
     """Ask a campaign more than frequencies and means: what it cannot answer is refused with the name of what could."""
-    wanted = [*questions(given, quantiles, keys, subset, compare, of, rank), *map(_read, question or [])]
+    wanted = [*questions(given, quantiles, keys, subset, compare, of, rank, within), *map(_read, question or [])]
     if not wanted:
         options = "--given, --quantiles, --subset, --compare, --rank or --question"
         raise KeyveilError("question/nothing", f"Say what to ask, by {options}.")

@@ -11,6 +11,7 @@ from typing import Any
 
 from keyveil.campaign.documents import VERSION, Campaign, Fetch, dictionary_of
 from keyveil.campaign.recurrence import read_day
+from keyveil.cli.data import listed
 from keyveil.core.canonical import decimal, exact
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError
@@ -56,6 +57,7 @@ def drafted(
     keys: str | None,
     low: str | None,
     high: str | None,
+    levels: str | None,
     mechanism: str,
     epsilon: str,
     options: Mapping[str, str | int],
@@ -75,6 +77,8 @@ def drafted(
         raise KeyveilError("mechanism/option", f"{mechanism} has no option {min(taken)!r}; say --{_FLAGS[min(taken)]}.")
     schema: dict[str, Any] = {"keys": _keys(keys)}
     schema |= {end: _bound(end, text) for end, text in (("low", low), ("high", high)) if text is not None}
+    if levels is not None:
+        schema["levels"] = [_bound("levels", text) for text in listed(levels) or []]
     if every is not None:
         opens, closes = _dates(every, opens, closes)
     renew_from = None if renew is None else opens or closes

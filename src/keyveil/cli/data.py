@@ -28,6 +28,23 @@ Low = Annotated[str | None, typer.Option("--low", help="The least value; below i
 High = Annotated[str | None, typer.Option("--high", help="The largest value; above it values are clipped.")]
 
 
+def _several_levels(given: str | None) -> str | None:
+    if given is not None and not all(part.strip() for part in given.split(",")):
+        raise typer.BadParameter(f"levels are written like 1,2,3,4,5, not {given!r}")
+    return given
+
+
+LevelsOption = Annotated[
+    str | None,
+    typer.Option("--levels", help="The only values there are, such as 1,2,3,4,5.", callback=_several_levels),
+]
+
+
+def listed(levels: str | None) -> list[str] | None:
+    """Levels as the command line writes them, one by one."""
+    return None if levels is None else [part.strip() for part in levels.split(",")]
+
+
 def _drawable(path: Path | None) -> Path | None:
     """Refused before any work is done: the name says which format is wanted."""
     if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):

@@ -200,7 +200,7 @@ def _table(estimates: Estimates) -> Table:
     for at, key in enumerate(estimates.schema.keys):
         frequency, mean = estimates.frequency[key], estimates.mean[key]
         inside = "".join("✓" if hit else "✗" for hit in (truth.frequency[at] in frequency, means[at] in mean))
-        shown = (f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in (frequency, mean))
+        shown = map(str, (frequency, mean))
         table.add_row(key, f"{truth.frequency[at]:.3f}", next(shown), f"{means[at]:.3f}", next(shown), inside)
     return table
 

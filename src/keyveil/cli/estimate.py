@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -12,14 +13,31 @@ from rich.table import Table
 from keyveil.cli.campaign_files import beside, read_json, write_json
 from keyveil.cli.connection import written
 from keyveil.cli.data import Plot, many, save, say, screen
-from keyveil.cli.options import Json
-from keyveil.cli.questions import Compare, Given, Keys, Of, Quantiles, Rank, Subset, grouped, questions, tables
+from keyveil.cli.options import Json, PerKey, Raw
+from keyveil.cli.questions import (
+    Compare,
+    Given,
+    Keys,
+    Of,
+    Quantiles,
+    Rank,
+    Subset,
+    Within,
+    grouped,
+    questions,
+    several,
+    tables,
+)
+from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import KeyveilError, MechanismError, TallyError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
 from keyveil.learn.questions import answer
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create_round, from_document
+
+if TYPE_CHECKING:
+    from keyveil.learn.choose import Choice
 
 
 def estimate(
@@ -34,6 +52,7 @@ def estimate(
     given: Given = None,
     quantiles: Quantiles = None,
     keys: Keys = None,
+    within: Within = None,
     subset: Subset = None,
     compare: Compare = None,
     of: Of = None,
@@ -41,7 +60,14 @@ def estimate(
     min_reports: Annotated[
         int | None, typer.Option(min=0, help="Say nothing about fewer reports; what the campaign said unless given.")
     ] = None,
+    alpha: Annotated[float | None, typer.Option(help="Absent keys that base-cut lets pass; 2 unless given.")] = None,
+    keep: Annotated[int | None, typer.Option(min=1, help="Keys that base-cut keeps, whatever their noise.")] = None,
+    choose: Annotated[
+        bool, typer.Option("--choose", help="Which method errs least, for the sets of --subset or else single keys?")
+    ] = False,
     top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
+    per_key: PerKey = False,
+    raw: Raw = False,
     plot: Plot = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html).")] = None,
     json: Json = False,
@@ -52,27 +78,65 @@ def estimate(
     if counts.reports < min_reports:
         few = f"{many(counts.reports, 'report')}, fewer than {min_reports:,}"
         raise MechanismError("estimate/min-reports", f"{tally} counts {few}: too few to say anything.")
+    if (alpha is not None or keep is not None) and postprocess != "base-cut":
+        raise KeyveilError("postprocess/cut", "--alpha and --keep belong to --postprocess base-cut.")
     estimates = mechanism.estimate(counts, confidence, population)
+    estimates = estimates.per_key() if per_key else estimates
+    choice = _choice(estimates, subset, total, mechanism) if choose else None
     if postprocess is not None:
         from keyveil.learn.postprocess import estimates as processed
 
-        estimates = processed(postprocess, estimates, total, mechanism=mechanism)
+        cut: dict[str, Any] = {name: value for name, value in (("alpha", alpha), ("keep", keep)) if value is not None}
+        estimates = processed(postprocess, estimates, total, mechanism=mechanism, **cut)
     settings = mechanism, counts, estimates, min_reports, confidence, population
-    wanted = questions(given, quantiles, keys, subset, compare, of, rank)
+    wanted = questions(given, quantiles, keys, subset, compare, of, rank, within)
     answers = grouped((question, answer(question, *settings)) for question in wanted)
-    silent = refuse_silent(estimates, plot, report)
+    refuse_silent(estimates, plot, report)
     if plot is not None:
         save(estimates.plot(top=top), plot)
     if report is not None:
         write_page(estimates, report)
     if json:
-        print(msgspec.json.encode({**estimates.document(schema=True), **answers}).decode())
+        chosen = {} if choice is None else {"choice": {"best": choice.best, "ranking": choice.rows()}}
+        print(msgspec.json.encode({**estimates.document(schema=True), **answers, **chosen}).decode())
         return 0
     console = screen()
-    console.print(silent or table(estimates, top))
+    show(console, estimates, top, raw)
     for found in tables(answers):
         console.print(found)
+    if choice is not None:
+        console.print(_methods(choice))
+        console.print(f"Take {choice.best}: keyveil estimate … --postprocess {choice.best}")
     return 0
+
+
+def _choice(estimates: Estimates, subsets: Sequence[str] | None, total: float | None, mechanism: Mechanism) -> Choice:
+    """The methods by their errors on these sets of keys, or on single keys."""
+    from keyveil.learn.choose import choose
+
+    asked = [several(names) for names in subsets or []] or None
+    return choose(estimates, asked, total=total, mechanism=mechanism)
+
+
+def _methods(choice: Choice) -> Table:
+    rows = Table(title="Mean squared errors of methods, by simulation", title_justify="left", pad_edge=False)
+    for column in ("method", "error", "standard error"):
+        rows.add_column(column, justify="left" if column == "method" else "right")
+    for score in choice.ranking:
+        rows.add_row(score.method, f"{score.loss:.3g}", f"{score.se:.2g}")
+    return rows
+
+
+def show(console: Terminal, estimates: Estimates, top: int, raw: bool) -> None:
+    """The table of estimates and what more people would give, or why there is none."""
+    from keyveil.display.estimates import listed, more_people
+
+    silent = refuse_silent(estimates)
+    if silent is not None:
+        console.print(silent)
+        return
+    console.print(table(estimates if raw else listed(estimates, min(top, estimates.schema.d)), top))
+    console.print(more_people(estimates))
 
 
 def _read(path: Path, about: Path | None) -> tuple[Mechanism, Tally, int]:

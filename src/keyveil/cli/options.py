@@ -22,6 +22,10 @@ Keys = Annotated[int, typer.Option("--keys", help="How many keys there are.")]
 MaxPairs = Annotated[int | None, typer.Option("--max-pairs", help="The most pairs of a person that count.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the mechanism.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
+PerKey = Annotated[
+    bool, typer.Option("--per-key", help="Tell each key from absent on its own: right for keys named beforehand.")
+]
+Raw = Annotated[bool, typer.Option("--raw", help="The table as estimated, also where that is not possible.")]
 
 
 def settings(given: list[str] | None, max_pairs: int | None = None) -> dict[str, str | int]:

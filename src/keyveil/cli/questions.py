@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -22,6 +23,10 @@ Given = Annotated[
 ]
 Quantiles = Annotated[str | None, typer.Option("--quantiles", metavar="Q,…", help="Of the values: 0.25,0.5,0.75.")]
 Keys = Annotated[str | None, typer.Option("--keys", metavar="KEY,…", help="Quantiles of these keys; otherwise of all.")]
+Within = Annotated[
+    Literal["any", "uniform"] | None,
+    typer.Option("--within", help="What --quantiles take for the law within cells; any unless given."),
+]
 Subset = Annotated[
     list[str] | None, typer.Option("--subset", metavar="KEY,…", help="The sum of the frequencies of some keys.")
 ]
@@ -33,6 +38,7 @@ Rank = Annotated[
     int | None, typer.Option("--rank", min=1, help="The most frequent keys, so many, and how sure their order is.")
 ]
 
+_ENDS = ("value", "low", "high")
 _GROUPS = {  # kind of question -> where its rows stand in the JSON
     "conditional": "given",
     "quantiles": "quantiles",
@@ -50,13 +56,17 @@ def questions(
     compare: Sequence[str] | None,
     of: str | None,
     rank: int | None,
+    within: str | None = None,
 ) -> list[Document]:
     """The questions that these options ask."""
     if keys and not quantiles:
         raise KeyveilError("question/keys", "--keys belongs to --quantiles: say which quantiles of these keys.")
     if of and not compare:
         raise KeyveilError("question/of", f"--of {of} belongs to --compare: say which two keys.")
-    only = {"keys": several(keys)} if keys else {}
+    if within and not quantiles:
+        raise KeyveilError("question/within", "--within belongs to --quantiles: say which quantiles.")
+    only: Document = {"keys": several(keys)} if keys else {}
+    only |= {"within": within} if within else {}
     by = {"of": of} if of else {}
     return [
         *(_conditional(text) for text in given or []),
@@ -104,7 +114,7 @@ def _given(rows: list[Row]) -> Table:
         condition = ", ".join(name if held else f"not {name}" for name, held in row["given"].items()) or "anything"
         frequency, mean = row["frequency"], row["mean"]
         flag = frequency["flag"] if mean is None else worst(frequency["flag"], mean["flag"])
-        table.add_row(row["key"], condition, _shown(frequency), _shown(mean), flag)
+        table.add_row(row["key"], condition, _shown(frequency, 0, 1), _shown(mean), flag)
     return table
 
 
@@ -118,7 +128,7 @@ def _quantiles(rows: list[Row]) -> Table:
 def _sums(rows: list[Row]) -> Table:
     table = _table("Sums of frequencies", "keys", "sum", "flag")
     for row in rows:
-        table.add_row(" + ".join(row["keys"]), _shown(row["sum"]), row["sum"]["flag"])
+        table.add_row(" + ".join(row["keys"]), _shown(row["sum"], 0, len(row["keys"])), row["sum"]["flag"])
     return table
 
 
@@ -134,7 +144,9 @@ def _comparisons(rows: list[Row]) -> Table:
 def _ranking(rows: list[Row]) -> Table:
     table = _table("The most frequent keys", "rank", "key", "may rank", "frequency", "flag")
     for row in rows:
-        table.add_row(str(row["rank"]), row["key"], f"{row['best']} to {row['worst']}", _shown(row), row["flag"])
+        chosen = {**row, "low": row["selected_low"], "high": row["selected_high"]}
+        shown = _shown(chosen, 0, 1)
+        table.add_row(str(row["rank"]), row["key"], f"{row['best']} to {row['worst']}", shown, row["flag"])
     return table
 
 
@@ -155,9 +167,10 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _shown(numbers: dict[str, Any] | None) -> str:
-    """A value with its interval; an end that is not known is "…"."""
-    if numbers is None or numbers["value"] is None:
+def _shown(numbers: dict[str, Any] | None, least: float = -math.inf, most: float = math.inf) -> str:
+    """A value with its interval, cut to what is possible; an end that is not known is "…"."""
+    if numbers is None or numbers["value"] is None or numbers["flag"] in ("insufficient", "suppressed"):
         return "unknown"
-    low, high = ("…" if numbers[end] is None else f"{numbers[end]:.4g}" for end in ("low", "high"))
-    return f"{numbers['value']:.4g} [{low}, {high}]"
+    cut = {name: None if numbers[name] is None else min(max(numbers[name], least), most) for name in _ENDS}
+    value, low, high = ("…" if cut[name] is None else f"{cut[name]:.4g}" for name in _ENDS)
+    return f"{value} [{low}, {high}]"

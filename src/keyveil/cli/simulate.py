@@ -15,22 +15,25 @@ from keyveil.cli.data import (
     Data,
     High,
     Key,
+    LevelsOption,
     Low,
     Plot,
     User,
     Value,
     describe,
+    listed,
     many,
     save,
     say,
     screen,
 )
 from keyveil.cli.estimate import write_tally
-from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
+from keyveil.cli.options import Epsilon, Json, MaxPairs, PerKey, Raw, Settings, settings
 from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
+from keyveil.display.estimates import more_people
 from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
 from keyveil.lab.public_options import made_for
@@ -45,12 +48,15 @@ def simulate(
     epsilon: Epsilon,
     low: Low = None,
     high: High = None,
+    levels: LevelsOption = None,
     max_pairs: MaxPairs = None,
     set: Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeatable coins; otherwise the system's.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Runs over the same people; errors are averaged.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Blocks of people worked on at once.")] = 1,
     top: Annotated[int, typer.Option(min=1, help="How many of the most frequent keys the table shows.")] = 20,
+    per_key: PerKey = False,
+    raw: Raw = False,
     plot: Plot = None,
     tally: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tally, for keyveil estimate.")] = None,
     user: User = "user",
@@ -62,7 +68,9 @@ def simulate(
     find(mechanism)  # mistakes are refused before any data are read
     parse_epsilon(epsilon)
     options: dict[str, Any] = dict(settings(set, max_pairs))
-    dataset = datasets.named(data, user=user, key=key, value=value, low=low, high=high, seed=seed or 0)
+    dataset = datasets.named(
+        data, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed or 0
+    )
     sizes = dataset.population.keyed(dataset.schema).sizes
     made, chosen = made_for(mechanism, dataset.schema, epsilon, sizes, options)
     single = as_protocol(made).single
@@ -70,10 +78,12 @@ def simulate(
         raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
     result = run_rounds(made, dataset, seed, repeats, threads)
     result = replace(result, notes=(*chosen, *result.notes))
+    if per_key:
+        result = replace(result, rounds=tuple(one.per_key() for one in result.rounds))
     for remark in (describe(dataset), *result.notes):
         say(remark)
     if plot is not None:
-        save(result.estimates.display().plot(top=top), plot)
+        save(result.estimates.plot(top=top), plot)
         if single is None:
             save_rounds(result, plot)
     if tally is not None and single is not None:
@@ -82,14 +92,15 @@ def simulate(
         print(msgspec.json.encode(result.document()).decode())
     else:
         console = screen()
-        console.print(_table(result.estimates, top))
+        console.print(_table(result.estimates, top, raw))
+        console.print(more_people(result.estimates))
         console.print(_summary(result))
         if single is None:
             console.print(total(result))
     return 0
 
 
-def _table(estimates: Estimates, top: int) -> Table:
+def _table(estimates: Estimates, top: int, raw: bool) -> Table:
     table = Table(title="Truth against estimates with 95 % intervals", title_justify="left", pad_edge=False)
     for column in ("key", "frequency", "estimated frequency", "mean", "estimated mean", "in", "flag"):
         table.add_column(
@@ -100,7 +111,8 @@ def _table(estimates: Estimates, top: int) -> Table:
         )
     truth = estimates.truth
     assert truth is not None
-    means, shown, keys = truth.mean_in_units, estimates.display(), estimates.schema.keys
+    means, keys = truth.mean_in_units, estimates.schema.keys
+    shown = estimates if raw else estimates.display()
     for at in most_frequent(truth.frequency, top).tolist():
         frequency, frequency_in = _cell(shown.frequency, keys[at], truth.frequency[at])
         mean, mean_in = _cell(shown.mean, keys[at], means[at])

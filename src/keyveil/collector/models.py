@@ -145,6 +145,8 @@ class Row(BaseModel):
     frequency_se: Number
     frequency_low: Number
     frequency_high: Number
+    selected_low: Number
+    selected_high: Number
     mean: Number
     mean_se: Number
     mean_low: Number
@@ -173,6 +175,7 @@ class EstimatesView(BaseModel):
     reports: int  # the same as n
     confidence: float
     population: bool
+    decision: str  # how keys are told from absent
     round: int | None
     as_of: Days | None  # on which the campaign's reports can have been drawn; null if it has no dates
     estimates: list[Row]

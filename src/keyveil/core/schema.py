@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from keyveil.core.canonical import canonical, decimal, exact
 from keyveil.core.errors import RecordError, SchemaError
 from keyveil.core.hints import did_you_mean
+from keyveil.core.levels import Levels, per_key, read_levels, spanned, spelled
 from keyveil.core.pairs import key_in, value_in
 
 GRID = 1 << 16
@@ -38,6 +39,7 @@ Maps = str | Mapping[str, str] | Sequence[str]
 T = TypeVar("T")
 
 _MAPS = ("linear", "log")
+_FIELDS = {"keys", "low", "high", "map", "other", "levels"}
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -48,6 +50,8 @@ class Schema:
     digits. ``low`` and ``high`` hold for all keys, or per key as a mapping or a sequence; values outside are clamped.
     ``map="log"`` takes values on a logarithmic scale, so that means are geometric means (keys that a mapping leaves
     out stay linear). ``other`` names the key that receives every unknown key; it is added if it is not there.
+    ``levels`` are the only values there are, such as [1, 2, 3, 4, 5], for all keys or per key as a mapping (keys that
+    it leaves out have none). The range then is that of the levels, and ``low`` and ``high`` may be left out.
     """
 
     names: tuple[str, ...] | int
@@ -55,14 +59,16 @@ class Schema:
     high: Fraction | tuple[Fraction, ...]
     map: str | tuple[str, ...]
     other: str | None
+    levels: Levels | tuple[Levels | None, ...] | None
 
     def __init__(
         self,
         keys: Iterable[str] | int,
-        low: Bound = -1,
-        high: Bound = 1,
+        low: Bound | None = None,
+        high: Bound | None = None,
         map: Maps = "linear",
         other: str | None = None,
+        levels: Any = None,
     ) -> None:
         put = object.__setattr__
         put(self, "other", None if other is None else _name(other))
@@ -71,10 +77,14 @@ class Schema:
             raise SchemaError("schema/empty", "A schema needs at least one key.")
         if self.d > MOST_KEYS:
             raise SchemaError("schema/too-many", f"A schema has at most {MOST_KEYS} keys, not {self.d}.")
-        put(self, "low", _each(self, low, _bound))
-        put(self, "high", _each(self, high, _bound))
+        put(self, "levels", read_levels(levels, self.index, self.d))
+        least, most = (None if bound is None else _each(self, bound, _bound) for bound in (low, high))
+        least, most = spanned(self.levels, least, most, self.d)
+        put(self, "low", least)
+        put(self, "high", most)
         put(self, "map", _each(self, map, _known_map, missing="linear"))
         _ = self._scales  # refuses impossible ranges now, not at the first record
+        _ = self._grid_levels
 
     @cached_property
     def d(self) -> int:
@@ -90,7 +100,11 @@ class Schema:
         keys = self.names if isinstance(self.names, int) or self.d <= 8 else f"<{self.d} names>"
         low, high = ("<per key>" if isinstance(bound, tuple) else decimal(bound) for bound in (self.low, self.high))
         scale = self.map if isinstance(self.map, str) else "<per key>"
-        return f"Schema(keys={keys}, low={low}, high={high}, map={scale}, other={self.other!r})"
+        levels = "" if self.levels is None else f", levels={self._levels_text()}"
+        return f"Schema(keys={keys}, low={low}, high={high}, map={scale}, other={self.other!r}{levels})"
+
+    def _levels_text(self) -> str:
+        return f"[{', '.join(map(str, spelled(self.levels)))}]" if self._alike else "<per key>"
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -174,11 +188,34 @@ class Schema:
         _, half, logarithmic = self._at(keys)
         return np.where(logarithmic, half * self.from_unit(unit, keys), half + np.zeros(np.shape(unit)))
 
-    def document(self) -> dict[str, Any]:
-        """The schema as JSON without floats; defaults (linear, no ``other``) are left out."""
+    def levels_of(self, key: int) -> Levels | None:
+        """The levels of the key at a position, in its units; None if it has any values of its range."""
+        rows = tuple(per_key(self.levels, 1 if self._alike else self.d))
+        return rows[0 if self._alike else key]
 
-        def spelled(bound: Fraction | tuple[Fraction, ...]) -> int | str | list[int | str]:
-            return [decimal(each) for each in bound] if isinstance(bound, tuple) else decimal(bound)
+    def grid_levels(self, key: int) -> tuple[int, ...] | None:
+        """The levels of the key at a position as z on the grid."""
+        return self._grid_levels[0 if len(self._grid_levels) == 1 else key]
+
+    @cached_property
+    def most_levels(self) -> int:
+        """How many levels the key with the most of them has; 0 if there are none."""
+        return max(len(row or ()) for row in self._grid_levels)
+
+    def first(self, keys: int, levels: int) -> Schema:
+        """A small schema like this one: at most so many numbered keys, each with at most so many levels.
+
+        Itself if it is as small; without levels, any range will do for what it is needed for: writing all reports down.
+        """
+        if self.d <= keys and self.most_levels <= levels:
+            return self
+        if self.levels is None:
+            return Schema(keys=keys)
+        rows = [row and row[:levels] for row in per_key(self.levels, self.d)][:keys]
+        return Schema(keys=min(keys, self.d), levels=rows)
+
+    def document(self) -> dict[str, Any]:
+        """The schema as JSON without floats; defaults (linear, no ``other``, no levels) are left out."""
 
         document: dict[str, Any] = {
             "keys": list(self.names) if isinstance(self.names, tuple) else self.names,
@@ -189,14 +226,19 @@ class Schema:
             document["map"] = list(self.map) if isinstance(self.map, tuple) else self.map
         if self.other is not None:
             document["other"] = self.other
+        if self.levels is not None:
+            document["levels"] = spelled(self.levels)
         return document
 
     @classmethod
     def from_document(cls, document: Any) -> Schema:
         """The schema that a document describes; ``document`` reverses it."""
-        if not isinstance(document, dict) or not {"keys"} <= set(document) <= {"keys", "low", "high", "map", "other"}:
-            raise SchemaError("schema/document", "A schema document has keys, and may have low, high, map and other.")
+        if not isinstance(document, dict) or not {"keys"} <= set(document) <= _FIELDS:
+            told = "A schema document has keys, and may have low, high, map, other and levels."
+            raise SchemaError("schema/document", told)
         canonical(document)  # no floats, so every reader sees the same numbers
+        if None in (document.get("low", 0), document.get("high", 0)):
+            raise SchemaError("schema/range", "A bound of the value range in a document is a number, not null.")
         return cls(**document)
 
     @cached_property
@@ -218,6 +260,26 @@ class Schema:
         rows = max(len(entry) if isinstance(entry, tuple) else 1 for entry in (self.low, self.high, self.map))
         low, high, scale = _column(self.low, rows), _column(self.high, rows), _column(self.map, rows)
         return [_scale(*each) for each in zip(low, high, scale, strict=True)]
+
+    @cached_property
+    def _alike(self) -> bool:
+        return self.levels is None or isinstance(self.levels[0], Fraction)
+
+    @cached_property
+    def _grid_levels(self) -> list[tuple[int, ...] | None]:
+        """The levels on the grid, exactly as ``read`` takes them: one row for all keys, or one for each."""
+        one = self._alike and len(self._scales) == 1
+        rows = list(per_key(self.levels, 1 if one else self.d))
+        placed: list[tuple[int, ...] | None] = []
+        for key, row in enumerate(rows):
+            if row is None:
+                placed.append(None)
+                continue
+            at = self.to_grid(np.full(len(row), key), [float(level) for level in row])
+            if (np.diff(at) <= 0).any():
+                raise SchemaError("schema/levels", "Two levels lie too close to be told apart in their range.")
+            placed.append(tuple(at.tolist()))
+        return placed
 
     @cached_property
     def _columns(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:

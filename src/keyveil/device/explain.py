@@ -150,6 +150,8 @@ class Explanation:
             values = "values within a range of its own each"
         else:
             values = f"values from {decimal(schema.low)} to {decimal(schema.high)}"
+        if schema.levels is not None:
+            values += ", rounded at random to the nearest levels above and below"
         return f"which of {schema.d} keys you have ({named}), {values}"
 
     def _rounds(self) -> str:

@@ -191,12 +191,20 @@ def _refuse_large(document: Any, limits: DeviceLimits) -> None:
     count = keys["count"] if isinstance(keys, dict) else len(keys) if isinstance(keys, list) else keys
     if count > limits.keys:
         raise DeviceError("device/limits", f"{count} keys are more than this device reads ({limits.keys}).")
-    bounds = [document["schema"].get("low"), document["schema"].get("high")]
-    _refuse_numbers([*bounds, document["protocol"]], count, limits)
+    values = [document["schema"].get(name) for name in ("low", "high", "levels")]
+    _refuse_numbers([*values, document["protocol"]], count, limits, max(2, _most_levels(values[-1])))
 
 
-def _refuse_numbers(part: Any, keys: int, limits: DeviceLimits) -> None:
-    pairs, bins = 1, 2  # a sign has two
+def _most_levels(levels: Any) -> int:
+    """How many levels a key has at most, as a document spells them: for all keys, or for each."""
+    if not isinstance(levels, list):
+        return 0
+    return max([len(levels)] if not any(isinstance(row, list) for row in levels) else map(_most_levels, levels))
+
+
+def _refuse_numbers(part: Any, keys: int, limits: DeviceLimits, bins: int = 2) -> None:
+    """``bins`` are the values that a report tells apart, of which a sign has two, unless an option says more."""
+    pairs = 1
     for name, number in _numbers(part):
         if abs(number) > (limits.pairs if name in _PAIRS else limits.number):
             raise DeviceError("device/limits", f"{number} for {_called(name)} is more than this device computes.")

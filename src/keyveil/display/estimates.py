@@ -1,6 +1,7 @@
 """Estimates for the eye: a table for notebooks and a forest plot for papers and reports.
 
-Both show the most frequent keys first, draw every interval, and grey out what the data cannot tell.
+Both show the most frequent keys first, draw every interval, and grey out what the data cannot tell. Values and
+intervals stay inside their range, and those of frequencies are right for keys that were chosen by their estimates.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _LABEL = 24  # characters of a key's name beside a plot
 def table(estimates: Estimates) -> str:
     """A self-contained HTML table of the most frequent keys; names are escaped, nothing is loaded."""
     shown = _most_frequent(estimates, TABLE_ROWS)
+    estimates = listed(estimates, len(shown))
     panels = _panels(estimates, estimates.truth)
     flags = estimates.flag
     left = 'style="text-align:left"'
@@ -50,8 +52,22 @@ def table(estimates: Estimates) -> str:
     return (
         f'<div style="font-variant-numeric:tabular-nums"><div>{escape(_caption(estimates))}</div>'
         f"<table><thead><tr><th {left}>key</th>{head}<th {left}>flag</th></tr></thead><tbody>{body}</tbody></table>"
-        f"{more}</div>"
+        f"{more}<div>{escape(more_people(estimates))}</div></div>"
     )
+
+
+def listed(estimates: Estimates, count: int) -> Estimates:
+    """Estimates as a list of the ``count`` most frequent keys shows them: inside their range, chosen by frequency."""
+    return estimates.chosen(count).display()
+
+
+def more_people(estimates: Estimates) -> str:
+    """One sentence on what more people would give."""
+    if not estimates.n:
+        return "Nobody reported yet."
+    doubtful = sum(flag in ("insufficient", "wide") for flag in estimates.flag)
+    few = f"; {doubtful:,} of {estimates.schema.d:,} keys are not known well yet" if doubtful else ""
+    return f"Four times as many people, {4 * estimates.n:,}, would make these intervals half as wide{few}."
 
 
 def page(estimates: Estimates, title: str) -> str:
@@ -71,6 +87,7 @@ def page(estimates: Estimates, title: str) -> str:
 def forest(estimates: Estimates, ax: Axes | Sequence[Axes] | None, top: int, truth: Truth | None) -> Figure:
     """A row per key, its interval as a line: frequencies in one panel, means (if there are any) in the next."""
     shown = _most_frequent(estimates, max(top, 1))
+    estimates = listed(estimates, len(shown))
     panels = _panels(estimates, truth)
     axes = _new_axes(len(panels), len(shown)) if ax is None else _given_axes(ax, len(panels))
     for place, panel in zip(axes, panels, strict=True):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.errors import PopulationError
+from keyveil.core.histogram import Points
 from keyveil.core.records import Records
 from keyveil.core.schema import Bound, Maps, Schema
 from keyveil.frames.arrow import Columns, row_blocks, rows_of_csv, rows_of_frame, rows_of_parquet
@@ -120,8 +121,9 @@ class Population:
         high: Bound | None = None,
         map: Maps = "linear",
         other: str | None = None,
+        levels: Any = None,
     ) -> Schema:
-        """A schema with the keys and, where no bound is given, the smallest and largest value of the data.
+        """A schema with the keys and, where neither bounds nor levels are given, the least and largest value there is.
 
         Numbered keys stay numbered if every number occurs. If all values are the same v, the range is v - 1 to v + 1.
         """
@@ -133,6 +135,8 @@ class Population:
             keys = sorted(self.names[place] for place in used.tolist())
         else:
             keys = self.names if len(used) == self.names else [str(number) for number in used.tolist()]
+        if levels is not None:
+            return Schema(keys, low, high, map, other, levels)
         least, most = float(self.values.min()), float(self.values.max())
         if least == most and low is None and high is None:
             least, most = least - 1, most + 1
@@ -185,11 +189,15 @@ class Population:
 
     def distribution(self, schema: Schema, bins: int) -> NDArray[np.float64]:
         """The law of each key's values among its owners on ``bins`` equal cells of [-1, 1]; NaN where nobody has it."""
-        counts = self.histogram(schema, bins)
-        owners = counts.sum(axis=1, keepdims=True)
-        law = np.full(counts.shape, np.nan)
-        np.divide(counts, owners, out=law, where=owners > 0)
-        return law
+        return _law(self.histogram(schema, bins).astype(np.float64))
+
+    def distribution_at(self, schema: Schema, points: Points) -> NDArray[np.float64]:
+        """The law of each key's values after they are rounded to points, as expected; NaN where nobody has the key."""
+        known = self.keyed(schema)
+        unit = schema.to_unit(known.keys, known.values)
+        shares = points.shares(known.keys.astype(np.int64), unit)
+        held = [np.bincount(known.keys, weights=column, minlength=schema.d) for column in shares.T]
+        return _law(np.stack(held, axis=1))
 
     def _users(self) -> NDArray[np.int64]:
         return np.repeat(np.arange(self.n), self.sizes)
@@ -220,3 +228,11 @@ def _positive(number: int) -> int:
     if number < 1:
         raise PopulationError("population/size", f"A size of at least 1 is needed, not {number}.")
     return number
+
+
+def _law(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows that sum to one; NaN where there is nothing."""
+    owners = counts.sum(axis=1, keepdims=True)
+    law = np.full(counts.shape, np.nan)
+    np.divide(counts, owners, out=law, where=owners > 0)
+    return law

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from keyveil.core.discovery import DECISIONS
 from keyveil.core.epsilon import read_fraction
 from keyveil.core.errors import MechanismError, MissingExtra
-from keyveil.core.estimates import OPTIONAL, Backend, Column, Estimates, Header, read_numbers, unreadable
+from keyveil.core.estimates import FLAGS, OPTIONAL, Backend, Column, Estimates, Header, read_numbers, unreadable
 from keyveil.core.extras import extra
 from keyveil.core.rendering import look
 from keyveil.core.schema import Schema
@@ -53,6 +55,9 @@ def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:
             raise unreadable("they are about other keys than their schema")
         options = (document[name] for name in ("confidence", "population", "options"))
         header = Header(schema, document["mechanism"], read_fraction(document["epsilon"]), document["n"], *options)
+        header = replace(header, decision=document.get("decision", "per-key"))  # older documents do not say it
+        if header.decision not in DECISIONS:
+            raise unreadable(f"keys are not told from absent by {header.decision!r}")
         found = from_exact(header, document["exact"])
         return look("estimates.processed")(found, document) if "postprocess" in document else found
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as reason:
@@ -61,12 +66,13 @@ def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:
 
 def from_exact(header: Header, numbers: Any) -> Estimates:
     """The estimates under a header whose numbers ``Estimates.exact`` wrote down."""
-    schema, truth = header.schema, numbers.get("truth")
+    schema, truth, alone = header.schema, numbers.get("truth"), numbers.get("mean_alone")
     return Estimates(
         header=header,
         respondents=np.array(numbers["respondents"], dtype=np.int64),
         frequency=Column.from_document(numbers["frequency"], schema, scaled=False),
         mean=Column.from_document(numbers["mean"], schema, scaled=True),
+        alone=None if alone is None else np.array([FLAGS.index(name) for name in alone], dtype=np.int8),
         truth=None if truth is None else Truth.from_document(truth, schema),
         **{name: read_numbers(numbers[name]) for name in OPTIONAL if name in numbers},
     )

@@ -23,6 +23,15 @@ def nearest_with_sum(raw: Floats, total: float = 1.0, upper: float | None = None
     return nearest if upper is None or nearest.max() <= upper else _boxed(raw, total, upper)
 
 
+def nearest_rows(raw: Floats, totals: Floats) -> Floats:
+    """``nearest_with_sum`` for every row of ``raw`` [rows, parts], without an upper bound."""
+    falling = np.sort(raw, axis=1)[:, ::-1]
+    offsets = (totals[:, None] - np.cumsum(falling, axis=1)) / np.arange(1, raw.shape[1] + 1)
+    last = np.maximum((falling + offsets > 0).sum(axis=1) - 1, 0)  # those that stay positive come first
+    nearest: Floats = np.maximum(raw + np.take_along_axis(offsets, last[:, None], axis=1), 0.0)
+    return nearest
+
+
 def _boxed(raw: Floats, total: float, upper: float) -> Floats:
     """The projection when some values meet the upper bound: bisection on the shift, then its exact value."""
     low, high = -float(raw.max()), upper - float(raw.min())

@@ -227,8 +227,12 @@ def distribution_error(history: History, people: Population) -> float | None:
     for one in reversed(history):
         mechanism = can(one.round.mechanism, Histograms)
         if mechanism is not None:
-            law = mechanism.histogram(one.tally).law
-            distance = wasserstein(law, people.distribution(one.round.mechanism.schema, law.shape[1]))
+            histogram, schema = mechanism.histogram(one.tally), one.round.mechanism.schema
+            points = histogram.points
+            if points is None:
+                distance = wasserstein(histogram.law, people.distribution(schema, histogram.cells))
+            else:
+                distance = wasserstein(histogram.law, people.distribution_at(schema, points), points.at)
             return None if np.isnan(distance) else distance
     return None
 

@@ -1,14 +1,14 @@
 """Questions about several keys: sums over sets, comparisons with a test, frequency against mean over all keys.
 
-All of them work on the unbiased estimates, whatever post-processing was done for display: only those have a law that
-tests and intervals can rest on.
+From processed estimates, sums and differences have the processed values. Tests and limits rest on the unbiased
+estimates, which alone have a law, and so does all of ``correlation``; the limits are widened to hold the value.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Interval, worst
 from keyveil.core.tally import Tally
 from keyveil.learn.dependence import links
-from keyveil.learn.processed import unbiased
+from keyveil.learn.processed import SAME, Processed, answered, unbiased
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.responses import normal_quantile
 
@@ -68,7 +68,8 @@ def subset_sum(
         return Interval(math.nan, 0.0, float(len(at)), math.nan, "insufficient")
     error = math.sqrt(links(raw, mechanism, tally).variance(np.array(at), np.ones(len(at))))
     flag = worst(*(FLAGS[code] for code in raw.frequency.flag[at]))
-    return _interval(float(values.sum()), error, normal_quantile(confidence or raw.confidence), flag)
+    found = _interval(float(values.sum()), error, normal_quantile(confidence or raw.confidence), flag)
+    return answered(estimates, float(estimates.frequency.values[at].sum()), found)
 
 
 def compare_keys(
@@ -83,9 +84,9 @@ def compare_keys(
 ) -> Difference:
     """Is one key more frequent than another, or its mean higher? First minus second, means in the schema's units.
 
-    ``mechanism`` and ``tally`` as in ``subset_sum``.
+    ``mechanism`` and ``tally`` as in ``subset_sum``. z and the p-value are those of the unbiased estimates.
     """
-    raw = unbiased(estimates)
+    raw = unbiased(estimates).per_key()  # the two keys were named
     a, b = _places(raw, [first, second])
     known = links(raw, mechanism, tally)
     column = _column(raw, of)
@@ -97,7 +98,9 @@ def compare_keys(
     else:
         slope = raw.schema.slope(raw.mean.values)
         variance = max(se**2 - 2 * float(slope[a] * slope[b]) * known.of_means(a, b), 0.0)
-    return _tested(value, math.sqrt(variance), normal_quantile(confidence or raw.confidence), flag)
+    found = _tested(value, math.sqrt(variance), normal_quantile(confidence or raw.confidence), flag)
+    shown = _column(estimates, of)
+    return _shown(estimates, found, float(shown.values[a] - shown.values[b]))
 
 
 def compare_campaigns(
@@ -108,7 +111,7 @@ def compare_campaigns(
     Campaigns about larger populations should be estimated with ``population=True``: otherwise the answer is about the
     people who reported.
     """
-    one, other = unbiased(first), unbiased(second)
+    one, other = unbiased(first).per_key(), unbiased(second).per_key()
     if one.population != other.population:
         raise MechanismError(
             "question/population",
@@ -118,7 +121,9 @@ def compare_campaigns(
     value, se, flag = _difference(_column(one, of), a, _column(other, of), b)
     if flag == "insufficient":
         return _untold(value)
-    return _tested(value, se, normal_quantile(confidence or one.confidence), flag)
+    found = _tested(value, se, normal_quantile(confidence or one.confidence), flag)
+    shown = float(_column(first, of).values[a] - _column(second, of).values[b])
+    return _shown(first if isinstance(first, Processed) else second, found, shown)
 
 
 def correlation(estimates: Estimates, *, confidence: float | None = None) -> Correlation:
@@ -178,6 +183,15 @@ def _difference(first: Column, a: int, second: Column, b: int) -> tuple[float, f
 def _tested(value: float, se: float, z: float, flag: str) -> Difference:
     score = value / se if se > 0 else math.copysign(math.inf, value) if value else 0.0
     return Difference(_interval(value, se, z, flag), score, math.erfc(abs(score) / math.sqrt(2)))
+
+
+def _shown(estimates: Estimates, found: Difference, value: float) -> Difference:
+    """The difference of processed values: each of the two is an answer, so that nothing is floored once more."""
+    if not isinstance(estimates, Processed) or abs(value - found.difference.value) <= SAME:
+        return found
+    one = found.difference
+    flag = worst(one.flag, "shrunk")
+    return replace(found, difference=Interval(value, min(one.low, value), max(one.high, value), math.nan, flag))
 
 
 def _untold(value: float) -> Difference:

@@ -24,15 +24,29 @@ def base_pos(estimates: ArrayLike) -> Floats:
     return np.maximum(finite(estimates), 0.0)
 
 
-def base_cut(estimates: ArrayLike, sigma: ArrayLike) -> Floats:
-    """Values that noise alone would explain become zero; about two absent keys pass the threshold."""
+def base_cut(
+    estimates: ArrayLike, sigma: ArrayLike | None, alpha: float = FALSE_POSITIVES, keep: int | None = None
+) -> Floats:
+    """Values that noise alone would explain become zero; about ``alpha`` absent keys pass the threshold.
+
+    ``sigma`` is the deviation of a key that nobody holds, one or per key. With ``keep`` the threshold is the
+    ``keep``-th largest value instead, and sigma is not needed.
+    """
     raw = finite(estimates)
-    return np.where(raw > cut_threshold(len(raw)) * np.asarray(sigma, dtype=np.float64), raw, 0.0)
+    if keep is not None:
+        if not 1 <= keep <= len(raw):
+            raise MechanismError("postprocess/keep", f"Base-Cut can keep 1 to {len(raw)} keys, not {keep}.")
+        return np.where(raw >= np.partition(raw, -keep)[-keep], np.maximum(raw, 0.0), 0.0)
+    return np.where(raw > cut_threshold(len(raw), alpha) * np.asarray(sigma, dtype=np.float64), raw, 0.0)
 
 
-def cut_threshold(d: int) -> float:
+def cut_threshold(d: int, alpha: float = FALSE_POSITIVES) -> float:
     """Base-Cut's threshold in standard deviations; zero for so few keys that the quantile is not positive (C8)."""
-    tail = FALSE_POSITIVES / d
+    if not 0 < alpha < np.inf:
+        raise MechanismError(
+            "postprocess/alpha", f"Base-Cut lets a positive number of absent keys pass, not {alpha:g}."
+        )
+    tail = alpha / d
     return 0.0 if tail >= 0.5 else -NormalDist().inv_cdf(tail)
 
 

@@ -3,8 +3,9 @@
 Every answer about a distribution (its cumulative, a quantile, a variance) is a weighted sum of masses, so all that
 a kind of reports has to tell is the variance of such sums.
 
-    LabelMasses     reports that support cells: unbiased masses, exact variances
-    WindowMasses    reports through a sliding window: masses by EM, variances from the information
+    LabelMasses     reports that support cells or points: unbiased masses, exact variances
+    LevelMasses     levels through a sliding window: unbiased masses by least squares
+    WindowMasses    any values through a sliding window: masses by EM, variances from the information
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.histogram import Points
 from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
 from keyveil.learn.consistency import norm_sub
+from keyveil.learn.places import Places
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Cells, Windows, need
-from keyveil.mechanisms.families.set_response import Odds
 from keyveil.mechanisms.families.window import Window, WindowCounts
+from keyveil.mechanisms.label_sums import LabelSums
 
 Floats = NDArray[np.float64]
 
@@ -33,43 +36,48 @@ _EMPTY = 1e-6  # the share below which a group is not in the support
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Masses:
-    """Estimated masses [d, cells] on cells of [-1, 1]."""
+    """Estimated masses [d, cells] on [-1, 1]; a key may have fewer than others, and the rest of its row is zero."""
 
     values: Floats
-    points: Floats  # where the mass of a cell is taken to lie
-    edges: Floats
+    all_places: tuple[Places, ...]  # where they lie: one for all keys, or one for each
     respondents: NDArray[np.int64]  # per key, the reports that could speak about it
+
+    def places(self, key: int) -> Places:
+        """Where the masses of a key lie."""
+        return self.all_places[0 if len(self.all_places) == 1 else key]
+
+    def of(self, key: int) -> Floats:
+        """The masses of a key at its places."""
+        return self.values[key, : len(self.places(key).points)]
 
     @abstractmethod
     def variance(self, key: int, weights: Floats) -> Floats:
-        """Of Σ weight · mass over the cells of a key, for each row of weights; NaN if nothing is known of the key."""
+        """Of Σ weight · mass over the places of a key, for each row of weights; NaN if nothing is known of the key."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelMasses(Masses):
-    """Reports that support cells; with weights h, a report's statistic is T = Σ h over the cells that it supports."""
+    """Reports that support labels: unbiased masses, whose sums have exact variances (``mechanisms.label_sums``)."""
 
-    odds: tuple[Odds, ...]  # per key
-    known: Floats  # per key, the share of the target that responded
+    sums: LabelSums
 
     def variance(self, key: int, weights: Floats) -> Floats:
-        own, other, mixed, two = (float(odds) for odds in self.odds[key][:4])
-        raw = self.values[key]
-        if not self.respondents[key]:
-            return np.full(len(weights), np.nan)
-        frequency = float(np.clip(raw.sum(), 0.0, 1.0))
-        cells, absent = norm_sub(raw, frequency), 1 - frequency
-        total, squares = weights.sum(axis=1, keepdims=True), (weights**2).sum(axis=1, keepdims=True)
-        rest, rest_squares = total - weights, squares - weights**2
-        mean = own * weights + other * rest  # of T, for a holder with a value in the cell
-        square = own * weights**2 + other * rest_squares + 2 * mixed * weights * rest + two * (rest**2 - rest_squares)
-        stranger, stranger_square = other * total[:, 0], other * squares[:, 0] + two * (total**2 - squares)[:, 0]
-        all_squares = square @ cells + absent * stranger_square
-        own_squares = mean**2 @ cells + absent * stranger**2  # of everybody's own mean
-        between = own_squares - (mean @ cells + absent * stranger) ** 2
-        spread = all_squares - own_squares + (1 - self.known[key]) * between
-        noise: Floats = np.maximum(spread, 0.0) / (self.respondents[key] * (own - other) ** 2)
-        return noise
+        one = slice(key, key + 1)
+        padded = np.pad(weights, ((0, 0), (0, self.values.shape[1] - weights.shape[1])))
+        return np.asarray(self.sums.of(one).variance(self.values[one], padded)[0])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LevelMasses(Masses):
+    """Levels through a window: unbiased masses by weighted least squares, with their covariances.
+
+    People count as a sample, so for fixed people the variance is a little too large.
+    """
+
+    covariances: tuple[Floats, ...]  # per key
+
+    def variance(self, key: int, weights: Floats) -> Floats:
+        return np.asarray(np.einsum("ma,ab,mb->m", weights, self.covariances[key], weights))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -117,25 +125,70 @@ class WindowMasses(Masses):
 
 
 def label_masses(mechanism: Mechanism, tally: Tally, population: bool) -> LabelMasses:
-    """The masses of a mechanism whose reports support cells."""
+    """The masses of a mechanism whose reports support cells or points."""
     cells = need(mechanism, Cells)
     histogram = cells.histogram(tally, population)
     respondents = mechanism.estimate(tally).respondents
-    known = np.zeros(mechanism.schema.d) if population else respondents / max(tally.reports, 1)
-    middle = (histogram.edges[1:] + histogram.edges[:-1]) / 2
+    points = histogram.points
+    fixed = True if points is None else points.levels
     return LabelMasses(
         values=histogram.mass,
-        points=middle,
-        edges=histogram.edges,
+        all_places=(Places.in_cells(histogram.edges),) if points is None else _places(points),
         respondents=respondents,
-        odds=tuple(cells.cell_odds()),
-        known=known,
+        sums=LabelSums.told(cells.cell_odds(), respondents, tally.reports, population, fixed),
     )
 
 
-def window_masses(mechanism: Mechanism, tally: Tally, method: Literal["em", "ems"]) -> WindowMasses:
-    """The masses of a mechanism with a window, by ``em`` or ``ems``."""
+def _places(points: Points) -> tuple[Places, ...]:
+    return tuple(
+        Places.at_points(row[used], bool(levels))
+        for row, used, levels in zip(points.at, points.used, points.levels, strict=True)
+    )
+
+
+def level_masses(told: WindowCounts) -> LevelMasses:
+    """The masses of levels that a window tells; no law has to be found, so none is smeared."""
+    assert told.inputs is not None
+    d, width = len(told.counts), max(len(row) for row in told.inputs)
+    values, covariances, matrix = np.zeros((d, width)), [], told.window.matrix()
+    for key, inputs in enumerate(told.inputs):
+        shares, covariance = _least_squares(told, key, matrix[:, inputs])
+        values[key, : len(inputs)] = shares
+        covariances.append(covariance)
+    steps = told.window.inputs - 1
+    return LevelMasses(
+        values=values,
+        all_places=tuple(Places.at_points(2 * np.array(row) / steps - 1, levels=True) for row in told.inputs),
+        respondents=told.respondents,
+        covariances=tuple(covariances),
+    )
+
+
+def _least_squares(told: WindowCounts, key: int, matrix: Floats) -> tuple[Floats, Floats]:
+    """Masses of a key's levels and their covariance: what reports say, silence included, is linear in the masses."""
+    n, outputs = int(told.respondents[key]), len(matrix)
+    if not n:
+        return np.zeros(matrix.shape[1]), np.full((matrix.shape[1],) * 2, np.nan)
+    slopes = (told.seen * matrix - told.fake / outputs) / told.scale
+    base, said = np.full(outputs, told.fake / outputs), told.counts[key] / n
+    if told.fake:
+        slopes = np.vstack([slopes, -slopes.sum(axis=0)])
+        base, said = np.append(base, 1 - told.fake), np.append(said, 1 - said.sum())
+    shares, likely = np.zeros(matrix.shape[1]), (said + base + 1 / outputs) / 3
+    for _ in range(3):  # the weights of a later pass come from a possible law, not from noise
+        weighted = slopes.T / likely
+        information = weighted @ slopes
+        shares = np.linalg.solve(information, weighted @ (said - base))
+        held = float(np.clip(shares.sum(), 0.0, told.scale))
+        likely = np.maximum(base + slopes @ norm_sub(shares, held), 1e-12)
+    return shares, np.linalg.inv(information) / n
+
+
+def window_masses(mechanism: Mechanism, tally: Tally, method: Literal["em", "ems"]) -> Masses:
+    """The masses of a mechanism with a window, by ``em`` or ``ems``; those of levels need neither."""
     told = need(mechanism, Windows).window_counts(tally)
+    if told.inputs is not None:
+        return level_masses(told)
     points = np.linspace(-1.0, 1.0, told.window.inputs)
     frequency = mechanism.estimate(tally, population=True).frequency
     if frequency.absent:  # everybody holds every key
@@ -148,8 +201,7 @@ def window_masses(mechanism: Mechanism, tally: Tally, method: Literal["em", "ems
         values[spoken] = held[spoken, None] * _without_fakes(told, spoken, held[spoken] / told.scale, method)
     return WindowMasses(
         values=values,
-        points=points,
-        edges=np.concatenate(([-1.0], (points[1:] + points[:-1]) / 2, [1.0])),
+        all_places=(Places.at_points(points, levels=False),),
         respondents=told.respondents,
         window=told.window,
         seen=told.seen,

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 KINDS = {
-    "frequency": "share of the holders of one key (column) who hold another (row)",
+    "frequency": "frequency of one key (row) among the holders of another (column)",
     "mean": "mean of one key (row) among the holders of another (column)",
-    "joint": "share of people who hold both keys",
+    "joint": "frequency of both keys together",
     "lift": "how much more often two keys are held together than if they were independent",
 }
 _INK, _UNKNOWN = "#1f2933", "#e4e7eb"
@@ -106,7 +106,11 @@ def _draw(ax: Axes, matrix: Matrix, shown: NDArray[np.int64]) -> None:
 
     grid = np.ix_(shown, shown)
     sure = matrix.flag[grid] < FLAGS.index("insufficient")
+    if matrix.kind == "lift":  # what chance alone may have made is no sign of dependence
+        sure &= (matrix.low[grid] > 1) | (matrix.high[grid] < 1)
     values = np.where(sure, matrix.values[grid], np.nan)
+    if matrix.kind != "mean":  # shown inside what is possible
+        values = np.clip(values, 0, np.inf if matrix.kind == "lift" else 1)
     colours, scale = colormaps["viridis"], Normalize(0, 1)
     apart = values[~np.eye(len(shown), dtype=bool) & sure]
     low, high = (float(apart.min()), float(apart.max())) if apart.size else (0.0, 1.0)
@@ -129,7 +133,8 @@ def _draw(ax: Axes, matrix: Matrix, shown: NDArray[np.int64]) -> None:
     ax.invert_yaxis()
     ax.set_aspect("equal")
     if not sure.all():
-        ax.set_xlabel("grey: the reports cannot tell", color=_INK)
+        untold = "the interval holds 1" if matrix.kind == "lift" else "the reports cannot tell"
+        ax.set_xlabel(f"grey: {untold}", color=_INK)
     ax.set_title(KINDS[matrix.kind], fontsize="medium", color=_INK, loc="left", wrap=True)
     ax.tick_params(length=0, colors=_INK)
     ax.spines[:].set_visible(False)

@@ -34,6 +34,17 @@ SUMMING = ("norm", "norm-mul", "mle-apx")  # make no sense without a sum
 LIMITED = ("norm-sub", "norm-cut", "power-ns")  # need only an upper limit of the sum, if that
 
 
+@dataclass(frozen=True)
+class Cut:
+    """What Base-Cut lets pass: so many absent keys on average (``alpha``), or the ``keep`` largest values."""
+
+    alpha: float = consistency.FALSE_POSITIVES
+    keep: int | None = None
+
+
+USUAL_CUT = Cut()
+
+
 @dataclass(frozen=True, eq=False)
 class Noise:
     """What is known of the error: support probabilities p of a holder and q of others, n reports, deviation sigma."""
@@ -74,12 +85,12 @@ def possible(method: str, constraint: Constraint, noise: Noise) -> bool:
     return noise.suffices(method) and (constraint.total is not None or method not in SUMMING)
 
 
-def run(method: str, raw: Floats, constraint: Constraint, noise: Noise) -> Floats:
+def run(method: str, raw: Floats, constraint: Constraint, noise: Noise, cut: Cut = USUAL_CUT) -> Floats:
     """One method on unbiased estimates. Where it would leave the box, the nearest vector inside is given."""
     total, most, upper = constraint.total, constraint.most, constraint.upper
     if known(method) == "base":
         return raw
-    if not noise.suffices(method):
+    if not noise.suffices(method) and not (method == "base-cut" and cut.keep is not None):
         needs = {"mle-apx": "p and q", "base-cut": "sigma, or p, q and n"}.get(method, "n, and sigma or p and q")
         raise MechanismError("postprocess/constants", f"{method} needs {needs}; give them, or the mechanism.")
     if method in SUMMING and total is None:
@@ -91,15 +102,14 @@ def run(method: str, raw: Floats, constraint: Constraint, noise: Noise) -> Float
     if method in ("base-pos", "post-pos"):
         return np.minimum(consistency.base_pos(raw), _or_more(upper))
     if method == "base-cut":
-        assert noise.sigma is not None
-        return np.minimum(consistency.base_cut(raw, noise.sigma), _or_more(upper))
+        return np.minimum(consistency.base_cut(raw, noise.sigma, cut.alpha, cut.keep), _or_more(upper))
     if method in ("power", "power-ns"):
         assert noise.sigma is not None and noise.n is not None
         scale = 1.0 if total is None or total == 0 else total
         expected = np.minimum(power(raw, noise.sigma, noise.n, scale), _or_more(upper))
-        return expected if method == "power" else _projected(expected, constraint)
+        return expected if method == "power" else projected(expected, constraint)
     if method == "norm-sub":
-        return _projected(raw, constraint)
+        return projected(raw, constraint)
     if method == "norm-cut":
         return np.minimum(consistency.norm_cut(raw, most if total is None else total), _or_more(upper))
     assert total is not None
@@ -113,7 +123,8 @@ def run(method: str, raw: Floats, constraint: Constraint, noise: Noise) -> Float
     return answer if upper is None or answer.max() <= upper else consistency.norm_sub(answer, total, upper)
 
 
-def _projected(vector: Floats, constraint: Constraint) -> Floats:
+def projected(vector: Floats, constraint: Constraint) -> Floats:
+    """The nearest vector that the constraint allows: Norm-Sub, and the second step of PowerNS."""
     if constraint.total is not None:
         return consistency.norm_sub(vector, constraint.total, constraint.upper)
     return consistency.norm_sub_at_most(vector, constraint.most, constraint.upper)

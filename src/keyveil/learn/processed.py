@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import Estimates
+from keyveil.core.estimates import Estimates, Interval, worst
 from keyveil.frames.results import from_exact
+from keyveil.learn.methods import UNBIASED
 from keyveil.mechanisms.totals import Constraint
+
+SAME = 1e-12  # a value that moved by less did not move
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -47,6 +50,25 @@ def read_processed(values: Estimates, document: Any) -> Processed:
         raw=from_exact(values.header, processing["raw"]),
         constraint=Constraint(**{**limits, "most": most}),
     )
+
+
+def answered(estimates: Estimates, value: float, raw: Interval) -> Interval:
+    """An answer whose value comes from processed estimates, beside the ``raw`` one from the unbiased estimates.
+
+    The limits are those of the unbiased answer, which hold the truth as often as they say, widened where they do not
+    hold the value. A value that was moved has no standard error and says so by a flag.
+    """
+    if not isinstance(estimates, Processed) or not math.isfinite(raw.value):
+        return raw
+    if estimates.method in UNBIASED:
+        shift = value - raw.value
+        return replace(raw, value=value, low=raw.low + shift, high=raw.high + shift)
+    if estimates.method == "post-pos":
+        value = max(raw.value, 0.0)
+    if abs(value - raw.value) <= SAME:
+        return raw
+    flag = worst(raw.flag, "clipped" if estimates.method == "post-pos" else "shrunk")
+    return Interval(value, min(raw.low, value), max(raw.high, value), math.nan, flag)
 
 
 def unbiased(estimates: Estimates) -> Estimates:

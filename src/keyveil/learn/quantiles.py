@@ -1,8 +1,8 @@
-"""Quantiles of binned values with intervals: where the band around the cumulative distribution meets the level.
+"""Quantiles and shares of values with intervals, from masses of levels, points or cells.
 
-Below x lies the mass A(x), linear within cells, out of B in all. The x for which A(x) - q·B could be zero, given its
-error, make the interval (Woodruff's, with Fieller's treatment of the ratio). It rests on masses before projection,
-whose errors are known; only the value in it comes from a proper law.
+The interval for a quantile of level q has all places x at which the share of values up to x may reach q, and the share
+of values from x on may reach 1 - q, given their errors (Woodruff's interval, with Fieller's treatment of the ratio).
+It rests on masses before projection, whose errors are known; only the value in it comes from a proper law.
 """
 
 from __future__ import annotations
@@ -11,15 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.learn.masses import Masses
+from keyveil.learn.places import Places, Within
 
 Floats = NDArray[np.float64]
-
-_STEPS = 256  # places at least where the band is looked at
-
-
-def below(edges: Floats, places: Floats) -> Floats:
-    """For every place, how much of each cell lies below it, [places, cells]."""
-    return np.clip((places[:, None] - edges[:-1]) / np.diff(edges), 0.0, 1.0)
 
 
 def quantile_of(law: Floats, edges: Floats, level: float) -> float:
@@ -32,23 +26,59 @@ def quantile_of(law: Floats, edges: Floats, level: float) -> float:
     return float(edges[cell - 1] + (level * total[-1] - start) / (stop - start) * (edges[cell] - edges[cell - 1]))
 
 
-def woodruff(masses: Masses, key: int, level: float, z: float) -> tuple[float, float]:
+def level_of(law: Floats, levels: Floats, level: float) -> float:
+    """The lowest of some levels at which a law reaches the share ``level``."""
+    total = np.cumsum(law)
+    reached = np.flatnonzero((total >= level * total[-1] - 1e-12) & (law > 0))
+    return float(levels[reached[0]])
+
+
+def quantile_interval(masses: Masses, key: int, level: float, z: float, within: Within) -> tuple[float, float]:
     """The lowest and the highest place where the quantile may lie."""
-    edges = masses.edges
-    parts = -(-_STEPS // (len(edges) - 1))
-    places = np.append((edges[:-1, None] + np.diff(edges)[:, None] * np.arange(parts) / parts).ravel(), edges[-1])
-    weights = below(edges, places) - level
-    excess = weights @ masses.values[key]
-    reach = z * np.sqrt(masses.variance(key, weights))
-    low = _crossing(places, excess + reach)
-    high = -_crossing(-places[::-1], (reach - excess)[::-1])
-    return low, high
+    places = masses.places(key)
+    low = _first(masses, key, places, level, z, within, mirrored=False)
+    high = -_first(masses, key, places.mirrored, 1 - level, z, within, mirrored=True)
+    return min(low, high), max(low, high)
 
 
-def _crossing(places: Floats, heights: Floats) -> float:
-    """The first place where heights are not negative, linear between places."""
-    at = int(np.argmax(heights >= 0)) if (heights >= 0).any() else len(places) - 1
-    if at == 0 or heights[at] < 0:
-        return float(places[at])
-    before, here = heights[at - 1], heights[at]
-    return float(places[at - 1] + (places[at] - places[at - 1]) * before / (before - here))
+def share_interval(
+    masses: Masses, key: int, ends: tuple[float, float], z: float, within: Within
+) -> tuple[float, float, float]:
+    """The least and the most that the share of values from one place to another may be; and a standard error."""
+    start, stop = (np.array([end]) for end in ends)
+    places = masses.places(key)
+    not_above, not_below = places.rows(stop, within)[:, 0], places.mirrored.rows(-start, within)[:, 0, ::-1]
+    below, above = places.rows(start, within)[:, 0], places.mirrored.rows(-stop, within)[:, 0, ::-1]
+    if places.kind == "levels":  # exactly: what is not inside is below or above
+        below, above = 1 - not_below, 1 - not_above
+    most = np.array([one + other - 1 for one in not_above for other in not_below])
+    least = np.array([1 - one - other for one in below for other in above])
+    total, values = masses.values[key].sum(), masses.of(key)
+
+    def bounds(rows: Floats) -> tuple[Floats, Floats]:
+        share = rows @ values / total
+        return share, np.sqrt(masses.variance(key, rows - share[:, None])) / total
+
+    (upper, upper_se), (lower, lower_se) = bounds(most), bounds(least)
+    se = float(max(upper_se.min(), lower_se.min()))
+    return float((lower - z * lower_se).max()), float((upper + z * upper_se).min()), se
+
+
+def _first(
+    masses: Masses, key: int, places: Places, level: float, z: float, within: Within, *, mirrored: bool
+) -> float:
+    """The first place at which the share of values up to it may be ``level``."""
+    at = places.looked_at(within)
+    rows = places.rows(at, within)
+    weights = (rows[..., ::-1] if mirrored else rows) - level
+    flat = weights.reshape(-1, weights.shape[-1])
+    excess = flat @ masses.of(key) + z * np.sqrt(masses.variance(key, flat))
+    heights = excess.reshape(weights.shape[:2]).min(axis=0)
+    reached = np.flatnonzero(heights >= 0)
+    if not len(reached):
+        return float(at[-1])
+    first = int(reached[0])
+    if first == 0 or places.kind == "levels" or (places.kind == "cells" and within == "any"):
+        return float(at[first])
+    before, here = heights[first - 1], heights[first]
+    return float(at[first - 1] + (at[first] - at[first - 1]) * before / (before - here))

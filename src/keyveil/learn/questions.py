@@ -1,7 +1,8 @@
 """Questions as data, answered as data: what the command line and a collector's ``POST /queries`` have in common.
 
     {"kind": "conditional", "key": "pepsi", "given": {"burger": true, "fries": false}}
-    {"kind": "quantiles", "quantiles": ["0.25", "0.5"], "keys": ["pepsi"]}      without keys: of every key
+    {"kind": "quantiles", "quantiles": ["0.25", "0.5"], "keys": ["pepsi"]}      without keys: of every key;
+                                                        "within": "uniform"     values are evenly spread within cells
     {"kind": "subset", "keys": ["burger", "fries"]}
     {"kind": "compare", "keys": ["burger", "fries"], "of": "mean"}              without of: frequencies
     {"kind": "top", "count": 10}
@@ -23,6 +24,7 @@ from keyveil.core.estimates import Estimates, Interval
 from keyveil.core.hints import did_you_mean
 from keyveil.core.tally import Tally
 from keyveil.learn.comparisons import Of
+from keyveil.learn.places import Within
 from keyveil.mechanisms.base import Mechanism
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ Row = dict[str, Any]
 
 _FIELDS = {  # of each kind: what it must say, and what it may
     "conditional": ({"key"}, {"given"}),
-    "quantiles": ({"quantiles"}, {"keys"}),
+    "quantiles": ({"quantiles"}, {"keys", "within"}),
     "subset": ({"keys"}, set[str]()),
     "compare": ({"keys"}, {"of"}),
     "top": ({"count"}, set[str]()),
@@ -55,6 +57,7 @@ class Question:
     keys: tuple[str, ...] = ()
     quantiles: tuple[float, ...] = ()
     of: Of = "frequency"
+    within: Within = "any"
     count: int = 0
     round: int | None = None
     confidence: float | None = None
@@ -109,7 +112,7 @@ def answer(
         case "conditional":
             return [_conditional(read, mechanism, tally, min_reports, sure, population)]
         case "quantiles":
-            laws = _laws(mechanism, tally, sure, population)
+            laws = _laws(mechanism, tally, sure, population, read.within)
             return _quantiles(read, laws, estimates, min_reports)
         case "subset":
             return [_subset(read, mechanism, tally, estimates, sure)]
@@ -147,10 +150,10 @@ def _conditional(
     return {"key": question.key, "given": dict(question.given), "frequency": frequency, "mean": mean}
 
 
-def _laws(mechanism: Mechanism, tally: Tally, confidence: float, population: bool) -> Distributions:
+def _laws(mechanism: Mechanism, tally: Tally, confidence: float, population: bool, within: Within) -> Distributions:
     from keyveil.learn.distributions import distribution
 
-    return distribution(mechanism, tally, confidence=confidence, population=population)
+    return distribution(mechanism, tally, confidence=confidence, population=population, within=within)
 
 
 def _quantiles(question: Question, laws: Distributions, estimates: Estimates, min_reports: int) -> list[Row]:
@@ -202,6 +205,8 @@ def _ranking(question: Question, estimates: Estimates, confidence: float) -> lis
         {
             "key": one.key,
             **numbers(one.frequency),
+            "selected_low": known(one.selected_low),
+            "selected_high": known(one.selected_high),
             "rank": one.rank,
             "best": one.best,
             "worst": one.worst,
@@ -275,12 +280,19 @@ def _of(given: Any) -> Of:
     return "mean" if given == "mean" else "frequency"
 
 
+def _within(given: Any) -> Within:
+    if given not in ("any", "uniform"):
+        raise _refused("within", f"Within cells values have any law or a uniform one, not {given!r}.")
+    return "uniform" if given == "uniform" else "any"
+
+
 _READ: dict[str, Callable[[Any], Any]] = {
     "key": _name,
     "given": _condition,
     "keys": _names,
     "quantiles": _levels,
     "of": _of,
+    "within": _within,
     "count": _whole("count", 1 << 31),
     "round": _whole("round", MOST_ROUNDS),
     "confidence": _confidence,

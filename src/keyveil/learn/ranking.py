@@ -15,10 +15,16 @@ from keyveil.mechanisms.responses import normal_quantile
 
 @dataclass(frozen=True)
 class Ranked:
-    """A key, its frequency, and the ranks that it may have (1 is the most frequent key)."""
+    """A key, its frequency, and the ranks that it may have (1 is the most frequent key).
+
+    The limits of ``frequency`` are for a key named beforehand. ``selected_low`` and ``selected_high`` are right for the
+    keys of this list, which were chosen by their estimates.
+    """
 
     key: str
     frequency: Interval
+    selected_low: float
+    selected_high: float
     rank: int
     best: int
     worst: int
@@ -35,16 +41,19 @@ class Ranking:
 
     def rows(self) -> list[dict[str, str | float]]:
         """One dictionary per key, as frames take them."""
+        numbers = ("selected_low", "selected_high", "rank", "best", "worst")
         return [
-            {"key": one.key, **asdict(one.frequency), "rank": one.rank, "best": one.best, "worst": one.worst}
+            {"key": one.key, **asdict(one.frequency), **{name: getattr(one, name) for name in numbers}}
             for one in self.keys
         ]
 
 
 def top(estimates: Estimates, k: int = 10, *, confidence: float | None = None) -> Ranking:
-    """The k keys of largest unbiased estimate, with intervals of their frequencies and of their ranks.
+    """The k keys of largest estimate, with intervals of their frequencies and of their ranks.
 
-    The interval of each frequency has the given confidence, or that of the estimates. Ranks come from wider intervals
+    Processed estimates are ordered and shown by their processed values, and by the unbiased ones where those are equal.
+    The interval of each frequency has the given confidence, or that of the estimates; of the selected limits of all k
+    keys together no more are wrong on average than that allows. Ranks come from wider intervals
     that hold all frequencies at once with that confidence (Bonferroni), whatever the dependence of the estimates: a key
     ranks behind every key whose interval lies above its own, and before every key whose interval lies below. Keys of
     equal frequency may have any order.
@@ -60,22 +69,32 @@ def top(estimates: Estimates, k: int = 10, *, confidence: float | None = None) -
     high = np.where(known, values + z * se, 1.0)
     best = 1 + d - np.searchsorted(np.sort(low), high, side="right")
     worst = d - np.searchsorted(np.sort(high), low, side="left")
-    order = np.argsort(-np.where(known, values, -np.inf), kind="stable")[:k]
-    names = raw.schema.keys
+    shown, names = estimates.frequency, raw.schema.keys
+    order = np.lexsort([-np.where(known, column, -np.inf) for column in (values, shown.values)])[:k]
+    chosen_low, chosen_high = estimates.selected(k)
+    named, selected = (
+        normal_quantile(1 - (1 - sure) * share) / normal_quantile(1 - (1 - raw.confidence) * share)
+        for share in (1, k / d)
+    )
+
+    def ranked(rank: int, at: int) -> Ranked:
+        one = _with_confidence(shown[names[at]], named)
+        chosen = _with_confidence(replace(one, low=float(chosen_low[at]), high=float(chosen_high[at])), selected)
+        ranks = min(int(best[at]), rank), max(int(worst[at]), rank)
+        return Ranked(names[at], one, chosen.low, chosen.high, rank, *ranks)
+
     return Ranking(
-        keys=tuple(
-            Ranked(names[at], _with_confidence(raw.frequency[names[at]], sure), rank, int(best[at]), int(worst[at]))
-            for rank, at in enumerate(order.tolist(), start=1)
-        ),
+        keys=tuple(ranked(rank, at) for rank, at in enumerate(order.tolist(), start=1)),
         certain=tuple(names[at] for at in order.tolist() if worst[at] <= k),
         candidates=int(np.count_nonzero(best <= k)),
         confidence=sure,
     )
 
 
-def _with_confidence(frequency: Interval, confidence: float) -> Interval:
-    """The same frequency with normal limits of a given confidence; one without a standard error stays as it is."""
-    if not math.isfinite(frequency.se):
+def _with_confidence(frequency: Interval, times: float) -> Interval:
+    """The same frequency with limits so many times as far away; one that is not known stays as it is."""
+    value = frequency.value
+    if not math.isfinite(value):
         return frequency
-    reach = normal_quantile(confidence) * frequency.se
-    return replace(frequency, low=frequency.value - reach, high=frequency.value + reach)
+    low, high = (value + times * (end - value) for end in (frequency.low, frequency.high))
+    return replace(frequency, low=low, high=high)

@@ -49,7 +49,10 @@ def bayes(estimates: Estimates) -> Estimates:
         return replace(estimates, frequency=frequency, product=None, product_se=None, covariance=None)
     centre, sd = _means(estimates, beliefs)
     mean = _column(estimates.mean, centre, sd, z)
-    return replace(estimates, frequency=frequency, mean=mean, product=None, product_se=None, covariance=None)
+    scores = estimates.distances  # whether a key is absent is decided by what was counted
+    alone = np.maximum(np.asarray(estimates.alone), FLAGS.index("shrunk"))
+    shrunk = replace(estimates, frequency=frequency, mean=mean, scores=scores, alone=alone)
+    return replace(shrunk, product=None, product_se=None, covariance=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +217,8 @@ def _normal(distance: Floats, error: Floats) -> Floats:
 
 
 def _column(raw: Column, centre: Floats, sd: Floats, z: float) -> Column:
-    flag = np.maximum(raw.flag, FLAGS.index("shrunk")).astype(np.int8)
+    own = np.where(raw.flag == FLAGS.index("wide"), 0, raw.flag)  # whether this interval is wide is seen from itself
+    flag = np.maximum(own, FLAGS.index("shrunk")).astype(np.int8)
     least = -1.0 if raw.scaled else 0.0
     low, high = np.clip(centre - z * sd, least, 1), np.clip(centre + z * sd, least, 1)
     return replace(raw, values=centre, se=sd, low=low, high=high, flag=flag)

@@ -23,6 +23,7 @@ from keyveil.core.channels import Ratio
 from keyveil.core.codecs.payloads import Decoded, Flaws, Payloads, refusal
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
+from keyveil.core.discovery import Decision
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import RecordError, ReportError, TallyError
 from keyveil.core.estimates import Estimates, Header
@@ -33,7 +34,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.reading import read
 from keyveil.kernels.siphash import siphash_many
-from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.capabilities import KeyDependence, Parted, Takes, can
 from keyveil.mechanisms.options import documented
 
 if TYPE_CHECKING:
@@ -262,7 +263,9 @@ class Mechanism(ABC):
 
     def header(self, n: int, confidence: float = 0.95, population: bool = False) -> Header:
         """What estimates from ``n`` reports of this mechanism are about."""
-        return Header(self.schema, self.name, self.epsilon, n, confidence, population, self.options)
+        safe = can(self, KeyDependence) is not None or can(self, Parted) is not None
+        decision: Decision = "bh" if safe else "by"  # docs/decisions/0040-many-keys.md
+        return Header(self.schema, self.name, self.epsilon, n, confidence, population, self.options, decision)
 
     def certificate(self) -> Certificate:
         """The exact epsilon, and the pair of records and the report that attain it."""

@@ -253,12 +253,12 @@ def need(mechanism: Any, capability: type[Capability], code: str = "mechanism/ca
 def who_can(*capabilities: type) -> str:
     """The names of the mechanisms that have one of these capabilities, as a phrase.
 
-    Where the usual options do not bring it, the name comes with those that do: "kvue with bins".
+    Where the usual options do not bring it, the name comes with the first that do: "kvue with bins".
     """
     from keyveil.mechanisms.registry import forms  # which loads every mechanism, and only a refusal needs it
 
     told: list[str] = []
     for _, of_name in groupby(forms(), key=lambda form: form[1].name):
         usual, *others = ((title, any(can(one, wanted) for wanted in capabilities)) for title, one in of_name)
-        told += [usual[0]] if usual[1] else [title for title, has in others if has]
+        told += [usual[0]] if usual[1] else [title for title, has in others if has][:1]
     return ", ".join(told[:-1]) + " and " + told[-1] if len(told) > 1 else "".join(told) or "none"

@@ -6,8 +6,10 @@ ties are free, and utility alone asks for exactness.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +65,7 @@ def values_of(records: Records, keys: NDArray[np.int64]) -> tuple[NDArray[np.boo
 
 @dataclass(frozen=True)
 class Labels:
-    """What a report may say of a value: its sign (0 minus, 1 plus, drawn without bias), or one of ``bins`` cells."""
+    """What a report may say of a value: its sign (0 minus, 1 plus, drawn without bias), or which of ``bins`` cells."""
 
     bins: int | None = None
 
@@ -75,21 +77,75 @@ class Labels:
     def signed(self) -> bool:
         return self.bins is None
 
-    def every_value(self) -> list[int]:
-        """One value for each label: the ends of the range, or the middles of the cells."""
+    def every_value(self, key: int = 0) -> list[int]:
+        """One value of a key for each label: the ends of the range, or the middles of the cells."""
         if self.bins is None:
             return [-GRID, GRID]
         return [(2 * cell + 1) * GRID // self.bins - GRID for cell in range(self.bins)]
 
-    def draw(self, value: int, coins: Coins) -> int:
+    def draw(self, value: int, coins: Coins, key: int = 0) -> int:
+        """The label of a value of a key."""
         if self.bins is None:
             return int(is_positive(value, coins))
         return min((GRID + value) * self.bins // (2 * GRID), self.bins - 1)
 
-    def draw_many(self, values: NDArray[np.int32], coins: Coins) -> NDArray[np.int64]:
+    def draw_many(
+        self, values: NDArray[np.int32], coins: Coins, keys: NDArray[np.integer[Any]] | None = None
+    ) -> NDArray[np.int64]:
+        """``draw`` for many values of the given keys."""
         if self.bins is None:
             return are_positive(values, coins).astype(np.int64)
         return np.minimum((GRID + values.astype(np.int64)) * self.bins // (2 * GRID), self.bins - 1)
+
+
+@dataclass(frozen=True)
+class PointLabels(Labels):
+    """Label i is point i; a value between two points is rounded to one of them at random, so that means are unbiased.
+
+    ``rows`` has the points on the grid, rising: one row for all keys, or one for each. ``bins`` is the longest one.
+    """
+
+    rows: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def signed(self) -> bool:
+        return False
+
+    def row(self, key: int) -> tuple[int, ...]:
+        return self.rows[0 if len(self.rows) == 1 else key]
+
+    def every_value(self, key: int = 0) -> list[int]:
+        return list(self.row(key))
+
+    def draw(self, value: int, coins: Coins, key: int = 0) -> int:
+        row = self.row(key)
+        lower = min(max(bisect_right(row, value) - 1, 0), len(row) - 2)
+        above, step = value - row[lower], row[lower + 1] - row[lower]
+        return lower + coins.chance(above, step) if 0 < above < step else lower + (above >= step)
+
+    def draw_many(
+        self, values: NDArray[np.int32], coins: Coins, keys: NDArray[np.integer[Any]] | None = None
+    ) -> NDArray[np.int64]:
+        if len(self.rows) == 1 or keys is None:
+            return _rounded(values, self.rows[0], coins)
+        labels = np.zeros(len(values), dtype=np.int64)
+        kinds = {row: number for number, row in enumerate(dict.fromkeys(self.rows))}
+        kind = np.array([kinds[row] for row in self.rows])[keys]
+        for row, number in kinds.items():
+            mine = np.flatnonzero(kind == number)
+            labels[mine] = _rounded(values[mine], row, coins)
+        return labels
+
+
+def _rounded(values: NDArray[np.int32], points: tuple[int, ...], coins: Coins) -> NDArray[np.int64]:
+    """Each value rounded to one of the two points around it, without bias."""
+    row, at = np.asarray(points, dtype=np.int64), values.astype(np.int64)
+    labels = np.clip(np.searchsorted(row, at, side="right") - 1, 0, len(row) - 2)
+    above, steps = at - row[labels], np.diff(row)[labels]
+    for step in np.unique(steps):
+        mine = np.flatnonzero(steps == step)
+        labels[mine] += coins.below_many(int(step), len(mine)) < above[mine]
+    return labels
 
 
 @dataclass(frozen=True)

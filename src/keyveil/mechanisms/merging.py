@@ -24,6 +24,8 @@ from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread, normal_
 
 Floats = NDArray[np.float64]
 
+WIDE = FLAGS.index("wide")
+
 
 def merge(header: Header, fixed: Sequence[Estimates], sampled: Sequence[Estimates]) -> Estimates:
     """Frequencies and means of everybody, from the answers of disjoint groups.
@@ -204,8 +206,8 @@ def _pairs(fixed: Sequence[Estimates], sampled: Sequence[Estimates]) -> list[tup
 
 def _carried(estimates: Estimates) -> NDArray[np.int8]:
     """Flags that stay whatever others say: what one group got wrong is still in the sum; what it lacked is not."""
-    flags = np.maximum(estimates.frequency.flag, estimates.mean.flag)
-    return np.where(flags < INSUFFICIENT, flags, 0).astype(np.int8)
+    flags = np.maximum(estimates.frequency.flag, np.asarray(estimates.alone))
+    return np.where((flags < INSUFFICIENT) & (flags != WIDE), flags, 0).astype(np.int8)
 
 
 def _flagged(estimates: Estimates, flags: NDArray[np.int8]) -> Estimates:

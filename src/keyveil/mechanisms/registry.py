@@ -158,7 +158,7 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanis
         epsilon  the privacy parameter of all that one person sends; 0.1 and "0.1" both mean exactly 1/10
         options  what this mechanism takes besides, as numbers or as strings. Common ones:
                  max_pairs=3        the most pairs of a person that count (pckv-ue, pckv-grr, kv-sw, wsr, ssr, …)
-                 bins=5             distributions of values instead of means (kvue, wsr, ssr)
+                 bins=5             distributions of values besides means (kvue, wsr, ssr); levels of the schema do, too
                  split="paper"      the published split of the budget instead of the tight one
                  estimator="published"   the published estimate of means instead of the unbiased one
                  An option that is unknown, missing or impossible is refused in one sentence.

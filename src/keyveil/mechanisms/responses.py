@@ -23,7 +23,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Header
 from keyveil.core.histogram import Histogram
 from keyveil.core.schema import Schema
-from keyveil.kernels.normal import hazard
+from keyveil.kernels.normal import binomial_scores, hazard
 
 Floats = NDArray[np.float64]
 
@@ -165,7 +165,20 @@ class Response:
             var_f = np.maximum(var_f, FEWEST / (people * self.gain) ** 2)
             if signed is not None:
                 var_u = np.maximum(var_u, FEWEST / (people * float(self.holder.signed)) ** 2)
-        return Solution(frequency, product, Spread(var_f, var_u, covariance))
+        return Solution(frequency, product, Spread(var_f, var_u, covariance), self.scores(people, supports))
+
+    def scores(self, people: Floats, supports: NDArray[np.int64]) -> Floats:
+        """Per key, how far its support lies above that of a key that nobody holds, as a standard normal number.
+
+        The chance of so much support or more is that of a normal number above the score. If a report supports a key
+        once or not at all, the count of an absent key is binomial, and the score comes from the saddlepoint
+        approximation of its tail (docs/theory.md, many keys). Otherwise it is the distance in standard deviations.
+        """
+        q, square = float(self.stranger.support), float(self.stranger.square)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.stranger.square != self.stranger.support:
+                return (supports - people * q) / np.sqrt(people * (square - q * q))
+            return binomial_scores(supports.astype(np.float64), people, q)
 
     def estimates(
         self,
@@ -188,6 +201,7 @@ class Solution:
     frequency: Floats
     product: Floats
     spread: Spread
+    scores: Floats | None = None  # how far each key is from absent; frequencies over standard errors unless given
 
     def estimates(self, header: Header, *, respondents: NDArray[np.int64], no_mean: str | None = None) -> Estimates:
         """The same with intervals; unknown where a key has no respondents.
@@ -218,6 +232,7 @@ class Solution:
             product=self.product if has_mean else None,
             product_se=np.sqrt(spread.product) if has_mean else None,
             covariance=spread.covariance if has_mean else None,
+            scores=self.scores,
         )
 
 

@@ -46,7 +46,7 @@ def states_by_key(records: Records, keys: Counts, labels: Labels, coins: Coins) 
     State 0 is absent, state i + 1 label i; labels are drawn here.
     """
     held, values = values_of(records, keys)
-    states = np.where(held, 1 + labels.draw_many(values, coins), 0)
+    states = np.where(held, 1 + labels.draw_many(values, coins, keys), 0)
     return people_by(states, keys, 1 + labels.count, records.d)
 
 

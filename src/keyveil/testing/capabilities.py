@@ -173,11 +173,16 @@ def histograms_are_true(mechanism: Any) -> None:
     collected = _collected(mechanism)
     found = [mechanism.histogram(tally) for tally in collected.tallies]
     truth = collected.crowd.truth(mechanism.schema).frequency[:, None]
-    mass = collected.crowd.distribution(mechanism.schema, found[0].cells) * truth
-    errors = np.array([one.mass - mass for one in found]).reshape(REPEATS, -1)
-    variances = np.mean([one.se**2 for one in found], axis=0).ravel()
+    points = found[0].points
+    if points is None:
+        law, used = collected.crowd.distribution(mechanism.schema, found[0].cells), slice(None)
+    else:
+        law, used = collected.crowd.distribution_at(mechanism.schema, points), points.used.ravel()
+    mass = law * truth
+    errors = np.array([one.mass - mass for one in found]).reshape(REPEATS, -1)[:, used]
+    variances = np.mean([one.se**2 for one in found], axis=0).ravel()[used]
     if np.isnan(variances).all():
-        below = errors.mean(axis=0).reshape(mass.shape).cumsum(axis=1)
+        below = (np.mean([one.mass for one in found], axis=0) - mass).cumsum(axis=1)
         off = float(np.abs(below).max())
         hold(off < NEAR / 2, mechanism, "histogram", f"is off by {off:.2f} of all people, below some value of a key")
     else:
@@ -394,6 +399,6 @@ def _distributed(mechanism: Mechanism, member: str) -> None:
         law = found.of(key)
         whole = bool(np.isclose(law.shares.sum(), 1)) and bool((law.shares >= -1e-9).all())
         hold(whole, mechanism, member, "leads to a distribution that is none")
-        mean = float(law.shares @ (law.edges[1:] + law.edges[:-1]) / 2)
+        mean = float(law.shares @ law.values)
         told = f"leads to a distribution whose mean is {mean:.2f}; it is {truth[at]:.2f}"
         hold(abs(mean - truth[at]) < NEAR, mechanism, member, told)

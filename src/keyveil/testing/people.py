@@ -77,7 +77,8 @@ def full_record(mechanism: Mechanism) -> Pairs:
 def raw_record(mechanism: Mechanism, pairs: Pairs) -> dict[str, float]:
     """A cleaned record as a person would write it: names of keys, and values in the units of the schema."""
     schema, keys = mechanism.schema, mechanism.schema.keys
-    units = schema.from_unit(np.array([value / GRID for _, value in pairs]), np.array([key for key, _ in pairs]))
+    held, values = (np.array(column, dtype=np.int64) for column in ([key for key, _ in pairs], [z for _, z in pairs]))
+    units = schema.from_unit(values / GRID, held)
     return {keys[key]: float(unit) for (key, _), unit in zip(pairs, units, strict=True)} if len(pairs) else {}
 
 

@@ -67,7 +67,9 @@ def header(mechanism: Foreign) -> None:
     """What estimates say that they are about."""
     with about(mechanism, "header"):
         found = mechanism.header(7, 0.9, True)
-    expected = Header(mechanism.schema, mechanism.name, mechanism.epsilon, 7, 0.9, True, mechanism.options)
+    expected = Header(
+        mechanism.schema, mechanism.name, mechanism.epsilon, 7, 0.9, True, mechanism.options, found.decision
+    )
     hold(
         found == expected, mechanism, "header", "is not that of this mechanism, with the n, confidence and target given"
     )

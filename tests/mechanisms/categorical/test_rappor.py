@@ -77,8 +77,22 @@ def test_a_large_dictionary_is_decoded_without_pretending_to_know_errors() -> No
     assert estimates.frequency["7"].value == pytest.approx(0.75, abs=0.05)
     assert estimates.frequency.values.min() >= 0
     row = estimates.rows()[7]
-    assert row["frequency_se"] is row["frequency_low"] is row["frequency_high"] is None
-    assert set(estimates.flag) == {"clipped"}
+    assert [row[name] for name in ("frequency_se", "frequency_low", "frequency_high")] == [None, 0, 1]
+    assert set(estimates.flag) == {"insufficient"}
+
+
+def test_keys_that_the_filter_hardly_tells_apart_are_flagged() -> None:
+    """120 keys from 128 counts: least squares exists, with errors beyond the whole range of a frequency."""
+    mechanism = RAPPOR(Schema(keys=120), Fraction(1), bits=16, cohorts=8)
+    assert mechanism.unbiased
+    reports = mechanism.perturb_many(holding(np.arange(600) % 120, 120), SeededCoins(33))
+    estimates = mechanism.estimate(mechanism.tally(reports))
+    assert np.abs(estimates.frequency.values).max() > 1
+    assert set(estimates.flag) == {"wide"}
+
+
+def test_nonnegative_frequencies_have_no_closed_form_of_their_errors() -> None:
+    mechanism = RAPPOR(Schema(keys=300), Fraction(5), bits=16, cohorts=8)
     assert np.isnan(mechanism.variance(np.zeros(300), 10)).all()
 
 

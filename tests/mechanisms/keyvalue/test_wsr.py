@@ -83,13 +83,13 @@ def test_the_null_count_tells_the_mean_number_of_pairs() -> None:
 
 
 def test_cells_instead_of_signs() -> None:
-    mechanism = make("wsr", 2, "3", max_pairs=2, bins=4)
+    mechanism = make("wsr", 2, "3", max_pairs=2, bins=4, rounding="cell")
     people = copies([(0, -GRID), (1, GRID // 4)], 40_000, 2)
     tally = mechanism.tally(mechanism.perturb_many(people, SeededCoins(3)))
     histogram = mechanism.histogram(tally)
     expected = np.array([[1, 0, 0, 0], [0, 0, 1, 0]])
     assert np.abs((histogram.mass - expected) / histogram.se).max() < 6  # 8 cells: false alarm below 1e-7
-    with pytest.raises(MechanismError, match="without bins"):
+    with pytest.raises(MechanismError, match="does not tell means"):
         mechanism.estimate(tally).mean["0"]
 
 

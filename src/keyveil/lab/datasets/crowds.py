@@ -107,7 +107,7 @@ def _holders(n: int, keys: Integers, d: int, rng: np.random.Generator) -> Intege
 def _distinct(codes: Integers) -> Integers:
     """Sorted, each once; NumPy's own ``unique`` hashes, which is forty times slower on codes like these."""
     ranked = np.sort(codes)
-    distinct: Integers = ranked[np.append(True, ranked[1:] != ranked[:-1])]
+    distinct: Integers = ranked[np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)]]
     return distinct
 
 

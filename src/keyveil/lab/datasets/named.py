@@ -5,6 +5,8 @@ The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from keyveil.core.errors import PopulationError
 from keyveil.core.schema import Number
 from keyveil.lab.datasets.dataset import Dataset
@@ -24,15 +26,16 @@ def named(
     value: str = "value",
     low: Number | None = None,
     high: Number | None = None,
+    levels: Sequence[Number] | None = None,
     seed: int = 0,
 ) -> Dataset:
     """The people that a text names, with the schema that was given or that the data suggest."""
     kind, _, rest = data.partition(":")
     if kind != SYNTHETIC:
-        return real(data, user=user, key=key, value=value, low=low, high=high)
-    if low is not None or high is not None:
+        return real(data, user=user, key=key, value=value, low=low, high=high, levels=levels)
+    if low is not None or high is not None or levels is not None:
         raise PopulationError(
-            "population/range", "Synthetic values lie between -1 and 1; --low and --high are for files."
+            "population/range", "Synthetic values lie between -1 and 1; --low, --high and --levels are for files."
         )
     name, people, options = (*rest.split(":", 2), "", "")[:3]
     if people and not (people.isascii() and people.isdigit() and len(people) <= _MOST_DIGITS):

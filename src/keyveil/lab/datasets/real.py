@@ -6,6 +6,7 @@ means are those after it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,15 +46,22 @@ def real(
     value: str = "value",
     low: Number | None = None,
     high: Number | None = None,
+    levels: Sequence[Number] | None = None,
 ) -> Dataset:
-    """People from a Parquet or CSV file; without bounds the range is that known for the name, or that of the data."""
+    """People from a Parquet or CSV file; without bounds the range is that known for the name, or that of the data.
+
+    With ``levels`` the range is theirs.
+    """
     path = Path(path)
     reader = next((_READERS[suffix.lower()] for suffix in path.suffixes if suffix.lower() in _READERS), None)
     if reader is None:
         raise PopulationError("population/format", f"{path.name} is neither a .parquet nor a .csv file.")
     population = reader(path, user, key, value)
     known = KNOWN.get(path.name.partition(".")[0])
-    if known and low is None and high is None:
+    if levels is not None:
+        schema = population.schema(low, high, levels=levels)
+        about = f"values are rounded to {len(levels)} levels"
+    elif known and low is None and high is None:
         schema = population.schema(known.low, known.high, known.map)
         about = f"values clipped to the public range {known.low} to {known.high}, {known.map} scale"
     else:

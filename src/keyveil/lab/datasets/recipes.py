@@ -48,7 +48,7 @@ def load(name: str, *, n: int | None = None, seed: int = 0, **options: float) ->
     source = f"synthetic:{name}:{people}" + (f":{chosen}" if chosen else "")
     frequencies, _ = law.profile(seed)
     _refuse_crowds(name, people, people * float(frequencies.sum()))
-    schema = Schema(keys=len(frequencies))
+    schema = Schema(keys=len(frequencies), levels=law.levels)
     return Dataset(f"{name} ({chosen})" if chosen else name, law.draw(people, seed), schema, law.about, source)
 
 

@@ -239,7 +239,10 @@ class RAPPOR(Categorical):
                 column = Column(self.schema, values, se, values - z * se, values + z * se)
             else:
                 values = self.bloom.nonnegative(sums, n)
-                column = Column(self.schema, values, unknown, unknown, unknown, _flag("clipped"))
+                if self.bloom.inverse is None:  # other frequencies explain the filters as well as these
+                    column = Column(self.schema, values, unknown, np.zeros(d), np.ones(d), _flag("insufficient"))
+                else:
+                    column = Column(self.schema, values, unknown, unknown, unknown, _flag("clipped"))
         return Estimates(
             header=self.header(n, confidence, population),
             respondents=np.full(d, n, dtype=np.int64),

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from keyveil.core.work import spend
 from keyveil.kernels.buckets import Partition
 from keyveil.kernels.sign_hash import SignHash
-from keyveil.mechanisms.families.set_response import Odds, Signs, refused
+from keyveil.mechanisms.families.key_value import refused
+from keyveil.mechanisms.families.set_response import Odds, Signs
 from keyveil.mechanisms.size_law import SizeLaw
 
 # All of them are explained in docs/mechanisms/topsel.md, parameters.

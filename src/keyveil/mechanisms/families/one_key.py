@@ -31,7 +31,7 @@ from keyveil.mechanisms.capabilities import CountDraws, SupportRates
 from keyveil.mechanisms.dependence import ONE_KEY, Dependence
 from keyveil.mechanisms.encoders import Labels, UniformKey, value_of, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, KeyValue
-from keyveil.mechanisms.responses import Floats, Response, Spread, table_response
+from keyveil.mechanisms.responses import Floats, Response, Solution, Spread, table_response
 from keyveil.mechanisms.tally_laws import draw_outputs, states_by_key
 
 ABSENT = 0  # the first state; label i is state i + 1
@@ -64,8 +64,8 @@ class OneKey(KeyValue):
     def labels(self) -> Labels:
         return Labels()
 
-    def every_value(self) -> Sequence[int]:
-        return self.labels.every_value()
+    def every_value(self, key: int = 0) -> Sequence[int]:
+        return self.labels.every_value(key)
 
     @cached_property
     def encoder(self) -> UniformKey:
@@ -103,13 +103,15 @@ class OneKey(KeyValue):
     # -- device and bulk ----------------------------------------------------------------------------------------
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        value = value_of(pairs, self.encoder.key(word))
-        state = ABSENT if value is None else 1 + self.labels.draw(value, coins)
+        key = self.encoder.key(word)
+        value = value_of(pairs, key)
+        state = ABSENT if value is None else 1 + self.labels.draw(value, coins, key)
         return self.channel.draw(state, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        held, values = values_of(records, self.encoder.keys(words))
-        states = np.where(held, 1 + self.labels.draw_many(values, coins), ABSENT)
+        keys = self.encoder.keys(words)
+        held, values = values_of(records, keys)
+        states = np.where(held, 1 + self.labels.draw_many(values, coins, keys), ABSENT)
         return self.channel.draw_many(states, coins)
 
     # -- counts -------------------------------------------------------------------------------------------------
@@ -132,15 +134,24 @@ class OneKey(KeyValue):
         """One report in d speaks about a key; values are taken as constant at the mean."""
         return self.response.predicted(frequency, mean, n, population, reach=1 / self.schema.d)
 
-    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+    def solve(self, tally: Tally, population: bool) -> Solution:
+        """Unbiased estimates from the counts."""
         counts = self._own(tally)
-        return self.response.estimates(
+        signed = None if self.signs is None else np.asarray(self.signs) @ counts
+        supports = np.asarray(self.supports) @ counts
+        return self.response.solve(tally.reports, counts.sum(axis=0), supports, signed, population)
+
+    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        return self.solve(tally, population).estimates(
             self.header(tally.reports, confidence, population),
-            respondents=counts.sum(axis=0),
-            supports=np.asarray(self.supports) @ counts,
-            signed=None if self.signs is None else np.asarray(self.signs) @ counts,
-            no_mean=f"{self.name} with bins estimates histograms; without bins it estimates means.",
+            respondents=self._own(tally).sum(axis=0),
+            no_mean=self.no_mean,
         )
+
+    @property
+    def no_mean(self) -> str | None:
+        """Why there are no means, if there are none."""
+        return f"{self.title} does not report values." if self.signs is None else None
 
 
 @dataclass(frozen=True)

@@ -19,24 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.coins import Coins
-from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
-from keyveil.core.histogram import Histogram
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.announcements import AnnouncedCap
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import Cells, Histograms, SupportRates, need
+from keyveil.mechanisms.capabilities import SupportRates
 from keyveil.mechanisms.dependence import Dependence, from_supports
 from keyveil.mechanisms.encoders import Cap, Labels
-from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.families.binned import CELLS, REDUCED_BINS, Binned
+from keyveil.mechanisms.families.key_value import FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue, refused
 from keyveil.mechanisms.responses import Floats, Response, Solution, Spread, label_supports, support_counts
 
 REDUCED_PAIRS = 2
-REDUCED_BINS = 3
-MOST_BINS = 256
 
 Integers = NDArray[np.int64]
 Keys = Integers | slice
@@ -103,14 +100,14 @@ class SetResponse(KeyValue):
 
     @property
     def estimated(self) -> frozenset[str]:
-        return FREQUENCIES_AND_MEANS if self.labels.signed else FREQUENCIES
+        return FREQUENCIES_AND_MEANS
 
     @property
     def labels(self) -> Labels:
         return Labels()
 
-    def every_value(self) -> Sequence[int]:
-        return self.labels.every_value()
+    def every_value(self, key: int = 0) -> Sequence[int]:
+        return self.labels.every_value(key)
 
     @property
     def symbols(self) -> int:
@@ -119,7 +116,7 @@ class SetResponse(KeyValue):
 
     @property
     def few_keys(self) -> Schema:
-        return self.schema if self.schema.d <= REDUCED_KEYS else Schema(keys=REDUCED_KEYS)
+        return self.schema.first(REDUCED_KEYS, REDUCED_BINS)
 
     # -- device and bulk ----------------------------------------------------------------------------------------
 
@@ -133,7 +130,7 @@ class SetResponse(KeyValue):
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         labels = self.labels
-        return self.answer([labels.count * key + labels.draw(value, coins) for key, value in pairs], word, coins)
+        return self.answer([labels.count * key + labels.draw(value, coins, key) for key, value in pairs], word, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         return self.answer_many(self.held(records, coins), words, coins)
@@ -141,7 +138,7 @@ class SetResponse(KeyValue):
     def held(self, records: Records, coins: Coins) -> Held:
         """Draws everybody's labels: the symbols that they hold."""
         labels = self.labels
-        symbols = labels.count * records.keys.astype(np.int64) + labels.draw_many(records.values, coins)
+        symbols = labels.count * records.keys.astype(np.int64) + labels.draw_many(records.values, coins, records.keys)
         return Held(records.offsets, symbols)
 
     # -- counts -------------------------------------------------------------------------------------------------
@@ -201,14 +198,14 @@ class SetResponse(KeyValue):
     def solve(self, tally: Tally, population: bool) -> Solution:
         """Unbiased estimates from the supports."""
         counts, respondents = self.supports(tally), self.respondents(tally)
-        columns = np.empty((5, self.schema.d))
+        columns = np.empty((6, self.schema.d))
         for keys, odds in self.odds:
             mine = counts[:, keys]
             signed = mine[1] - mine[0] if self.labels.signed else None
             response = odds.of_key(self.labels.count)
             part = response.solve(tally.reports, respondents[keys], mine.sum(axis=0), signed, population)
-            columns[:, keys] = part.frequency, part.product, *part.spread
-        return Solution(columns[0], columns[1], Spread(*columns[2:]))
+            columns[:, keys] = part.frequency, part.product, *part.spread, part.scores
+        return Solution(columns[0], columns[1], Spread(*columns[2:5]), columns[5])
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
@@ -220,12 +217,16 @@ class SetResponse(KeyValue):
         return Spread(*columns)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        no_mean = f"{self.name} with bins estimates histograms; without bins it estimates means."
         return self.solve(tally, population).estimates(
             self.header(tally.reports, confidence, population),
             respondents=self.respondents(tally),
-            no_mean=None if self.labels.signed else no_mean,
+            no_mean=self.no_mean,
         )
+
+    @property
+    def no_mean(self) -> str | None:
+        """Why there are no means, if there are none."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -259,37 +260,14 @@ class CappedSetResponse(AnnouncedCap, SetResponse):
 
 
 @dataclass(frozen=True)
-class BinnedSetResponse(CappedSetResponse):
-    """A set response whose labels may be cells of the value's range instead of signs."""
+class BinnedSetResponse(Binned, CappedSetResponse):
+    """A set response whose labels may be points or cells of the value's range instead of signs."""
 
-    bins: int | None = None
-
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"max_pairs": 2, "bins": 4})
-
-    def validate(self) -> None:
-        super().validate()
-        if self.bins is not None and not 2 <= self.bins <= MOST_BINS:
-            raise refused(f"{self.name} takes from 2 to {MOST_BINS} bins, not {self.bins}.")
-
-    @property
-    def labels(self) -> Labels:
-        return Labels(self.bins)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return super().sizes if self.bins is None else {**super().sizes, "bins": self.bins}
-
-    @property
-    def few_bins(self) -> int | None:
-        return self.bins and min(self.bins, REDUCED_BINS)
-
-    @property
-    def title(self) -> str:
-        return self.name if self.bins is None else f"{self.name} with bins"
-
-    @property
-    def lacks(self) -> frozenset[type]:
-        return super().lacks | (frozenset({Histograms, Cells}) if self.bins is None else frozenset())
+    examples: ClassVar[tuple[dict[str, Any], ...]] = (
+        {"max_pairs": 2},
+        {"max_pairs": 2, "bins": 4},
+        {"max_pairs": 2, "bins": 4, "rounding": CELLS},
+    )
 
     def cell_odds(self) -> Sequence[Odds]:
         odds = [self.odds[0][1]] * self.schema.d
@@ -298,16 +276,5 @@ class BinnedSetResponse(CappedSetResponse):
                 odds[key] = alike
         return odds
 
-    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
-        need(self, Histograms, "estimate/no-histogram")
-        counts, n = self.supports(tally), tally.reports
-        mass, se = np.empty((2, self.schema.d, self.labels.count))
-        for keys, odds in self.odds:
-            mine = counts.T[keys]
-            part = odds.of_symbol.histogram(self.schema, n, np.full(len(mine), n), mine, population)
-            mass[keys], se[keys] = part.mass, part.se
-        return Histogram(self.schema, mass, se, n)
-
-
-def refused(sentence: str) -> MechanismError:
-    return MechanismError("mechanism/option", sentence)
+    def label_counts(self, tally: Tally) -> tuple[Integers, Integers]:
+        return self.supports(tally).T, self.respondents(tally)

@@ -125,6 +125,7 @@ class WindowCounts:
     fake: float  # how often a key that was not sampled speaks; 0 if there is no such thing
     scale: float  # how many times as many people hold the key as those whose pair of it was sampled
     respondents: NDArray[np.int64]  # per key, the reports that could speak about it
+    inputs: tuple[tuple[int, ...], ...] | None = None  # per key those of its levels, where values have levels
 
 
 def window(inputs: int, half: int, epsilon: Fraction) -> Window:

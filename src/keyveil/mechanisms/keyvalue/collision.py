@@ -18,7 +18,8 @@ from keyveil.kernels.hashing import count_support
 from keyveil.mechanisms.announcements import accepted_forms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.answer_size import arc_variance
-from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, refused
+from keyveil.mechanisms.families.key_value import refused
+from keyveil.mechanisms.families.set_response import REDUCED_PAIRS
 from keyveil.mechanisms.keyvalue.wheel import MOST_CELLS, REDUCED_CELLS, Circle
 
 

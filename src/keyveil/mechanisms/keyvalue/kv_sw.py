@@ -21,7 +21,8 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, tightest
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
-from keyveil.core.histogram import Histogram
+from keyveil.core.histogram import Histogram, Points, equidistant
+from keyveil.core.levels import lattice
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
@@ -30,8 +31,8 @@ from keyveil.kernels.vectors import count_labels, perturb_labels
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
-from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.families.sampled import Sampled, Split, count_states, vector_ratio
+from keyveil.mechanisms.encoders import PointLabels, round_many, round_to
+from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split, count_states, vector_ratio
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
 from keyveil.mechanisms.numeric.square_wave import bandwidth
 from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
@@ -40,7 +41,7 @@ from keyveil.mechanisms.tally_laws import draw_outputs
 Floats = NDArray[np.float64]
 
 REDUCED_KEYS, REDUCED_CELLS = 2, 3
-MOST_CELLS = 4096
+MOST_CELLS, USUAL_CELLS = 4096, 64
 
 SEEN = Fraction(1, 2)
 """How often a sampled pair speaks."""
@@ -50,11 +51,12 @@ SEEN = Fraction(1, 2)
 class KVSW(Sampled):
     """The sampled key speaks with probability 1/2, any other as rarely as ε allows and with a uniform cell.
 
-    ``cells`` are equidistant points from low to high end. The window spends ε (``split="tight"``: best for
+    ``cells`` are equidistant points from low to high end; unless given, as many as the levels of the schema need to be
+    among them, or 64. The window spends ε (``split="tight"``: best for
     distributions) or ε/2 (``"paper"``: better frequencies); either way all of ε is used.
     """
 
-    cells: int = 64
+    cells: int | None = None
     split: Split = "tight"
 
     name: ClassVar[str] = "kv-sw"
@@ -62,13 +64,49 @@ class KVSW(Sampled):
     def validate(self) -> None:
         super().validate()
         self._refuse_unknown("split", "tight", "paper")
-        if not 2 <= self.cells <= MOST_CELLS:
+        if self.cells is None:
+            object.__setattr__(self, "cells", self._lattice or USUAL_CELLS)
+        if not 2 <= self.points <= MOST_CELLS:
             raise MechanismError("mechanism/cells", f"kv-sw takes between 2 and {MOST_CELLS} cells, not {self.cells}.")
+
+    @cached_property
+    def _lattice(self) -> int | None:
+        """Cells that every level is one of; None without levels, on logarithmic scales, or if too many are needed."""
+        linear = self.schema.map == "linear"
+        return lattice(self.schema.levels, self.schema.d, USUAL_CELLS, MOST_CELLS) if linear else None
+
+    @property
+    def points(self) -> int:
+        """How many cells there are."""
+        assert self.cells is not None
+        return self.cells
+
+    @cached_property
+    def level_inputs(self) -> tuple[tuple[int, ...], ...] | None:
+        """Of every key the cells that are its levels, where cells are levels; all of them if a key has none."""
+        if self._lattice is None or self.cells != self._lattice:
+            return None
+        rows = (self.schema.levels_of(key) for key in range(self.schema.d))
+        steps = self.points - 1
+        return tuple(
+            tuple(range(self.points))
+            if row is None
+            else tuple(int((one - row[0]) / (row[-1] - row[0]) * steps) for one in row)
+            for row in rows
+        )
+
+    @cached_property
+    def labels(self) -> PointLabels | None:
+        """How values between levels are rounded to levels."""
+        if self.level_inputs is None:
+            return None
+        rows = [self.schema.grid_levels(key) or equidistant(self.points) for key in range(self.schema.d)]
+        return PointLabels(self.points, tuple(rows))
 
     @cached_property
     def window(self) -> Window:
         epsilon = self.epsilon if self.split == "tight" else self.epsilon / 2
-        return window(self.cells, max(1, int(bandwidth(epsilon) * self.cells)), epsilon)
+        return window(self.points, max(1, int(bandwidth(epsilon) * self.points)), epsilon)
 
     @cached_property
     def fake_threshold(self) -> int:
@@ -96,7 +134,7 @@ class KVSW(Sampled):
         silent, unit = RESOLUTION * channel.total * channel.outputs, RESOLUTION * channel.outputs
         rows = [
             tuple(unit * (channel.high if input <= place < input + channel.marked else channel.low) for place in places)
-            for input in range(self.cells)
+            for input in range(self.points)
         ]
         return Table(((2 * silent - cold * len(places), *[cold] * len(places)), *((silent, *row) for row in rows)))
 
@@ -106,13 +144,17 @@ class KVSW(Sampled):
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {**super().sizes, "cells": self.cells}
+        return {**super().sizes, "cells": self.points}
 
     def reduced(self) -> Self:
-        return replace(self._with_keys(REDUCED_KEYS), cells=min(self.cells, REDUCED_CELLS))
+        if self.level_inputs is None:
+            return replace(self._with_keys(REDUCED_KEYS), cells=min(self.points, REDUCED_CELLS))
+        few = self.schema.first(REDUCED_KEYS, REDUCED_CELLS)
+        cells = None if few.levels is not None else REDUCED_CELLS
+        return replace(self, schema=few, max_pairs=min(self.max_pairs, REDUCED_PAIRS, few.d), cells=cells)
 
-    def every_value(self) -> Sequence[int]:
-        return self.window.every_value()
+    def every_value(self, key: int = 0) -> Sequence[int]:
+        return self.window.every_value() if self.labels is None else self.labels.every_value(key)
 
     # -- device and bulk ----------------------------------------------------------------------------------------
 
@@ -120,27 +162,39 @@ class KVSW(Sampled):
         sampled = self.encoder.draw(pairs, coins)
         hot, value = sampled if sampled is not None else (-1, 0)
         return tuple(
-            key * self.window.outputs + self._cell(value if key == hot else None, coins)
+            key * self.window.outputs + self._cell(key, value if key == hot else None, coins)
             for key in range(self.schema.d)
             if coins.chance(RESOLUTION // 2 if key == hot else self.fake_threshold, RESOLUTION)
         )
 
-    def _cell(self, value: int | None, coins: Coins) -> int:
+    def _cell(self, key: int, value: int | None, coins: Coins) -> int:
         if value is None:
             return coins.below(self.window.outputs)
-        return self.window.draw(round_to(value, self.cells - 1, coins), coins)
+        if self.labels is None or self.level_inputs is None:
+            return self.window.draw(round_to(value, self.points - 1, coins), coins)
+        return self.window.draw(self.level_inputs[key][self.labels.draw(value, coins, key)], coins)
+
+    def _inputs(self, keys: NDArray[np.int64], values: NDArray[np.int32], coins: Coins) -> NDArray[np.int64]:
+        """The cell that each value is rounded to; any cell where there is no key."""
+        if self.labels is None or self.level_inputs is None:
+            return round_many(values, self.points - 1, coins)
+        asked = np.maximum(keys, 0)
+        width = max(map(len, self.level_inputs))
+        table = np.array([[*row, *[0] * (width - len(row))] for row in self.level_inputs], dtype=np.int64)
+        inputs: NDArray[np.int64] = table[asked, self.labels.draw_many(values, coins, asked)]
+        return inputs
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         keys, values = self.encoder.draw_many(records, coins)
-        own = self.window.draw_many(round_many(values, self.cells - 1, coins), coins)
+        own = self.window.draw_many(self._inputs(keys, values, coins), coins)
         thresholds = RESOLUTION // 2, self.fake_threshold
         return perturb_labels(keys, own, self.schema.d, self.window.outputs, *thresholds, coins)
 
     def hot_counts(self, records: Records, coins: Coins) -> NDArray[np.int64]:
         """Draws everybody's sampled pair: per key, how many people go through each row of ``factor``."""
         keys, values = self.encoder.draw_many(records, coins)
-        states = 1 + round_many(values, self.cells - 1, coins)
-        return count_states(keys, states, 1 + self.cells, self.schema.d)
+        states = 1 + self._inputs(keys, values, coins)
+        return count_states(keys, states, 1 + self.points, self.schema.d)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         return draw_outputs(self.factor, self.hot_counts(records, coins), draws)[1:]
@@ -231,6 +285,7 @@ class KVSW(Sampled):
             fake=float(self.fake),
             scale=float(self.max_pairs),
             respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
+            inputs=self.level_inputs,
         )
 
     def distribution(self, tally: Tally, key: str | int | None = None, method: Literal["em", "ems"] = "em") -> Floats:
@@ -268,8 +323,19 @@ class KVSW(Sampled):
         """
         frequency = np.clip(self.estimate(tally).frequency.values, 0, 1)
         shares = self.distribution(tally)
+        if self.level_inputs is not None:
+            return self._at_levels(shares * frequency[:, None], tally.reports)
         mass = (shares[:, :-1] + shares[:, 1:]) / 2
         mass[:, 0] += shares[:, 0] / 2
         mass[:, -1] += shares[:, -1] / 2
         mass *= frequency[:, None]
         return Histogram(self.schema, mass, np.full_like(mass, np.nan), tally.reports)
+
+    def _at_levels(self, mass: Floats, n: int) -> Histogram:
+        """What EM puts on cells that are no level is noise, and left out."""
+        assert self.level_inputs is not None
+        points = Points.of(self.schema, max(map(len, self.level_inputs)))
+        at_levels = np.zeros(points.at.shape)
+        for key, inputs in enumerate(self.level_inputs):
+            at_levels[key, : len(inputs)] = mass[key, list(inputs)]
+        return Histogram(self.schema, at_levels, np.full_like(at_levels, np.nan), n, points)

@@ -25,7 +25,8 @@ from keyveil.kernels.subsets import count_symbols, draw_subsets
 from keyveil.mechanisms.announcements import accepted_forms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.answer_size import GOALS, subset_size
-from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, BinnedSetResponse, Held, Keys, Odds, refused
+from keyveil.mechanisms.families.key_value import refused
+from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, BinnedSetResponse, Held, Keys, Odds
 
 REDUCED_SIZE = 2
 

@@ -24,7 +24,8 @@ from keyveil.core.public import public_indices, public_words_covering
 from keyveil.core.report import Payload
 from keyveil.kernels.arcs import Arcs, below_each
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.families.set_response import Held, Integers, SetResponse, refused
+from keyveil.mechanisms.families.key_value import refused
+from keyveil.mechanisms.families.set_response import Held, Integers, SetResponse
 
 REDUCED_SEEDS = 3
 

@@ -25,7 +25,8 @@ from keyveil.kernels.siphash import siphash_many
 from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.cover import Cover, Given, Scheme, best_cover, best_kappa
-from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds, refused
+from keyveil.mechanisms.families.key_value import refused
+from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds
 from keyveil.mechanisms.keyvalue.topsel import REDUCED_SEEDS, TopSel
 from keyveil.mechanisms.responses import Floats, Solution, Spread
 from keyveil.mechanisms.size_law import SizeLaw

@@ -20,7 +20,8 @@ from keyveil.kernels.arcs import Arcs
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_KEY, Dependence
-from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds, refused
+from keyveil.mechanisms.families.key_value import refused
+from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds
 from keyveil.mechanisms.keyvalue.topsel import TopSel
 from keyveil.mechanisms.responses import Floats, Spread
 from keyveil.mechanisms.tally_laws import draw_outputs, states_by_key

@@ -26,7 +26,8 @@ from keyveil.kernels.hashing import count_arcs, hash_many, hash_one
 from keyveil.mechanisms.announcements import accepted_forms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.answer_size import arc_variance
-from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, CappedSetResponse, Held, Keys, Odds, refused
+from keyveil.mechanisms.families.key_value import refused
+from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, CappedSetResponse, Held, Keys, Odds
 
 CELLS = 4096
 MOST_CELLS = 1 << 16

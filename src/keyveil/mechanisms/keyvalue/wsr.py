@@ -27,7 +27,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.announcements import accepted_forms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import CountDraws
-from keyveil.mechanisms.families.key_value import REDUCED_KEYS
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS, refused
 from keyveil.mechanisms.families.set_response import (
     REDUCED_PAIRS,
     BinnedSetResponse,
@@ -35,7 +35,6 @@ from keyveil.mechanisms.families.set_response import (
     Integers,
     Keys,
     Odds,
-    refused,
 )
 from keyveil.mechanisms.totals import Constraint, told_sum
 

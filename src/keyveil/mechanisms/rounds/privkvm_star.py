@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +47,14 @@ class EndLabels(Labels):
     def count(self) -> int:
         return 2 * self.bins
 
-    def draw(self, value: int, coins: Coins) -> int:
+    def draw(self, value: int, coins: Coins, key: int = 0) -> int:
         place = (GRID + value) * self.bins
         cell = min(place // (2 * GRID), self.bins - 1)
         return 2 * cell + coins.chance(place - 2 * GRID * cell, 2 * GRID)
 
-    def draw_many(self, values: NDArray[np.int32], coins: Coins) -> NDArray[np.int64]:
+    def draw_many(
+        self, values: NDArray[np.int32], coins: Coins, keys: NDArray[np.integer[Any]] | None = None
+    ) -> NDArray[np.int64]:
         places = (GRID + values.astype(np.int64)) * self.bins
         cells = np.minimum(places // (2 * GRID), self.bins - 1)
         upper = coins.below_many(2 * GRID, len(values)) < places - 2 * GRID * cells
