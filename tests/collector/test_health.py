@@ -214,6 +214,7 @@ def test_a_read_only_database(collector: Collector) -> None:
     assert upload(collector, document) == (503, "storage/read-only")
     assert readiness(collector) == (503, "storage/read-only")
     assert gauge(collector, 'keyveil_refusals_total{campaign="",code="storage/read-only"}') == 1
+    assert gauge(collector, 'keyveil_storage_failures_total{code="storage/read-only"}') == 2  # the upload, the probe
 
 
 def test_a_locked_database(collector: Collector) -> None:
@@ -246,6 +247,8 @@ def test_a_corrupt_file_is_refused_at_the_start_and_while_running(tmp_path: Path
         assert upload(collector, document) == (503, "storage/corrupt")
         assert readiness(collector)[0] == 503
         assert gauge(collector, "keyveil_database_up") == 0
+        assert gauge(collector, 'keyveil_storage_failures_total{code="storage/corrupt"}') >= 1
+        assert gauge(collector, 'keyveil_storage_failures_total{code="storage/slow"}') == 0
     assert refusal(lambda: Service(f"sqlite:///{path}")) == "storage/corrupt"
     path.write_bytes(b"no database at all" * 300)
     assert refusal(lambda: Service(f"sqlite:///{path}")) == "storage/corrupt"
@@ -259,6 +262,7 @@ def test_a_slow_disk(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> N
     waiting = threading.Thread(target=lambda: collector.service.writer.run(lambda connection: gate.wait(30)))
     waiting.start()
     assert readiness(collector) == (503, "storage/slow")
+    assert gauge(collector, 'keyveil_storage_failures_total{code="storage/slow"}') == 1
     gate.set()
     waiting.join()
     assert readiness(collector) == (200, None)

@@ -153,11 +153,13 @@ def _ticking(
     def tick(over: threading.Event) -> None:
         while not over.wait(seconds):
             try:
-                while service.tick() and not over.is_set():
-                    pass
+                try:
+                    while service.tick() and not over.is_set():
+                        pass
+                finally:
+                    ticked()
             except Exception as reason:
                 log.error("Rounds could not be moved on.", code=getattr(reason, "code", None), exc_info=True)
-            ticked()
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
