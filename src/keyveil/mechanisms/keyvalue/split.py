@@ -86,6 +86,8 @@ class Split(SideBySide):
     def _made(self, name: str) -> Mechanism:
         assert isinstance(self.group_options, Mapping)
         own = dict(self.group_options.get(name, {}))
+        if taken := {"name", "schema", "epsilon"} & set(own):
+            raise _refused(f"{min(taken)!r} is no option of a group.")
         if self.max_pairs is not None and "max_pairs" in {option.name for option in fields(find_mechanism(name))}:
             own.setdefault("max_pairs", self.max_pairs)
         return create(name, self.schema, self.epsilon, **own)
