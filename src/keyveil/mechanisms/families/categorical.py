@@ -32,7 +32,6 @@ class Categorical(Mechanism):
     """A mechanism for one key a person."""
 
     takes: ClassVar[Takes] = "one key"
-    unit_counts: ClassVar[bool] = True
 
     def validate(self) -> None:
         if self.schema.d < 2:

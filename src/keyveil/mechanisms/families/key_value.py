@@ -22,7 +22,6 @@ class KeyValue(Mechanism):
     """A mechanism for sets of key-value pairs."""
 
     takes: ClassVar[Takes] = "every set"
-    unit_counts: ClassVar[bool] = True
 
     @property
     def estimated(self) -> frozenset[str]:

@@ -50,6 +50,7 @@ class PrivKVRound(OneKey):
     fake: tuple[int, ...] = ()
 
     name: ClassVar[str] = "privkv-round"
+    unit_counts: ClassVar[bool] = True
 
     @property
     def lacks(self) -> frozenset[type]:

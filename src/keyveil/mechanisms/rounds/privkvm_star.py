@@ -94,6 +94,7 @@ class LabelRound(CalibratedOnDevice, OneState):
     keys: tuple[int, ...] = ()
 
     name: ClassVar[str] = "label-round"
+    unit_counts: ClassVar[bool] = True
 
     @property
     def lacks(self) -> frozenset[type]:
