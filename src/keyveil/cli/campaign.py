@@ -21,7 +21,7 @@ from keyveil.cli.campaign_advice import (
     warnings,
 )
 from keyveil.cli.campaign_ask import ask
-from keyveil.cli.campaign_endings import archive, delete, revoke
+from keyveil.cli.campaign_endings import archive, delete, retry, revoke
 from keyveil.cli.campaign_enrol import enrol
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
@@ -327,6 +327,7 @@ app.command()(compare)
 app.command()(archive)
 app.command()(delete)
 app.command()(revoke)
+app.command()(retry)
 
 
 # -- inside ---------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ def create_campaign(service: TheService, document: Document, who: Admin) -> Resp
 
 
 def act_on_campaign(service: TheService, name: Name, step: Action, who: Admin) -> Response:
-    """Open a draft, close the present round, stop after it, or archive what is over."""
+    """Open a draft, close the present round, stop after it, archive what is over, or count again what was set aside."""
     return _json(service.act(name, step.action, who.name))
 
 
