@@ -43,7 +43,7 @@ VAGUE_KEYS = 4.0  # invented keys of any frequency or mean in every law: z² at 
 SLACK = 0.15  # standard errors that any estimate may be moved
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
 DOUBTFUL = 0.5  # the same share, from which on an estimate may be moved freely
-CROWD = 200.0  # present keys around a key that let it be moved by one standard error more
+CROWD = 10.0  # present keys on either side of a key that let it be moved by one standard error more
 COARSE = 0.1  # standard error of a mean for which it may be moved by one standard error more
 
 
@@ -231,8 +231,8 @@ def _frequency_moves(estimates: Estimates) -> Floats:
     """How far every frequency may be moved, [key].
 
     A key that may well be absent moves freely. Otherwise the move grows with the share of absent keys among those that
-    look as frequent, which a move towards zero would serve, and with the number of present keys of about the same
-    frequency, from which the law is known there.
+    look as frequent, which a move towards zero would serve, and with the number of present keys just above and just
+    below it, from which the law is known there.
     """
     values, errors, scores = estimates.frequency.values, estimates.frequency.se, estimates.distances
     absent = false_shares(scores)
@@ -251,16 +251,21 @@ def _mean_moves(errors: Floats) -> Floats:
 
 
 def _neighbours(values: Floats, errors: Floats, present: Flags) -> Floats:
-    """How many other present keys every key has around it, [key], by a normal kernel of one standard error."""
+    """How many other present keys lie just above or just below every key, whichever are fewer, [key].
+
+    They are counted by a normal kernel of one standard error.
+    """
     known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
-    step = STEP * float(np.median(errors[known]))
-    reach = math.ceil(REACH / STEP)
+    step, reach = STEP * float(np.median(errors[known])), math.ceil(REACH / STEP)
     places = np.rint(np.where(known, values, 0.0) / step).astype(np.int64)
     places -= int(places.min()) - reach
-    counts = np.bincount(places, weights=known & present, minlength=int(places.max()) + reach + 1)
-    around = np.convolve(counts, np.exp(-0.5 * (STEP * np.arange(-reach, reach + 1)) ** 2), "same")
-    others: Floats = around[places] - (known & present)
-    return others
+    counted = known & present
+    counts = np.bincount(places, weights=counted, minlength=int(places.max()) + reach + 1)
+    half = np.exp(-0.5 * (STEP * np.arange(-reach, reach + 1)) ** 2)
+    half[:reach], half[reach] = 0.0, 0.5  # of the keys at the same place one half is above, one half below
+    sides = [np.convolve(counts, kernel, "same")[places] - counted / 2 for kernel in (half, half[::-1])]
+    fewer: Floats = np.minimum(*sides)
+    return fewer
 
 
 def _column(raw: Column, centre: Floats, sd: Floats, moves: Floats, z: float) -> Column:
