@@ -47,8 +47,8 @@ def told_from_absent(scores: Floats, decision: Decision, confidence: float) -> N
 def false_shares(scores: Floats) -> Floats:
     """For every key, the least share of absent keys that a list by Benjamini and Hochberg must admit to hold it, [key].
 
-    Also called an adjusted p-value: at confidence c, ``bh`` tells just the keys that have at most 1 - c. It is 1 where a
-    score is not known.
+    Also called an adjusted p-value: at confidence c, ``bh`` tells just the keys that have at most 1 - c. It is 1 where
+    a score is not known.
     """
     shares, known = np.ones(len(scores)), np.flatnonzero(~np.isnan(scores))
     order = known[np.argsort(-scores[known], kind="stable")]
