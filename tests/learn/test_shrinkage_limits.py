@@ -45,7 +45,7 @@ def collections(runs: int, seed: int) -> list[Estimates]:
 
 
 def errors(way: Callable[[Estimates], Estimates], runs: list[Estimates]) -> tuple[float, float, float]:
-    """Errors of the 12 certain and the 20 frequent keys as multiples of unbiased ones, and the share that is covered."""
+    """Errors of the 12 certain and the 20 frequent keys as multiples of unbiased ones, and the share covered."""
     squares, held, certain = np.zeros((2, 2)), [], LONG_TAIL > 5 * ERROR
     for raw in runs:
         now = way(raw).frequency
@@ -58,10 +58,10 @@ def errors(way: Callable[[Estimates], Estimates], runs: list[Estimates]) -> tupl
 
 
 def test_frequent_keys_are_kept_and_covered() -> None:
+    """The same twelve collections with limits and without: 1.03, 1.54 and 0.97 against 1.03, 2.13 and 0.76."""
     runs = collections(12, seed=4)
     kept, free = errors(bayes, runs), errors(unlimited, runs)
-    print(kept, free)
-    assert kept[0] < 1.1 and kept[1] < free[1] and kept[2] > 0.92 > free[2]
+    assert kept[0] < 1.1 and kept[1] < 1.8 < free[1] and kept[2] > 0.92 > free[2]
 
 
 def test_false_shares_tell_the_same_keys_as_the_rule_at_every_level() -> None:
@@ -91,8 +91,8 @@ def test_a_mean_moves_the_less_the_better_it_is_known() -> None:
 def test_limits_on_whole_populations(population: str, record_property: Record) -> None:
     """All mechanisms and ε, 100,000 people, 20 runs a cell; KEYVEIL_SEED repeats a run.
 
-    Bounds are for geometric means over the 16 cells of a population, and leave room above what docs/theory.md shows; the
-    worst cells are written down.
+    Bounds are for geometric means over the 16 cells of a population, and leave room above what docs/theory.md shows;
+    the worst cells are written down.
     """
     seed = int(os.environ.get("KEYVEIL_SEED", secrets.randbelow(1 << 31)))
     record_property("seed", seed)
