@@ -282,18 +282,19 @@ def estimates(
         known = known.per_key()
         found |= known.document()
     refuse_silent(known, csv, plot, report)
+    days = drawn(campaign)
+    told = "" if days is None else f"The reports were drawn from {days}: estimates speak of these days."
     if csv is not None:
-        write_csv(csv, known)
+        write_csv(csv, known, days)
         say(f"Written: {csv}")
     if plot is not None:
         save(known.plot(top=top), plot)
     if report is not None:
-        write_page(known, report)
+        write_page(known, report, told)
     if not printed(json, found):
         show_estimates(screen(), known, top, raw)
-        days = drawn(campaign)
-        if days is not None and campaign.recurrence.renew_days is not None:
-            say(f"The reports were drawn from {days}: estimates speak of these days.")
+        if told and campaign.recurrence.renew_days is not None:
+            say(told)
     return 0
 
 

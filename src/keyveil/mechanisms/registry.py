@@ -90,6 +90,9 @@ ROUNDS = {
     "adaptive-value": "keyveil.mechanisms.rounds.adaptive:ValuePhase",
     "project": "keyveil.mechanisms.rounds.topsel_project:Project",
     "set-size": "keyveil.mechanisms.rounds.set_size:SizeQuestion",
+    "size-classes": "keyveil.mechanisms.rounds.set_size:SizeClasses",
+    "energy": "keyveil.mechanisms.rounds.energy:EnergyQuestion",
+    "topsel-pilot": "keyveil.mechanisms.rounds.topsel_pilot:TopSelPilot",
 }
 
 
