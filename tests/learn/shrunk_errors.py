@@ -115,5 +115,7 @@ def measured(
                 missing += int(np.isnan(now.frequency.values).sum() + np.isnan(now.mean.values).sum())
     with np.errstate(invalid="ignore"):
         unbiased, before = squares[1] / squares[0], squares[1] / squares[2]
-    shares = np.mean(covered, axis=0)
-    return Cell(*unbiased[:3], *before[3:], (shares[0], shares[1], shares[2], shares[3]), missing)
+    certain_ratio, top_ratio, mean_ratio = unbiased[:3].tolist()
+    whole, whole_mean = before[3:].tolist()
+    first, second, third, fourth = np.mean(covered, axis=0).tolist()
+    return Cell(certain_ratio, top_ratio, mean_ratio, whole, whole_mean, (first, second, third, fourth), missing)
