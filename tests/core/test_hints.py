@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -100,4 +101,4 @@ def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatc
 
 def test_a_mistake_of_our_own_is_no_missing_package() -> None:
     with pytest.raises(ModuleNotFoundError), extra("local", "Audits"):
-        import keyveil.nonsense  # type: ignore[import-not-found] # noqa: F401
+        importlib.import_module("keyveil.nonsense")
