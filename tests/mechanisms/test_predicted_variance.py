@@ -54,8 +54,9 @@ SMALL = {"kv-sw": {"cells": 16}}  # a law of its own for each cell takes time
 
 
 def for_twelve(options: dict[str, Any]) -> dict[str, Any]:
-    """Options that were meant for three keys: what has an entry for each key is repeated."""
-    return {name: ",".join([value] * 4) if name == "weights" else value for name, value in options.items()}
+    """Options for these people: what has an entry for each key is repeated, and the law of set sizes is theirs."""
+    others = {"weights": lambda value: ",".join([value] * 4), "set_sizes": lambda value: "1:0.6,2:0.4"}
+    return {name: others[name](value) if name in others else value for name, value in options.items()}
 
 
 USUAL = [(name, for_twelve(options)) for name in mechanism_names() for options in find_mechanism(name).examples]

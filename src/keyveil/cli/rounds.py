@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from keyveil.cli.data import many, progress_bar, save
@@ -58,6 +59,8 @@ def _announcement(current: Round) -> str:
 def _shown(mechanism: Mechanism, name: str) -> str:
     """An option for the eye: the beginning of a long one, means on [-1, 1], and keys by their names."""
     value = mechanism.options[name]
+    if isinstance(value, Mapping):
+        return " ".join(f"{option} {choice}" for option, choice in value.items() if choice)
     if not isinstance(value, tuple | list):
         word = str(value)
         return word if len(word) <= _LETTERS else word[:_LETTERS] + "…"
