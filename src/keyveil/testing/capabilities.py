@@ -48,7 +48,7 @@ from keyveil.testing.verdict import about, hold
 
 Floats = NDArray[Any]
 
-MANY = 20_000  # people of a single collection
+MANY = 30_000  # people of a single collection
 CLOSE = 0.08  # how far a variance that is read off one collection may lie from the one that is declared
 NEAR = 0.25  # how far, on the scale [-1, 1], the mean of a distribution by EM may lie from the truth at epsilon 1
 
@@ -345,7 +345,7 @@ def _as_stated(
 
 def _distributed(mechanism: Mechanism, member: str) -> None:
     """The distributions of values that rest on this capability are laws, and their means are near the truth."""
-    crowd = people(mechanism, MANY, 28)
+    crowd = people(mechanism, MANY * mechanism.schema.d, 28)  # where a report tells of one key, each needs its own
     tally = mechanism.tally(mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(29)))
     with about(mechanism, member):
         found = distribution(mechanism, tally)

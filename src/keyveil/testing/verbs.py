@@ -27,7 +27,8 @@ def declarations(mechanism: Foreign) -> None:
     with about(mechanism, "readings"):
         unknown = sorted(set(mechanism.readings) - set(mechanism.__dataclass_fields__) | mechanism.readings & _OWN)
     hold(not unknown, mechanism, "readings", f"names {', '.join(unknown)}, which is no option")
-    hold(isinstance(mechanism.exhaustive, bool), mechanism, "exhaustive", "is neither True nor False")
+    for name in ("exhaustive", "unit_counts"):
+        hold(isinstance(getattr(mechanism, name), bool), mechanism, name, "is neither True nor False")
     with about(mechanism, "lacks"):
         strange = sorted(getattr(one, "__name__", repr(one)) for one in mechanism.lacks - CAPABILITIES)
     hold(not strange, mechanism, "lacks", f"names {', '.join(strange)}, which is no capability")
@@ -67,12 +68,9 @@ def header(mechanism: Foreign) -> None:
     """What estimates say that they are about."""
     with about(mechanism, "header"):
         found = mechanism.header(7, 0.9, True)
-    expected = Header(
-        mechanism.schema, mechanism.name, mechanism.epsilon, 7, 0.9, True, mechanism.options, found.decision
-    )
-    hold(
-        found == expected, mechanism, "header", "is not that of this mechanism, with the n, confidence and target given"
-    )
+    about_this = (mechanism.schema, mechanism.name, mechanism.epsilon, 7, 0.9, True, mechanism.options)
+    fits = isinstance(found, Header) and found == Header(*about_this, found.decision)
+    hold(fits, mechanism, "header", "is not that of this mechanism, with the n, confidence and target given")
 
 
 def estimated(mechanism: Foreign) -> None:
