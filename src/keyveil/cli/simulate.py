@@ -36,7 +36,7 @@ from keyveil.core.estimates import Column, Estimates
 from keyveil.display.estimates import more_people
 from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
-from keyveil.lab.public_options import made_for
+from keyveil.lab.public_options import collected_for
 from keyveil.lab.simulate import Simulation
 from keyveil.mechanisms.registry import find
 from keyveil.protocols.registry import as_protocol
@@ -72,7 +72,7 @@ def simulate(
         data, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed or 0
     )
     sizes = dataset.population.keyed(dataset.schema).sizes
-    made, chosen = made_for(mechanism, dataset.schema, epsilon, sizes, options)
+    made, chosen = collected_for(mechanism, dataset.schema, epsilon, sizes, options)
     single = as_protocol(made).single
     if single is None and tally is not None:
         raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")

@@ -20,11 +20,12 @@ from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.core.undercount import UNKNOWN
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
 from keyveil.lab.caps import cap_notes, truncated
 from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost, wasserstein
-from keyveil.lab.public_options import made_for
+from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Histograms, can
@@ -166,7 +167,7 @@ def simulate(
 
     A name is made for ``schema`` (otherwise that of the data), ``epsilon`` (otherwise 1) and ``options``; an object
     has them already. A cap that is needed and not given is the 90 % quantile of the set sizes, a law of set sizes that
-    of the data. ``shortcut`` draws tallies from their law where there is one, instead of every report. ``progress``
+    of the data; beside a cap 3 % of the people form the overflow group, unless ``overflow`` says otherwise. ``shortcut`` draws tallies from their law where there is one, instead of every report. ``progress``
     hears after each block how many people answered, ``announce`` of each round before anybody answers it. Results do
     not depend on the number of threads.
     """
@@ -201,6 +202,9 @@ def simulate(
         for count in range(1, len(first) + 1)
     ]
     notes += cap_notes(first, over, people)
+    known = rounds[-1].header.undercount
+    if known is not None and known.state != UNKNOWN:
+        notes += (str(known),)
     if repeats > 1:
         notes += (f"Rounds and estimates are those of the first of {repeats} runs; metrics are averages over all.",)
     answers = summary(ends, truth) | averaged(others)
@@ -248,7 +252,7 @@ def _made(
     if isinstance(mechanism, str):
         schema = schema or population.schema()
         people = population.keyed(schema)
-        made, notes = made_for(mechanism, schema, 1 if epsilon is None else epsilon, people.sizes, options)
+        made, notes = collected_for(mechanism, schema, 1 if epsilon is None else epsilon, people.sizes, options)
         return made, people, notes
     if options:
         raise MechanismError(

@@ -39,9 +39,9 @@ def merge(header: Header, fixed: Sequence[Estimates], sampled: Sequence[Estimate
     n = np.array([float(one.n) for one in fixed])
     frequency, product = _frequency_and_product(fixed, sampled, n)
     respondents = np.sum([one.respondents for one in fixed], axis=0)
-    carried = np.max([_carried(one) for one in fixed], axis=0)
+    carried = np.max([carried_flags(one) for one in fixed], axis=0)
     if product is None or frequency is None:
-        return _flagged(_apart(header, respondents, fixed, sampled, frequency, n), carried)
+        return with_flags(_apart(header, respondents, fixed, sampled, frequency, n), carried)
     crossed = [(a.covariance, b.covariance) for a, b in _pairs(fixed, sampled)]
     spread = Spread(
         frequency.variance(n, header.population),
@@ -49,7 +49,7 @@ def merge(header: Header, fixed: Sequence[Estimates], sampled: Sequence[Estimate
         _covariance(crossed, frequency, product, n, header.population),
     )
     solution = Solution(frequency.value, product.value, spread)
-    return _flagged(solution.estimates(header, respondents=respondents), carried)
+    return with_flags(solution.estimates(header, respondents=respondents), carried)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,13 +204,13 @@ def _pairs(fixed: Sequence[Estimates], sampled: Sequence[Estimates]) -> list[tup
     return list(zip(fixed, sampled, strict=True))
 
 
-def _carried(estimates: Estimates) -> NDArray[np.int8]:
+def carried_flags(estimates: Estimates) -> NDArray[np.int8]:
     """Flags that stay whatever others say: what one group got wrong is still in the sum; what it lacked is not."""
     flags = np.maximum(estimates.frequency.flag, np.asarray(estimates.alone))
     return np.where((flags < INSUFFICIENT) & (flags != WIDE), flags, 0).astype(np.int8)
 
 
-def _flagged(estimates: Estimates, flags: NDArray[np.int8]) -> Estimates:
+def with_flags(estimates: Estimates, flags: NDArray[np.int8]) -> Estimates:
     for code in np.unique(flags[flags > 0]):
         estimates = estimates.flagged(FLAGS[code], flags == code)
     return estimates

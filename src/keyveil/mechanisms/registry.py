@@ -28,7 +28,7 @@ from keyveil.core.hints import did_you_mean
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Takes
-from keyveil.mechanisms.options import fitted
+from keyveil.mechanisms.options import fitted, spelled
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -91,6 +91,7 @@ ROUNDS = {
     "adaptive-value": "keyveil.mechanisms.rounds.adaptive:ValuePhase",
     "project": "keyveil.mechanisms.rounds.topsel_project:Project",
     "set-size": "keyveil.mechanisms.rounds.set_size:SizeQuestion",
+    "overflow": "keyveil.mechanisms.overflow.question:OverflowQuestion",
 }
 
 
@@ -195,8 +196,13 @@ def create_round(name: str, schema: Schema, epsilon: Number, **options: Any) -> 
 
 def construct(name: str, kind: Any, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Any:
     """The one place that calls a class of the registry, after options have chosen among its forms."""
-    form = form_of(kind, options)
-    return form(schema, parse_epsilon(epsilon), **fitted(name, form, options))
+    given = spelled(options)
+    form = form_of(kind, given)
+    if "overflow" not in given or not issubclass(kind, Mechanism):
+        return form(schema, parse_epsilon(epsilon), **fitted(name, form, given))
+    from keyveil.mechanisms.overflow.beside import made_beside  # only who asks for the group needs it
+
+    return made_beside(name, form, schema, parse_epsilon(epsilon), given)
 
 
 def form_of(kind: Any, options: Mapping[str, Any]) -> Any:

@@ -67,9 +67,8 @@ def header(mechanism: Foreign) -> None:
     """What estimates say that they are about."""
     with about(mechanism, "header"):
         found = mechanism.header(7, 0.9, True)
-    expected = Header(
-        mechanism.schema, mechanism.name, mechanism.epsilon, 7, 0.9, True, mechanism.options, found.decision
-    )
+    own = (mechanism.schema, mechanism.name, mechanism.epsilon)
+    expected = Header(*own, 7, 0.9, True, mechanism.options, found.decision, found.undercount)
     hold(
         found == expected, mechanism, "header", "is not that of this mechanism, with the n, confidence and target given"
     )

@@ -18,7 +18,7 @@ from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import ProtocolError
-from keyveil.core.estimates import Column, Estimates
+from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
@@ -26,7 +26,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.simplex import nearest_with_sum
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue, silent_about_keys
 from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.size_law import SizeLaw
 
@@ -99,10 +99,5 @@ class SizeQuestion(NothingAnnounced, KeyValue):
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         self._own(tally)  # refuses the tally of another mechanism
-        why = "This group tells how many pairs people hold, not which."
-        return Estimates(
-            header=self.header(tally.reports, confidence, population),
-            respondents=np.zeros(self.schema.d, dtype=np.int64),
-            frequency=Column.unknown(self.schema, why),
-            mean=Column.unknown(self.schema, why, scaled=True),
-        )
+        header = self.header(tally.reports, confidence, population)
+        return silent_about_keys(header, "This group tells how many pairs people hold, not which.")
