@@ -8,6 +8,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
 UNKNOWN, NONE, TRUNCATED, CORRECTED = "unknown", "none", "truncated", "corrected"
 
 
@@ -21,8 +26,11 @@ class Undercount:
     surplus: float | None = None  # pairs above the cap a person, on average, unclipped
     surplus_se: float | None = None
     kept: float | None = None  # share of all pairs that count
+    kept_se: float | None = None
     limit: float | None = None  # one-sided 95 %: the frequency of no key lacks more than this, before a correction
     common: float = 0.0  # relative variance of f and f·m that all keys share: of the correction, or of what is missing
+    shift: float = 0.0  # variance of f·m over f², for values of dropped pairs that differ from those of kept ones
+    stretch: float = 1.0  # what upper limits of frequencies were multiplied by, where they were not corrected
     seen: bool = False  # whether the surplus is told from none
     corrected: bool = False  # whether frequencies were divided by ``kept``
 
@@ -37,6 +45,11 @@ class Undercount:
     def scale(self) -> float:
         """What frequencies were divided by."""
         return self.kept if self.corrected and self.kept is not None else 1.0
+
+    def added(self, frequency: Floats, product: Floats) -> tuple[Floats, Floats, Floats]:
+        """What this adds to the variances of f and f·m and to their covariance, beyond the noise of reports."""
+        common = self.common
+        return common * frequency**2, common * product**2 + self.shift * frequency**2, common * frequency * product
 
     def __str__(self) -> str:
         """One sentence for people."""

@@ -45,7 +45,7 @@ from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.merging import Floats, PartAnswer, carried_flags, with_flags
 from keyveil.mechanisms.options import fitted, spelled
 from keyveil.mechanisms.overflow.question import OverflowQuestion
-from keyveil.mechanisms.overflow.undercount import truncated_keys, undercount, with_undercount
+from keyveil.mechanisms.overflow.undercount import truncated_keys, undercount, with_undercount, with_upper_limits
 from keyveil.mechanisms.registry import find
 from keyveil.mechanisms.responses import Solution, Spread
 from keyveil.mechanisms.side_by_side import SideBySide
@@ -141,7 +141,8 @@ class BesideOverflow(SideBySide):
             return told.under(header)
         judged = with_undercount(solution, found)
         estimates = judged.estimates(header, respondents=told.respondents, no_mean=told.mean.absent or None)
-        truncated = truncated_keys(found, solution.frequency, solution.spread.frequency)
+        estimates = with_upper_limits(estimates, found, np.sqrt(solution.spread.frequency))
+        truncated = truncated_keys(found, solution.frequency, solution.spread.frequency) & estimates.told
         return with_flags(estimates, carried_flags(told)).flagged("truncated", truncated)
 
     def _solved(self, tally: Tally, confidence: float, population: bool) -> tuple[Solution, Estimates]:

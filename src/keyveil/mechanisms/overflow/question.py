@@ -112,7 +112,7 @@ class OverflowQuestion(NothingAnnounced, KeyValue):
         true, false = (float(self.channel.probability(state, FAR)) for state in (FAR, WITHIN))
         over = share_and_error(near + far, tally.reports, true + false, 2 * false)
         mean = share_and_error(far, tally.reports, true, false)
-        return Surplus(self.reach * mean[0], self.reach * mean[1], *over)
+        return Surplus(self.reach * mean[0], self.reach * mean[1], *over, reach=self.reach)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         self._own(tally)  # refuses the tally of another mechanism

@@ -14,23 +14,39 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.estimates import Estimates
 from keyveil.core.undercount import Undercount
-from keyveil.mechanisms.responses import FEWEST, Solution, Spread
+from keyveil.mechanisms.responses import FEWEST, Solution, Spread, normal_quantile
 
 Floats = NDArray[np.float64]
 
 ONE_SIDED = 1.645  # standard errors of a one-sided limit of 95 %
+SUSPECTED = 1.0  # standard errors of the surplus from which on upper limits allow for it
 DESERVED = 0.25  # standard errors that the cap must move a key by, for the flag truncated
 MOST_FREQUENT = 20  # keys whose error decides whether a correction pays
+FULL = 0.45
+"""The largest mean answer of people above the cap, as a share of what an answer can tell, at which a correction is
+made. If surpluses fall off like a geometric law, 15 % of them lie beyond the reach of the question there; where more
+do, the share of kept pairs comes out too high (tests/mechanisms/overflow, heavy tails)."""
+SHIFT = 0.25
+"""The standard deviation, on [-1, 1], that is allowed for the difference between the mean values of the pairs that the
+cap drops and of those that it keeps: people who hold much may have other values (tests/mechanisms/overflow)."""
 
 
 class Surplus(NamedTuple):
     """How far people exceed a cap, without bias, and with standard errors."""
 
-    mean: float  # pairs above the cap a person
+    mean: float  # pairs above the cap a person, of each at most ``reach``
     se: float
     over: float  # share of the people above the cap
     over_se: float
+    reach: float  # the largest surplus that an answer can tell
+
+    @property
+    def reached(self) -> bool:
+        """Whether few people, if any, exceed the cap by more than an answer can tell."""
+        mean, over = self.mean / self.reach, max(self.over, 0.0)
+        return mean + math.hypot(self.se / self.reach, FULL * self.over_se) <= FULL * over
 
 
 def share_and_error(count: int, n: int, true: float, false: float) -> tuple[float, float]:
@@ -55,13 +71,17 @@ def undercount(
     least = cap * max(0.0, told.over - ONE_SIDED * told.over_se)  # whoever exceeds the cap keeps so many
     size = min(max(float(np.nansum(frequency)), least), float(cap))
     kept, error = _kept(surplus, told.se, size, size_se)
-    found = Undercount(cap, told.over, told.over_se, told.mean, told.se, kept, limit)
-    if surplus <= ONE_SIDED * told.se or size <= 0:
+    found = Undercount(cap, told.over, told.over_se, told.mean, told.se, kept, error, limit)
+    shift = (SHIFT * (1 - kept)) ** 2
+    if surplus <= SUSPECTED * told.se or size <= 0:
         return found
-    if exact and _pays(_kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)[0], kept, error, frequency, variance):
+    if surplus <= ONE_SIDED * told.se:
+        return replace(found, stretch=1 / kept)
+    surely_kept, _ = _kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)
+    if exact and told.reached and _pays(surely_kept, kept, error, frequency, variance):
         common = (error / kept) ** 2 + ((1 - kept) / 2) ** 2
-        return replace(found, seen=True, corrected=True, common=common)
-    return replace(found, seen=True, common=(1 - kept) ** 2)
+        return replace(found, seen=True, corrected=True, common=common, shift=shift)
+    return replace(found, seen=True, common=(1 / kept - 1) ** 2, shift=shift, stretch=1 / kept)
 
 
 def _kept(surplus: float, surplus_se: float, size: float, size_se: float) -> tuple[float, float]:
@@ -87,17 +107,37 @@ def _pays(surely_kept: float, kept: float, error: float, frequency: Floats, vari
 
 
 def truncated_keys(found: Undercount, frequency: Floats, variance: Floats) -> NDArray[np.bool_]:
-    """The keys that the cap moves by a quarter of their standard error or more, if it was told and not corrected."""
-    if not found.seen or found.corrected or found.kept is None:
+    """The keys that the cap surely moves by a quarter of their standard error or more, and that were not corrected.
+
+    "Surely" is a one-sided limit of 95 %: a flag must be deserved, also among thousands of keys of which the largest
+    estimates are large by chance.
+    """
+    if not found.seen or found.corrected or found.kept is None or found.kept_se is None:
         return np.zeros(len(frequency), dtype=np.bool_)
     with np.errstate(invalid="ignore"):
-        return frequency * (1 - found.kept) > DESERVED * np.sqrt(variance)
+        se, lost, lost_se = np.sqrt(variance), 1 / found.kept - 1, found.kept_se / found.kept**2
+        return frequency * lost - ONE_SIDED * np.hypot(lost * se, frequency * lost_se) > DESERVED * se
 
 
 def with_undercount(solution: Solution, found: Undercount) -> Solution:
-    """f and f·m divided by what was kept, if that pays; variances with what all keys have in common."""
-    scale, common = found.scale, found.common
+    """f and f·m divided by what was kept, if that pays; variances with what all keys have in common.
+
+    The values of dropped pairs may differ from those of kept ones: f·m is allowed ``shift`` times f² for that.
+    """
+    scale = found.scale
     frequency, product = solution.frequency / scale, solution.product / scale
-    pairs = ((frequency, frequency), (product, product), (frequency, product))
-    parts = (part / scale**2 + common * one * other for part, (one, other) in zip(solution.spread, pairs, strict=True))
+    added = found.added(frequency, product)
+    parts = (part / scale**2 + more for part, more in zip(solution.spread, added, strict=True))
     return replace(solution, frequency=frequency, product=product, spread=Spread(*parts))
+
+
+def with_upper_limits(estimates: Estimates, found: Undercount, noise_se: Floats) -> Estimates:
+    """The estimates with upper limits of frequencies that hold what the cap may hide, where it was not corrected.
+
+    What is kept of a frequency f is about ``kept``·f, so that an upper limit of what is kept, over ``kept``, is one of f.
+    """
+    if found.stretch == 1 or estimates.frequency.absent:
+        return estimates
+    column = estimates.frequency
+    highest = found.stretch * (column.values + normal_quantile(estimates.confidence) * noise_se)
+    return replace(estimates, frequency=replace(column, high=np.fmax(column.high, highest)))
