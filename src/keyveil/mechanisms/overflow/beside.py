@@ -154,7 +154,8 @@ class BesideOverflow(SideBySide):
         unheard = 1.0 if population else 1 - own.reports / max(tally.reports, 1)
         fixed, sampled = (self.main.estimate(own, confidence, whole) for whole in (False, True))
         spreads = [_spread(one) for one in (fixed, sampled)]
-        spread = Spread(*(a + unheard * (b - a) for a, b in zip(*spreads, strict=True)))
+        with np.errstate(invalid="ignore"):  # errors are unknown where nobody was heard
+            spread = Spread(*(a + unheard * (b - a) for a, b in zip(*spreads, strict=True)))
         unknown = np.full(self.schema.d, np.nan)
         product = unknown if fixed.product is None else fixed.product
         return Solution(fixed.frequency.values, product, spread, fixed.distances), fixed
