@@ -33,7 +33,7 @@ from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
-from keyveil.display.estimates import more_people
+from keyveil.display.estimates import remarks
 from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
 from keyveil.lab.public_options import collected_for
@@ -93,7 +93,7 @@ def simulate(
     else:
         console = screen()
         console.print(_table(result.estimates, top, raw))
-        console.print(more_people(result.estimates))
+        console.print(remarks(result.estimates))
         console.print(_summary(result))
         if single is None:
             console.print(total(result))

@@ -20,7 +20,6 @@ from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.core.undercount import UNKNOWN
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
 from keyveil.lab.caps import cap_notes, truncated
@@ -165,11 +164,12 @@ def simulate(
 ) -> Simulation:
     """Run a mechanism or protocol over a population; without a seed the coins come from the operating system.
 
-    A name is made for ``schema`` (otherwise that of the data), ``epsilon`` (otherwise 1) and ``options``; an object
-    has them already. A cap that is needed and not given is the 90 % quantile of the set sizes, a law of set sizes that
-    of the data; beside a cap 3 % of the people form the overflow group, unless ``overflow`` says otherwise. ``shortcut`` draws tallies from their law where there is one, instead of every report. ``progress``
-    hears after each block how many people answered, ``announce`` of each round before anybody answers it. Results do
-    not depend on the number of threads.
+    A name is made for ``schema`` (otherwise that of the data), ``epsilon`` (otherwise 1) and ``options``; an object has
+    them already. A cap that is needed and not given is the 90 % quantile of the set sizes, a law of set sizes that of
+    the data; beside a cap 3 % of the people form the overflow group, unless ``overflow`` says otherwise. ``shortcut``
+    draws tallies from their law where there is one, instead of every report. ``progress`` hears after each block how
+    many people answered, ``announce`` of each round before anybody answers it. Results do not depend on the number of
+    threads.
     """
     if repeats < 1 or threads < 1:
         raise MechanismError("simulate/size", "A simulation needs at least one run and one thread.")
@@ -202,9 +202,6 @@ def simulate(
         for count in range(1, len(first) + 1)
     ]
     notes += cap_notes(first, over, people)
-    known = rounds[-1].header.undercount
-    if known is not None and known.state != UNKNOWN:
-        notes += (str(known),)
     if repeats > 1:
         notes += (f"Rounds and estimates are those of the first of {repeats} runs; metrics are averages over all.",)
     answers = summary(ends, truth) | averaged(others)

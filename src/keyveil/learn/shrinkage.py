@@ -76,8 +76,8 @@ def without_undercount(estimates: Estimates) -> Estimates:
     mean = replace(estimates.mean, se=less(estimates.mean.se, np.full_like(f, found.shift)))
     if estimates.product_se is None or estimates.covariance is None:
         return replace(estimates, frequency=frequency, mean=mean)
-    errors = {"product_se": less(estimates.product_se, of_u), "covariance": estimates.covariance - of_both}
-    return replace(estimates, frequency=frequency, mean=mean, **errors)
+    product_se, covariance = less(estimates.product_se, of_u), estimates.covariance - of_both
+    return replace(estimates, frequency=frequency, mean=mean, product_se=product_se, covariance=covariance)
 
 
 @dataclass(frozen=True, eq=False)

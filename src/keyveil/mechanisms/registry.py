@@ -91,7 +91,7 @@ ROUNDS = {
     "adaptive-value": "keyveil.mechanisms.rounds.adaptive:ValuePhase",
     "project": "keyveil.mechanisms.rounds.topsel_project:Project",
     "set-size": "keyveil.mechanisms.rounds.set_size:SizeQuestion",
-    "overflow": "keyveil.mechanisms.overflow.question:OverflowQuestion",
+    "overflow": "keyveil.mechanisms.rounds.overflow:OverflowQuestion",
 }
 
 

@@ -44,10 +44,10 @@ from keyveil.mechanisms.capabilities import (
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.merging import Floats, PartAnswer, carried_flags, with_flags
 from keyveil.mechanisms.options import fitted, spelled
-from keyveil.mechanisms.overflow.question import OverflowQuestion
 from keyveil.mechanisms.overflow.undercount import truncated_keys, undercount, with_undercount, with_upper_limits
 from keyveil.mechanisms.registry import find
 from keyveil.mechanisms.responses import Solution, Spread
+from keyveil.mechanisms.rounds.overflow import OverflowQuestion
 from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.mechanisms.tally_laws import declared_law
 from keyveil.mechanisms.totals import Constraint
@@ -268,7 +268,7 @@ def _spread(told: Estimates) -> Spread:
 
 def _default(one: Field[Any]) -> Any:
     """A field of the same default."""
-    return field(default=one.default, default_factory=one.default_factory)  # type: ignore[call-overload]
+    return field(default=one.default, default_factory=one.default_factory)
 
 
 def _made_again(kind: type[Mechanism], values: dict[str, Any]) -> BesideOverflow:
@@ -295,7 +295,7 @@ def with_usual_group(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Campaigns and simulations fill it in; published estimates stay as they were published.
     """
     kind, given = find(name), spelled(options)
-    fit = issubclass(kind, Capped) and given.get("estimator", "unbiased") == "unbiased"
+    fit = issubclass(kind, Mechanism) and issubclass(kind, Capped) and given.get("estimator", "unbiased") == "unbiased"
     return {**given, OPTION: decimal_text(USUAL_SHARE)} if fit and given.get(OPTION) is None else given
 
 

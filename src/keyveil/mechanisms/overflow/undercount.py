@@ -134,7 +134,7 @@ def with_undercount(solution: Solution, found: Undercount) -> Solution:
 def with_upper_limits(estimates: Estimates, found: Undercount, noise_se: Floats) -> Estimates:
     """The estimates with upper limits of frequencies that hold what the cap may hide, where it was not corrected.
 
-    What is kept of a frequency f is about ``kept``·f, so that an upper limit of what is kept, over ``kept``, is one of f.
+    About ``kept``·f is kept of a frequency f, so that an upper limit of that, divided by ``kept``, is one of f.
     """
     if found.stretch == 1 or estimates.frequency.absent:
         return estimates
