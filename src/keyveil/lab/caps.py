@@ -11,12 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.estimates import Estimates
 from keyveil.core.undercount import UNKNOWN
 from keyveil.frames.population import Population
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow.undercount import DESERVED
 from keyveil.protocols.base import Finished, History
+
+
+def tells_undercount(estimates: Estimates) -> bool:
+    """Whether estimates say themselves what a cap hides."""
+    return estimates.header.undercount is not None and estimates.header.undercount.state != UNKNOWN
 
 
 def missing(mechanism: Mechanism, people: Population) -> NDArray[np.float64]:
@@ -40,7 +46,7 @@ def truncated(one: Finished, people: Population) -> NDArray[np.bool_]:
     if not lost.any() or not one.tally.reports:
         return told
     own = one.estimates()
-    if own.header.undercount is None or own.header.undercount.state != UNKNOWN:
+    if tells_undercount(own):
         return told
     least = 0.0 if own.frequency.absent else DESERVED * np.nan_to_num(own.frequency.se)
     return (lost > least) & (np.isfinite(own.frequency.values) | np.isfinite(own.mean.values))

@@ -22,7 +22,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
-from keyveil.lab.caps import cap_notes, truncated
+from keyveil.lab.caps import cap_notes, tells_undercount, truncated
 from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost, wasserstein
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
@@ -194,14 +194,13 @@ def simulate(
         first = first or history
         ends.append(protocol.estimate(history, confidence).with_truth(truth))
         others.append({"cost": _cost(protocol, history, truth), "wasserstein": distribution_error(history, people)})
+    known = [protocol.estimate(first[:count], confidence).with_truth(truth) for count in range(1, len(first) + 1)]
     over = [truncated(one, people) for one in first]
     rounds = [
-        protocol.estimate(first[:count], confidence)
-        .with_truth(truth)
-        .flagged("truncated", np.any(over[:count], axis=0))
-        for count in range(1, len(first) + 1)
+        one if tells_undercount(one) else one.flagged("truncated", np.any(over[:count], axis=0))
+        for count, one in enumerate(known, start=1)
     ]
-    notes += cap_notes(first, over, people)
+    notes += () if tells_undercount(rounds[-1]) else cap_notes(first, over, people)
     if repeats > 1:
         notes += (f"Rounds and estimates are those of the first of {repeats} runs; metrics are averages over all.",)
     answers = summary(ends, truth) | averaged(others)

@@ -9,7 +9,6 @@ all of its other options are those of SSR.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
@@ -42,9 +41,9 @@ from keyveil.mechanisms.capabilities import (
     need,
 )
 from keyveil.mechanisms.dependence import Dependence
-from keyveil.mechanisms.merging import Floats, PartAnswer, carried_flags, with_flags
+from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, spelled
-from keyveil.mechanisms.overflow.undercount import truncated_keys, undercount, with_undercount, with_upper_limits
+from keyveil.mechanisms.overflow.undercount import judged, size_error, stated_spread, undercount
 from keyveil.mechanisms.registry import find
 from keyveil.mechanisms.responses import Solution, Spread
 from keyveil.mechanisms.rounds.overflow import OverflowQuestion
@@ -139,11 +138,7 @@ class BesideOverflow(SideBySide):
         header = replace(self.header(tally.reports, confidence, population), undercount=found)
         if found is None:
             return told.under(header)
-        judged = with_undercount(solution, found)
-        estimates = judged.estimates(header, respondents=told.respondents, no_mean=told.mean.absent or None)
-        estimates = with_upper_limits(estimates, found, np.sqrt(solution.spread.frequency))
-        truncated = truncated_keys(found, solution.frequency, solution.spread.frequency) & estimates.told
-        return with_flags(estimates, carried_flags(told)).flagged("truncated", truncated)
+        return judged(header, solution, told, found)
 
     def _solved(self, tally: Tally, confidence: float, population: bool) -> tuple[Solution, Estimates]:
         """What the main group says of everybody before the cap is judged; and its own estimates.
@@ -153,7 +148,7 @@ class BesideOverflow(SideBySide):
         own = self.part_tally(tally, 0)
         unheard = 1.0 if population else 1 - own.reports / max(tally.reports, 1)
         fixed, sampled = (self.main.estimate(own, confidence, whole) for whole in (False, True))
-        spreads = [_spread(one) for one in (fixed, sampled)]
+        spreads = [stated_spread(one) for one in (fixed, sampled)]
         with np.errstate(invalid="ignore"):  # errors are unknown where nobody was heard
             spread = Spread(*(a + unheard * (b - a) for a, b in zip(*spreads, strict=True)))
         unknown = np.full(self.schema.d, np.nan)
@@ -167,20 +162,9 @@ class BesideOverflow(SideBySide):
         surplus = self.question.surplus(self.part_tally(tally, 1))
         if surplus is None or not self.part_tally(tally, 0).reports:
             return Undercount(self.cap())
-        frequency, variance = solution.frequency, solution.spread.frequency
+        error = size_error(self.main, self.part_tally(tally, 0).reports, solution, population)
         exact = can(self.main, Parted) is None  # groups of a split may have caps of their own, or none
-        return undercount(
-            self.cap(), surplus, frequency, variance, self._size_error(tally, solution, population), exact
-        )
-
-    def _size_error(self, tally: Tally, solution: Solution, population: bool) -> float:
-        """The standard error of the sum of all frequencies, or the most that it may be."""
-        frequency, se = np.nan_to_num(solution.frequency), np.nan_to_num(np.sqrt(solution.spread.frequency))
-        known = can(self.main, KeyDependence)
-        if known is None:
-            return float(np.sqrt(np.sum(se**2)))
-        constants = replace(known.dependence(population), n=max(self.part_tally(tally, 0).reports, 1))
-        return math.sqrt(constants.variance(np.ones(self.schema.d), frequency, se))
+        return undercount(self.cap(), surplus, solution, error, exact)
 
     # -- capabilities: those of the main mechanism --------------------------------------------------------------
 
@@ -257,13 +241,6 @@ def form_with_overflow(kind: type[Mechanism]) -> type[BesideOverflow]:
         f"{kind.__name__}BesideOverflow", [*listed, share], bases=(BesideOverflow,), frozen=True, namespace=namespace
     )
     return made
-
-
-def _spread(told: Estimates) -> Spread:
-    """The variances that estimates state; NaN for means where there are none."""
-    unknown = np.full(told.schema.d, np.nan)
-    product_se = unknown if told.product_se is None else told.product_se
-    return Spread(told.frequency.se**2, product_se**2, unknown if told.covariance is None else told.covariance)
 
 
 def _default(one: Field[Any]) -> Any:

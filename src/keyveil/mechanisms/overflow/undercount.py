@@ -14,8 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.estimates import Estimates
+from keyveil.core.estimates import Estimates, Header
 from keyveil.core.undercount import Undercount
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import KeyDependence, can
+from keyveil.mechanisms.merging import carried_flags, with_flags
 from keyveil.mechanisms.responses import FEWEST, Solution, Spread, normal_quantile
 
 Floats = NDArray[np.float64]
@@ -49,6 +52,40 @@ class Surplus(NamedTuple):
         return mean + math.hypot(self.se / self.reach, FULL * self.over_se) <= FULL * over
 
 
+def judged(header: Header, solution: Solution, told: Estimates, found: Undercount) -> Estimates:
+    """Estimates from what was ``told`` before the cap was judged (``solution`` has its numbers): corrected where that
+    pays, with intervals that allow for what is hidden, and with flags."""
+    estimates = with_undercount(solution, found).estimates(
+        replace(header, undercount=found), respondents=told.respondents, no_mean=told.mean.absent or None
+    )
+    estimates = with_upper_limits(estimates, found, np.sqrt(solution.spread.frequency))
+    truncated = truncated_keys(found, solution.frequency, solution.spread.frequency) & estimates.told
+    return with_flags(estimates, carried_flags(told)).flagged("truncated", truncated)
+
+
+def solved(told: Estimates) -> Solution:
+    """The numbers of estimates, as a solution that can be judged."""
+    product = np.full(told.schema.d, np.nan) if told.product is None else told.product
+    return Solution(told.frequency.values, product, stated_spread(told), told.distances)
+
+
+def stated_spread(told: Estimates) -> Spread:
+    """The variances that estimates state; NaN for means where there are none."""
+    unknown = np.full(told.schema.d, np.nan)
+    product_se = unknown if told.product_se is None else told.product_se
+    return Spread(told.frequency.se**2, product_se**2, unknown if told.covariance is None else told.covariance)
+
+
+def size_error(mechanism: Mechanism, reports: int, solution: Solution, population: bool) -> float:
+    """The standard error of the sum of all frequencies, or the most that it may be, from so many reports."""
+    frequency, se = np.nan_to_num(solution.frequency), np.nan_to_num(np.sqrt(solution.spread.frequency))
+    known = can(mechanism, KeyDependence)
+    if known is None:
+        return float(np.sqrt(np.sum(se**2)))
+    constants = replace(known.dependence(population), n=max(reports, 1))
+    return math.sqrt(constants.variance(np.ones(len(se)), frequency, se))
+
+
 def share_and_error(count: int, n: int, true: float, false: float) -> tuple[float, float]:
     """The share of the people in a state, from how many of n answers say so; and its standard error.
 
@@ -59,13 +96,12 @@ def share_and_error(count: int, n: int, true: float, false: float) -> tuple[floa
     return (seen - false) / (true - false), math.sqrt(variance) / (true - false)
 
 
-def undercount(
-    cap: int, told: Surplus, frequency: Floats, variance: Floats, size_se: float, exact: bool = True
-) -> Undercount:
+def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exact: bool = True) -> Undercount:
     """What the cap hides, from the surplus and the estimates of all keys; ``size_se`` is the error of their sum.
 
     ``exact`` says that the cap cuts everybody's record alike, so that a correction is possible.
     """
+    frequency, variance = solution.frequency, solution.spread.frequency
     limit = max(0.0, min(1.0, told.over + ONE_SIDED * told.over_se, (told.mean + ONE_SIDED * told.se) / (cap + 1)))
     surplus = max(0.0, told.mean)
     least = cap * max(0.0, told.over - ONE_SIDED * told.over_se)  # whoever exceeds the cap keeps so many

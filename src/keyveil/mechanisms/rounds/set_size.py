@@ -6,6 +6,7 @@ comes a law of set sizes. Its quantile is a good cap for everybody else (docs/th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -26,7 +27,9 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.simplex import nearest_with_sum
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.capabilities import KeyDependence, need
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue, silent_about_keys
+from keyveil.mechanisms.overflow.undercount import Surplus
 from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.size_law import SizeLaw
 
@@ -96,6 +99,20 @@ class SizeQuestion(NothingAnnounced, KeyValue):
             raise ProtocolError("protocol/few", "Nobody has told how many pairs they hold.")
         estimates = self.oracle.estimate(Tally(self.oracle.fingerprint, tally.reports, self._own(tally)))
         return SizeLaw.of(nearest_with_sum(estimates.frequency.values).tolist())
+
+    def surplus(self, tally: Tally, cap: int) -> Surplus | None:
+        """How far people exceed a cap; nothing if nobody answered, or if no answer tells that somebody does."""
+        if not tally.reports or cap >= self.most:
+            return None
+        told = self.oracle.estimate(Tally(self.oracle.fingerprint, tally.reports, self._own(tally)), population=True)
+        shares, errors = told.frequency.values, told.frequency.se
+        constants = replace(need(self.oracle, KeyDependence).dependence(True), n=tally.reports)
+        above = np.maximum(np.arange(self.most + 1.0) - cap, 0.0)
+        (mean, se), over = (
+            (float(weights @ shares), math.sqrt(constants.variance(weights, shares, errors)))
+            for weights in (above, np.minimum(above, 1.0))
+        )
+        return Surplus(mean, se, *over, reach=math.inf if self.most == self.schema.d else self.most - cap)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         self._own(tally)  # refuses the tally of another mechanism
