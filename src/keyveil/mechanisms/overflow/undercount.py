@@ -30,10 +30,10 @@ MOST_FREQUENT = 20  # keys whose error decides whether a correction pays
 FULL = 0.45
 """The largest mean answer of people above the cap, as a share of what an answer can tell, at which a correction is
 made. If surpluses fall off like a geometric law, 15 % of them lie beyond the reach of the question there; where more
-do, the share of kept pairs comes out too high (tests/mechanisms/overflow, heavy tails)."""
+do, the share of kept pairs comes out too high (tests/mechanisms/test_overflow.py, heavy)."""
 SHIFT = 0.25
 """The standard deviation, on [-1, 1], that is allowed for the difference between the mean values of the pairs that the
-cap drops and of those that it keeps: people who hold much may have other values (tests/mechanisms/overflow)."""
+cap drops and of those that it keeps: people who hold much may have other values (tests/mechanisms/test_overflow.py)."""
 
 
 class Surplus(NamedTuple):
