@@ -207,8 +207,12 @@ class Estimates:
         return dataclasses.replace(self, truth=truth)
 
     def under(self, header: Header) -> Estimates:
-        """The same numbers under another header: what a round says, as the answer of its protocol."""
-        return dataclasses.replace(self, header=header)
+        """The same numbers under another header: what a round says, as the answer of its protocol.
+
+        What is known of a cap stays, unless the header says it itself.
+        """
+        undercount = self.header.undercount if header.undercount is None else header.undercount
+        return dataclasses.replace(self, header=dataclasses.replace(header, undercount=undercount))
 
     def flagged(self, flag: str, where: NDArray[np.bool_] | None = None) -> Estimates:
         """The same estimates with a flag on some keys, or on all, where there is none that is more severe."""

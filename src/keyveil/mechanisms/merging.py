@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.estimates import FLAGS, Column, Estimates, Header
 from keyveil.core.tally import Tally
+from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread, normal_quantile
 
@@ -33,7 +34,7 @@ def merge(header: Header, fixed: Sequence[Estimates], sampled: Sequence[Estimate
     ``fixed`` and ``sampled`` are the same groups' estimates with ``population`` False and True: the weights need both
     kinds of variance. What comes out is about the target that ``header`` names, with the groups' schema.
     """
-    header = replace(header, schema=fixed[0].schema)
+    header = replace(header, schema=fixed[0].schema, undercount=header.undercount or _unseen(fixed))
     if len(fixed) == 1:
         return (sampled if header.population else fixed)[0].under(header)
     n = np.array([float(one.n) for one in fixed])
@@ -166,6 +167,12 @@ def _total(within: Floats, between: Floats, a: GroupValues, b: GroupValues, n: F
     uneven = ((a.weights - shares) * (b.weights - shares) / n[:, None]).sum(axis=0)
     total: Floats = (a.weights * b.weights * within).sum(axis=0) + between * uneven
     return total
+
+
+def _unseen(groups: Sequence[Estimates]) -> Undercount | None:
+    """The smallest cap of groups, whose effect on the merged answer nobody knows; nothing if no cap can bind."""
+    caps = [one.header.undercount.cap for one in groups if one.header.undercount is not None]
+    return Undercount(min(caps)) if caps else None
 
 
 def _apart(
