@@ -46,8 +46,11 @@ demo: install  ## the whole system on this machine: a collector, ten thousand de
 # a file's tests share (servers, populations, compiled kernels) is made once and not in both.
 WORKERS := -n 2 --dist worksteal
 
+# A test that hangs is ended with a trace of where it stood, and fails: the longest takes half a minute on idle cores.
+HANGS := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+
 test: install system  ## every test, in sizes that fit two cores; ends with the slowest
-	$(BIN)/python -m pytest $(WORKERS) --durations=25
+	$(BIN)/python -m pytest $(WORKERS) $(HANGS) --durations=25
 
 # The inner loop: no database, server or subprocess, no audit, and not the long sweeps over every mechanism.
 QUICK := core frames kernels privacy/test_budget.py privacy/test_enumerate.py campaign/test_documents.py \

@@ -57,7 +57,7 @@ CASES: list[tuple[str, int, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
+@pytest.mark.parametrize("epsilon", ["0.5", *(pytest.param(one, marks=pytest.mark.soak) for one in ("1", "2")), "4"])
 @pytest.mark.parametrize(("name", "keys", "options"), CASES, ids=str)
 def test_payloads_are_as_short_as_their_entropy_allows(
     name: str, keys: int, options: dict[str, Any], epsilon: str

@@ -191,7 +191,7 @@ def made(name: str, epsilon: str, **options: Any) -> Mechanism:
 PREDICTED = [(name, options) for name, options in USUAL if can(made(name, "1", **options), PredictedVariance)]
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", "1", "3"])
+@pytest.mark.parametrize("epsilon", ["0.5", pytest.param("1", marks=pytest.mark.soak), "3"])
 @pytest.mark.parametrize(("name", "options"), PREDICTED, ids=str)
 def test_errors_are_as_predicted(name: str, options: dict[str, Any], epsilon: str) -> None:
     mechanism = made(name, epsilon, **options)

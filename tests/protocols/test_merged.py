@@ -62,7 +62,7 @@ def test_joint_errors_of_unequal_groups_are_as_stated(first: Mechanism, populati
     A third of the people answers ``kvue``, the rest ``ssr``, drawn anew each time. Squares are held against the mean of
     what is stated. Three variances within 5.5 standard errors and nine biases within 5.9: alarms below 1e-6 together.
     """
-    n, repeats, rng = 900, 500, np.random.default_rng(2)
+    n, repeats, rng = 900, 300, np.random.default_rng(2)
     everybody = datasets.independent(n * repeats if population else n, SHARES, MEANS, 3)
     truth = everybody.truth(SCHEMA)
     f, m = (SHARES, MEANS) if population else (truth.frequency, truth.mean)

@@ -1,7 +1,7 @@
 """Simulation agrees with the promised variances and intervals, for fixed people and for a sample.
 
-All runs are seeded. At a fresh seed the 6 % of the variance are five standard deviations of the 16 000 squared errors
-that are averaged (√(2/16 000) = 1.1 %), and the 0.02 of coverage are five of 3 600 intervals: false alarms below 1e-6.
+All runs are seeded. At a fresh seed the 8 % of the variance are five standard deviations of the 8 000 squared errors
+that are averaged (√(2/8 000) = 1.6 %), and the 0.026 of coverage are five of 1 800 intervals: false alarms below 1e-6.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def rounds(mechanism: Categorical, shares: Floats, n: int, repeats: int, sampled
 @pytest.mark.parametrize("form", FORMS, ids=title)
 @pytest.mark.parametrize("epsilon", ["1", "4"])
 def test_variance_of_fixed_people(form: Form, epsilon: str) -> None:
-    d, n, repeats = 32, 640, 500
+    d, n, repeats = 32, 640, 250
     mechanism = categorical(form, d, epsilon)
     shares = np.concatenate([[0.25, 0.25], np.full(10, 0.05), np.zeros(20)])
 
     errors = np.array([one.frequency.values - shares for one in rounds(mechanism, shares, n, repeats, sampled=False)])
 
     squares = errors**2 / mechanism.variance(shares, n)
-    assert squares.mean() == pytest.approx(1, abs=0.06)
+    assert squares.mean() == pytest.approx(1, abs=0.08)
     assert errors.mean(axis=0) / np.sqrt(mechanism.variance(shares, n) / repeats) == pytest.approx(0, abs=6)
 
 
@@ -48,7 +48,7 @@ def test_variance_of_fixed_people(form: Form, epsilon: str) -> None:
 @pytest.mark.parametrize("form", FORMS, ids=title)
 @pytest.mark.parametrize("epsilon", ["1", "4"])
 def test_coverage(form: Form, epsilon: str, sampled: bool) -> None:
-    d, n, repeats = 8, 2000, 450
+    d, n, repeats = 8, 2000, 225
     mechanism = categorical(form, d, epsilon)
     shares = np.array([0.4, 0.2, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05])
 
@@ -57,7 +57,7 @@ def test_coverage(form: Form, epsilon: str, sampled: bool) -> None:
         for one in rounds(mechanism, shares, n, repeats, sampled)
     ]
 
-    assert 0.93 < np.mean(covered) < 0.97
+    assert 0.924 < np.mean(covered) < 0.976
 
 
 def test_intervals_for_fixed_people_are_too_short_for_a_sample() -> None:

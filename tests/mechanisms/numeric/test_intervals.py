@@ -51,7 +51,7 @@ def spread_out(name: str, size: tuple[int, ...]) -> Floats:
     return np.where(rng.random(size) < 0.7, 0.8, -0.8)
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
+@pytest.mark.parametrize("epsilon", ["0.5", pytest.param("1", marks=pytest.mark.soak), "2"])
 @pytest.mark.parametrize("name", NAMES)
 def test_fixed_people(name: str, epsilon: str, repeats: int) -> None:
     people = spread_out(name, (crowd_size(name),))
@@ -60,7 +60,7 @@ def test_fixed_people(name: str, epsilon: str, repeats: int) -> None:
     assert is_honest(covered, repeats).all(), covered
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
+@pytest.mark.parametrize("epsilon", ["0.5", pytest.param("1", marks=pytest.mark.soak), "2"])
 @pytest.mark.parametrize("name", NAMES)
 def test_sample(name: str, epsilon: str, repeats: int) -> None:
     truth = 0.4 if name in BLIND else 0.8 * (0.7 - 0.3)
