@@ -157,6 +157,8 @@ def test_the_group_stands_beside_every_capped_mechanism(title: str) -> None:
 
 def test_options_that_make_no_sense_are_refused_and_a_cap_that_cannot_bind_needs_no_group() -> None:
     assert create("ssr", KEYS, 1, max_pairs=30, overflow="0.03") == create("ssr", KEYS, 1, max_pairs=30)
+    uncapped = {"groups": "kvue:1,privkv:1"}
+    assert create("split", KEYS, 1, **uncapped, overflow="0.03") == create("split", KEYS, 1, **uncapped)
     for off in ("off", 0, "0", None):
         assert create("ssr", KEYS, 1, max_pairs=3, overflow=off) == create("ssr", KEYS, 1, max_pairs=3)
     for name, options, said in (

@@ -64,7 +64,7 @@ _OWN = frozenset({"schema", "epsilon", OPTION})
 class BesideOverflow(SideBySide):
     """``kind`` asks most people; ``overflow`` of them are asked how far they exceed its cap.
 
-    Where the cap is the number of keys nobody can exceed it, and there is no such group.
+    Where there is no cap, or it is the number of keys and nobody can exceed it, there is no such group.
     """
 
     kind: ClassVar[type[Mechanism]]
@@ -106,9 +106,11 @@ class BesideOverflow(SideBySide):
 
     @cached_property
     def question(self) -> OverflowQuestion | None:
-        """What the overflow group answers; nothing if nobody can exceed the cap."""
-        cap = self.cap()
-        return None if cap >= self.schema.d else OverflowQuestion(self.schema, self.epsilon, cap)
+        """What the overflow group answers; nothing if there is no cap, or nobody can exceed it."""
+        capped = can(self.main, Capped)  # a split may have groups without a cap only
+        if capped is None or capped.cap() >= self.schema.d:
+            return None
+        return OverflowQuestion(self.schema, self.epsilon, capped.cap())
 
     @cached_property
     def parts(self) -> tuple[Mechanism, ...]:
