@@ -55,7 +55,7 @@ def test_who_is_asked_something_else_is_said_and_reports() -> None:
     device = Device(":memory:", collector, clock=Watch(), sleep=Sleeper())
     told = device.explain("snack-survey")
     assert "75 of 100 people, chosen by the random id, are asked how far they exceed" in told.text
-    assert "1 keys, at the same epsilon" in told.text
+    assert "1 key, at the same epsilon" in told.text
     device.consent("snack-survey", told)
     device.report("snack-survey", {"fries": 4, "pepsi": 1})
     assert len(collector.bodies[0]) == told.wire_bytes

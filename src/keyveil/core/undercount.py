@@ -53,21 +53,20 @@ class Undercount:
 
     def __str__(self) -> str:
         """One sentence for people."""
+        counted = "1 pair of a person counts" if self.cap == 1 else f"{self.cap} pairs of a person count"
         if self.surplus is None or self.over is None or self.kept is None or self.limit is None:
             return (
-                f"At most {self.cap} pairs of a person count; how much that hides is unknown, because nobody was asked "
-                "how many pairs they hold."
+                f"At most {counted}; how much that hides is unknown, because nobody was asked how many pairs they hold."
             )
-        share = min(max(self.over, 0.0), 1.0)
-        told = f"At most {self.cap} pairs of a person count: {share:.1%} of the people hold more, and "
-        if not self.seen:
-            return told + f"no key lacks more than {self.limit:.4f} of its frequency by that (95 % confidence)."
-        what = (
-            f"frequencies were divided by {self.kept:.3f}, the share of all pairs that count"
-            if self.corrected
-            else "keys that this moves by a quarter of their standard error or more are flagged truncated"
+        told = (
+            f"At most {counted}: {min(max(self.over, 0.0), 1.0):.1%} of the people hold more, and no frequency is too "
+            f"low by more than {self.limit:.4f} for that (95 % confidence)"
         )
-        return told + f"a key lacks at most {self.limit:.4f} by that (95 % confidence); {what}."
+        if not self.seen:
+            return f"{told}."
+        if not self.corrected:
+            return f"{told}; keys that this surely moves are flagged truncated."
+        return f"{told}; frequencies were divided by {self.kept:.3f}, the share of all pairs that count."
 
     def document(self) -> dict[str, Any]:
         """As JSON."""

@@ -208,8 +208,9 @@ class Explanation:
         share = None if mechanism is None or capped is None else mechanism.options.get("overflow")
         if share is None or capped is None:
             return []
-        of_hundred = decimal_text(100 * read_fraction(share))
+        of_hundred, cap = decimal_text(100 * read_fraction(share)), capped.cap()
+        keys = "1 key" if cap == 1 else f"{cap} keys"
         return [
             f"Asked        {of_hundred} of 100 people, chosen by the random id, are asked how far they exceed",
-            f"             {capped.cap()} keys, at the same epsilon; all others are asked which keys they have",
+            f"             {keys}, at the same epsilon; all others are asked which keys they have",
         ]
