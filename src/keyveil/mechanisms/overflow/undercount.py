@@ -55,9 +55,14 @@ class Surplus(NamedTuple):
 def judged(header: Header, solution: Solution, told: Estimates, found: Undercount) -> Estimates:
     """Estimates from what was ``told`` before the cap was judged (``solution`` has its numbers): corrected where that
     pays, with intervals that allow for what is hidden, and with flags."""
+    kept_means = told.product is None and not told.mean.absent  # means that do not come as f·m stay as they are
     estimates = with_undercount(solution, found).estimates(
-        replace(header, undercount=found), respondents=told.respondents, no_mean=told.mean.absent or None
+        replace(header, undercount=found),
+        respondents=told.respondents,
+        no_mean="kept" if kept_means else told.mean.absent or None,
     )
+    if kept_means:
+        estimates = replace(estimates, mean=told.mean, alone=told.alone)
     estimates = with_upper_limits(estimates, found, np.sqrt(solution.spread.frequency))
     truncated = truncated_keys(found, solution.frequency, solution.spread.frequency) & estimates.told
     return with_flags(estimates, carried_flags(told)).flagged("truncated", truncated)
