@@ -110,6 +110,9 @@ def test_the_limit_holds_for_any_key_and_shrinks_with_the_surplus() -> None:
         mean, over = float(np.maximum(sizes - cap, 0).mean()), float((sizes > cap).mean())
         found = undercount(cap, Surplus(mean, 0.0, over, 0.0, 2.0 * cap), solution(np.full(30, 0.05)), 0.0)
         assert found.limit is not None and worst - 1e-12 <= found.limit <= min(over, mean / (cap + 1)) + 1e-12
+        near = float(np.clip(sizes - cap, 0, 1).mean())  # answers that reach one pair above the cap, and no further
+        found = undercount(cap, Surplus(near, 0.0, over, 0.0, 1.0), solution(np.full(30, 0.05)), 0.0)
+        assert found.limit is not None and worst <= found.limit + 1e-12
     assert undercount(2, Surplus(-0.1, 0.01, -0.05, 0.01, 4.0), solution(np.ones(3)), 0.0).limit == 0
 
 

@@ -53,8 +53,10 @@ class Surplus(NamedTuple):
 
 
 def judged(header: Header, solution: Solution, told: Estimates, found: Undercount) -> Estimates:
-    """Estimates from what was ``told`` before the cap was judged (``solution`` has its numbers): corrected where that
-    pays, with intervals that allow for what is hidden, and with flags."""
+    """Estimates that are corrected where it pays, with intervals that allow for what is hidden, and with flags.
+
+    ``told`` are the estimates before the cap was judged, ``solution`` their numbers.
+    """
     kept_means = told.product is None and not told.mean.absent  # means that do not come as f·m stay as they are
     estimates = with_undercount(solution, found).estimates(
         replace(header, undercount=found),
@@ -107,7 +109,8 @@ def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exac
     ``exact`` says that the cap cuts everybody's record alike, so that a correction is possible.
     """
     frequency, variance = solution.frequency, solution.spread.frequency
-    limit = max(0.0, min(1.0, told.over + ONE_SIDED * told.over_se, (told.mean + ONE_SIDED * told.se) / (cap + 1)))
+    by_pairs = (told.mean + ONE_SIDED * told.se) / min(cap + 1, told.reach)
+    limit = max(0.0, min(1.0, told.over + ONE_SIDED * told.over_se, by_pairs))
     surplus = max(0.0, told.mean)
     least = cap * max(0.0, told.over - ONE_SIDED * told.over_se)  # whoever exceeds the cap keeps so many
     size = min(max(float(np.nansum(frequency)), least), float(cap))
