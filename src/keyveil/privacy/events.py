@@ -223,7 +223,8 @@ def _classifier(counted: Counted, order: slice) -> Classifier:
     weight = np.log(a / b)
     weight[np.abs(weight) <= 3 * np.sqrt(1 / a + 1 / b)] = 0.0
     held = [(view, counted.part(weight, number)) for number, view in enumerate(counted.views) if view.name != WHOLE]
-    parts, weights = zip(*((view, own) for view, own in held if own.any()), strict=True) if weight.any() else ((), ())
+    told = [(view, own) for view, own in held if own.any()]
+    parts, weights = zip(*told, strict=True) if told else ((), ())
     bare = Classifier(parts, weights, np.zeros(0))
     return Classifier(parts, weights, bins(bare.total(counted.sample.features)))
 

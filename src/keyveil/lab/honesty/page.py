@@ -1,0 +1,182 @@
+"""The page docs/honesty.md: every mechanism and protocol on every population, and what does not hold.
+
+python -m keyveil.lab.honesty.page docs/honesty.md
+
+Cells that are in the results already are not measured again, so that a run can be stopped and go on; ``--minutes``
+stops it in time. A new seed, drawn and printed unless it is given, draws new people in every cell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+
+from keyveil.lab.datasets.lifelike import LIFELIKE
+from keyveil.lab.honesty.cells import LEAST, MOST_RUNS, Cell, Count, Measured, Target, measure
+from keyveil.lab.honesty.rule import Fault, faults
+from keyveil.mechanisms.registry import names
+
+EPSILONS = ("0.5", "1", "2", "4")
+TARGETS: tuple[Target, ...] = ("people", "population")
+MANY = ("ssr", "topsel", "topsel-project", "kvue", "wheel", "wsr", "pckv-grr", "kv-sw")  # also at a million people
+SOME, LOTS = 10**5, 10**6
+QUESTIONS = ("frequency", "mean", "frequency, shrunk", "mean, shrunk", "median", "sum", "conditional")
+
+_OPENING = """\
+# Honesty
+
+Do intervals hold the truth as often as they say, or say that they do not? Every mechanism and protocol is measured on
+populations with what real people bring: keys that go together, a few people who hold very much, ratings, signs, skewed
+values, values in two peaks, all values equal, thousands of keys that hardly anybody holds. No constant of an estimator
+was chosen on them. *People* are asked again and again and are the target themselves; as a *population* they are sampled
+with replacement, and the target is what is true of all of them.
+
+The rule (`keyveil.lab.honesty.rule`): 95 % intervals that have no flag, or only *shrunk*, hold the truth in at least
+93 % of cases (92 % after shrinkage), and plain ones of keys that are common enough in at most 97 %: one-sided tests
+with Holm's correction over all cells. Of keys called *truncated* at least 80 % are undercounted by more than a quarter
+of a standard error. Of keys whose frequency is beyond five standard errors at most half are flagged.
+
+The page is written by"""
+
+_TABLE = """\
+## Coverage
+
+For every question the share of tested intervals that hold the truth, over all cells, then the lowest share of a cell
+with at least 100 tested intervals, and the share of intervals that have a flag."""
+
+
+def cells(contenders: Sequence[str], populations: Sequence[str], people: int = SOME) -> Iterator[Cell]:
+    """All cells of a page, the quick ones first."""
+    for epsilon in EPSILONS:
+        for contender in contenders:
+            for population in populations:
+                for target in TARGETS:
+                    yield Cell(contender, population, epsilon, people, target)
+    if people == SOME:
+        for contender in (one for one in contenders if one in MANY):
+            for population in populations:
+                for epsilon in EPSILONS:
+                    yield Cell(contender, population, epsilon, LOTS, "people")
+
+
+def read(results: Path) -> list[Measured]:
+    """What was measured before."""
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return [Measured.from_document(json.loads(line)) for line in lines]
+
+
+def measure_all(wanted: Iterable[Cell], results: Path, seed: int, minutes: float, workers: int) -> list[Measured]:
+    """Measure what is missing in the results, write each cell to them, and return all of them."""
+    known = {one.cell: one for one in read(results)}
+    missing = [cell for cell in wanted if cell not in known]
+    end, waiting = time.monotonic() + 60 * minutes, set[Future[Measured]]()
+    with ProcessPoolExecutor(workers) as pool, results.open("a", encoding="utf-8") as file:
+        while waiting or (missing and time.monotonic() < end):
+            while missing and len(waiting) < 2 * workers and time.monotonic() < end:
+                waiting.add(pool.submit(measure, missing.pop(0), seed + len(missing)))
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for one in (future.result() for future in done):
+                known[one.cell] = one
+                file.write(json.dumps(one.document(), separators=(",", ":")) + "\n")
+                file.flush()
+                _say(f"{len(known):,} cells done, {len(missing) + len(waiting):,} to do; last {one.cell}")
+    return list(known.values())
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def page(measured: Sequence[Measured], command: str) -> str:
+    """The whole page."""
+    answered = [one for one in measured if one.counts]
+    wrong = faults(answered)
+    seeds = sorted({one.seed for one in measured})
+    told = (
+        f"{len(answered):,} cells were measured with seeds from {seeds[0]} to {seeds[-1]}, with at least {LEAST} "
+        f"intervals for every question or {MOST_RUNS} runs; {len(measured) - len(answered):,} do not apply."
+        if seeds
+        else "Nothing was measured yet."
+    )
+    return "\n\n".join(
+        [
+            _OPENING,
+            f"```console\n$ {command}\n```",
+            told,
+            _TABLE,
+            _coverage(answered),
+            _wrong(wrong),
+            _refused(measured),
+        ]
+    )
+
+
+def _coverage(measured: Sequence[Measured]) -> str:
+    rows = ["| who | " + " | ".join(QUESTIONS) + " |", "|---|" + "---:|" * len(QUESTIONS)]
+    for contender in dict.fromkeys(one.cell.contender for one in sorted(measured, key=lambda one: one.cell)):
+        mine = [one for one in measured if one.cell.contender == contender]
+        rows.append(f"| {contender} | " + " | ".join(_shown(mine, question) for question in QUESTIONS) + " |")
+    return "\n".join(rows)
+
+
+def _shown(measured: Sequence[Measured], question: str) -> str:
+    counts = [one.counts[question] for one in measured if question in one.counts]
+    tested, seen = sum(one.tested for one in counts), sum(one.seen for one in counts)
+    if not seen:
+        return "–"
+    shares = [one.covered / one.tested for one in counts if one.tested >= 100]
+    share = f"{sum(one.covered for one in counts) / tested:.3f}" if tested else "–"
+    least = f"{min(shares):.3f}" if shares else "–"
+    return f"{share}, {least}, {1 - _unflagged(counts) / seen:.0%}"
+
+
+def _unflagged(counts: Sequence[Count]) -> int:
+    return sum(one.flags["ok"] + one.flags["shrunk"] for one in counts)
+
+
+def _wrong(wrong: Sequence[Fault]) -> str:
+    if not wrong:
+        return "## What does not hold\n\nNothing breaks the rule."
+    rows = ["| who | population | ε | people | target | question | what |", "|---|---|---:|---:|---|---|---|"]
+    rows += [
+        f"| {one.cell.contender} | {one.cell.population} | {one.cell.epsilon} | {one.cell.n:,} | {one.cell.target} "
+        f"| {one.question} | {one.kind}: {one} |"
+        for one in sorted(wrong, key=lambda one: (one.cell, one.question))
+    ]
+    return f"## What does not hold\n\n{len(wrong)} counts break the rule.\n\n" + "\n".join(rows)
+
+
+def _refused(measured: Sequence[Measured]) -> str:
+    reasons = Counter((one.cell.contender, one.refused) for one in measured if one.refused)
+    rows = [f"- {contender} ({count} cells): {reason}" for (contender, reason), count in sorted(reasons.items())]
+    return "## What does not apply\n\n" + ("\n".join(rows) or "Everybody took every population.")
+
+
+def main() -> None:
+    reader = argparse.ArgumentParser(prog="python -m keyveil.lab.honesty.page", description=__doc__)
+    reader.add_argument("page", type=Path, help="where the page is written; the results lie beside it")
+    reader.add_argument("--seed", type=int, help="of people and coins; otherwise drawn, and printed")
+    reader.add_argument("--minutes", type=float, default=240, help="after which no further cell begins")
+    reader.add_argument("--workers", type=int, default=2, help="processes")
+    reader.add_argument("--names", default=",".join(names()), help="who is measured, with commas")
+    reader.add_argument("--populations", default=",".join(LIFELIKE), help="on whom, with commas")
+    reader.add_argument("--people", type=int, default=SOME, help="how many in a cell")
+    given = reader.parse_args()
+    seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
+    _say(f"seed {seed}")
+    wanted = cells(given.names.split(","), given.populations.split(","), given.people)
+    measured = measure_all(wanted, given.page.with_suffix(".jsonl"), seed, given.minutes, given.workers)
+    command = shlex.join(["python", "-m", "keyveil.lab.honesty.page", *sys.argv[1:]])
+    given.page.write_text(page(measured, command) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
