@@ -14,7 +14,7 @@ FILES = [
     path.relative_to(ROOT).as_posix() for room in ("src", "tests", "tools") for path in (ROOT / room).rglob("*.py")
 ]
 ELSEWHERE = {"shrug.py", "docs/mutants.md", "docs/honesty.md"}  # the reader's own module, and pages that runs write
-GENERATED = {"comparison.md", "fairness.md", "what-can-be-asked.md", "soak.md", "mutants.md"}
+GENERATED = {"comparison.md", "fairness.md", "what-can-be-asked.md", "soak.md", "mutants.md", "lines.md"}
 WIDTH = 120
 
 
@@ -36,6 +36,16 @@ def test_a_file_that_is_not_there_is_found() -> None:
         "core/codes.py",
         "docs/nothing.md",
     ]
+
+
+@pytest.mark.parametrize("page", ["quickstart", "consistency", "queries", "simulate", "conditionals", "distributions"])
+def test_the_examples_of_a_page_run_one_after_the_other(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """README's example runs in tests/test_wheel.py, those of protocols in tests/protocols, the how-to's in its own."""
+    text, names = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"), dict[str, object]()
+    examples = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    assert examples
+    for example in examples:
+        exec(example, names)
 
 
 @pytest.mark.parametrize("path", [one for one in PAGES if one.name not in GENERATED], ids=lambda path: path.name)

@@ -1,4 +1,4 @@
-"""The runner of mutants: which changes it makes, that each is one change, and that remarks stay on its page."""
+"""The runner of mutants: which changes it makes, and that remarks stay on its page. And lines that moved."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tools import lines, mutants
 from tools.changes import changes
-from tools.mutants import KILLED, SURVIVED, Callers, Outcome, page, remarks_of
+from tools.mutants import KILLED, SURVIVED, Callers, Outcome, page
 
 SOURCE = '''
 LEAST = 10
@@ -86,11 +87,46 @@ def test_the_modules_own_tests_come_first_and_others_only_if_they_call_what_was_
     assert len(callers.select("learn/sums", changes(SOURCE)[0])) == 3  # LEAST belongs to no function
 
 
+def test_without_a_run_those_are_tried_that_import_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "src/keyveil/learn/sums.py": SOURCE,
+        "tests/learn/test_own.py": "from keyveil.learn import ranking, sums",
+        "tests/learn/test_sums.py": "",
+        "tests/learn/test_far.py": "from keyveil.learn.sums_of import x",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(mutants, "TREE", tmp_path)
+    chosen = mutants._namers("learn/sums").select("learn/sums", changes(SOURCE)[-1])
+    assert chosen == ["tests/learn/test_sums.py", "tests/learn/test_own.py"]
+
+
 def test_the_page_counts_and_keeps_remarks() -> None:
     first, second, *_ = changes("A = 1 | 2\nB = 3\n")
     outcomes = [Outcome("learn/sums", first, "", "", SURVIVED, 1.0), Outcome("learn/sums", second, "", "", KILLED, 1.0)]
-    written = page(outcomes, Counter(learn=12, device=3), "make mutants", {})
-    assert "| `learn` | 12 | 2 | 1 | 0 | 1 |" in written and "| `device` | 3 | 0 | 0 | 0 | 0 |" in written
+    sizes = Counter(learn=12, device=3)
+    written = page(outcomes, sizes, "SAMPLE=2 SEED=1", "")
+    assert "| `learn` | `SAMPLE=2 SEED=1` | 12 | 2 | 1 | 0 | 1 |" in written
+    assert "| `device` | `SAMPLE=2 SEED=1` | 3 | 0 | 0 | 0 | 0 |" in written
     (row,) = [line for line in written.splitlines() if line.startswith("| `learn/sums`")]
     remarked = written.replace(row, row.removesuffix("  |") + " Equivalent. |")
-    assert page(outcomes, Counter(learn=12, device=3), "make mutants", remarks_of(remarked)) == remarked
+    assert page(outcomes, sizes, "SAMPLE=2 SEED=1", remarked) == remarked
+
+
+def test_the_page_keeps_the_rooms_of_other_runs() -> None:
+    first, *_ = changes("A = 1 | 2\n")
+    learn = page([Outcome("learn/sums", first, "", "", SURVIVED, 1.0)], Counter(learn=12), "SAMPLE=1 SEED=1", "")
+    both = page([Outcome("device/books", first, "", "", SURVIVED, 1.0)], Counter(device=3), "SAMPLE=9 SEED=2", learn)
+    assert set(learn.splitlines()) < set(both.splitlines())
+    assert "| `device` | `SAMPLE=9 SEED=2` | 3 | 1 | 0 | 0 | 1 |" in both and "| `device/books` | 1 |" in both
+    none = page([], Counter(learn=12), "SAMPLE=0 SEED=3", both)
+    assert "learn/sums" not in none and "device/books" in none
+
+
+def test_a_line_stays_or_is_moved_once_and_otherwise_is_new() -> None:
+    old = {"core": Counter({"a": 2, "b": 1, "c": 1}), "learn": Counter({"d": 1})}
+    new = {"core": Counter({"a": 1, "d": 1}), "frames": Counter({"a": 2, "b": 1, "e": 1})}
+    rows = lines.compared(old, new)
+    assert rows == [("`core`", 4, 2, 1, 1, 0), ("`frames`", 0, 4, 0, 2, 2), ("`learn`", 1, 0, 0, 0, 0)]
+    assert "| all | 5 | 6 | 1 | 3 | 2 |" in lines.page("b", {"a": rows})

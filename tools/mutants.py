@@ -1,10 +1,11 @@
 """Change the code in one place at a time, and see whether a test notices: ``make mutants``.
 
-A mutant is one small change of one module: an operator, a comparison, a number, a condition, a result, a statement
-left out. Its tests run in a copy of the tree. First those of each room run unchanged, which tells which test files call
+A mutant is one small change of one module: an operator, a comparison, a number, a condition, a result, a statement left
+out. Its tests run in a copy of the tree. First those of each room run unchanged, which tells which test files call
 which functions; a mutant is then tried on the files that call the function it is in, the one with the module's own name
-first. What was found is kept in the copy's folder: a run that was stopped goes on, and a mutant that survived is tried
-again only when the room's tests have changed (docs/decisions/0012-mutants.md).
+first. With ``BY=names`` that first run is spared: a mutant is tried on the files that name its module. What was found
+is kept in the copy's folder: a run that was stopped goes on, and a mutant that survived is tried again only when the
+room's tests have changed (docs/decisions/0012-mutants.md).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -32,6 +34,7 @@ WORK = ROOT / ".mutants"
 TREE, FOUND = WORK / "tree", WORK / "found.jsonl"
 ROOMS = ("collector", "device", "learn", "protocols")
 COPIED = ("src", "tests", "tools", "benchmarks", "docs", "pyproject.toml", "README.md", "Makefile", "CHANGELOG.md")
+CALLS, NAMES = "calls", "names"
 KILLED, SURVIVED, ENDLESS = "killed", "survived", "endless"
 
 Remarks = dict[tuple[str, str, str], str]
@@ -67,16 +70,16 @@ def main() -> int:
         if time.monotonic() > end:
             print(f"The time is over: {len(sample) - number + 1} mutants were not tried; run again to go on.")
             break
-        outcome = _known(module, change) or _tried(module, change, given.limit)
+        outcome = _known(module, change) or _tried(module, change, given.limit, given.by)
         outcomes.append(outcome)
         print(
             f"{number}/{len(sample)} {outcome.verdict} ({outcome.seconds:.0f} s): {module}:{change.line} {change}",
             flush=True,
         )
-    sizes = Counter(module.split("/")[0] for module, _ in all_mutants)
-    command = f"make mutants MODULES='{' '.join(given.modules)}' SAMPLE={given.sample} SEED={given.seed}"
+    sizes = Counter(_room(module) for module, _ in all_mutants)
     before = given.page.read_text(encoding="utf-8") if given.page.exists() else ""
-    given.page.write_text(page(outcomes, sizes, command, remarks_of(before)), encoding="utf-8")
+    drawn = f"SAMPLE={given.sample} SEED={given.seed}" + (f" BY={given.by}" if given.by != CALLS else "")
+    given.page.write_text(page(outcomes, sizes, drawn, before), encoding="utf-8")
     print(f"Written: {given.page}")
     return 0
 
@@ -87,6 +90,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=60, help="how many mutants are tried")
     parser.add_argument("--seed", type=int, default=1, help="which ones")
     parser.add_argument("--minutes", type=float, default=15, help="after so long no other is begun")
+    parser.add_argument(
+        "--by", choices=(CALLS, NAMES), default=CALLS, help="tests that call what was changed, or name it"
+    )
     parser.add_argument("--limit", type=float, default=120, help="seconds for one mutant, beside what its tests take")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "mutants.md")
     return parser.parse_args()
@@ -133,11 +139,12 @@ def _source(module: str) -> str:
 # -- trying ---------------------------------------------------------------------------------------------------------
 
 
-def _tried(module: str, change: Change, limit: float) -> Outcome:
-    """Run the tests that call what was changed; the tree is as before afterwards."""
-    room, source = module.split("/")[0], _source(module)
-    tests = _callers(room).select(module, change)
-    began, usual = time.monotonic(), sum(_callers(room).seconds[one] for one in tests)
+def _tried(module: str, change: Change, limit: float, by: str) -> Outcome:
+    """Run the tests that call what was changed, or name its module; the tree is as before afterwards."""
+    room, source = _room(module), _source(module)
+    callers = _namers(module) if by == NAMES else _callers(room)
+    tests = callers.select(module, change)
+    began, usual = time.monotonic(), sum(callers.seconds[one] for one in tests)
     _path(module).write_text(change.applied(source), encoding="utf-8")
     try:
         ended = _pytest(*tests, "-x", timeout=limit + 3 * usual).returncode
@@ -160,7 +167,7 @@ def _known(module: str, change: Change) -> Outcome | None:
         one = Outcome(**{**fields, "change": Change(**fields["change"])})
         if one.place == (module, _hash(_source(module)), change.line, change.column, change.after):
             found = one
-    today = _tests_hash(module.split("/")[0])
+    today = _tests_hash(_room(module))
     return found if found and (found.verdict != SURVIVED or found.tests == today) else None
 
 
@@ -183,6 +190,20 @@ class Callers:
 
 
 _LOADED: dict[str, Callers] = {}
+
+
+def _namers(module: str) -> Callers:
+    """The test files of a room that import a module, as if they called all of it; how long they take is not known."""
+    room, called = _room(module), {}
+    names = re.compile(
+        rf"keyveil\.{module.replace('/', '[.]')}\b|from keyveil\.{room} import .*\b{module.split('/')[-1]}\b"
+    )
+    for file in (one for one in _files(TREE / f"tests/{room}") if one.name.startswith("test_")):
+        if names.search(file.read_text(encoding="utf-8")):
+            called[str(file.relative_to(TREE))] = [f"{module}:{one.function}" for one in changes(_source(module))]
+        elif file.name == f"test_{module.split('/')[-1]}.py":
+            called[str(file.relative_to(TREE))] = []
+    return Callers(called, dict.fromkeys(called, 0.0))
 
 
 def _callers(room: str) -> Callers:
@@ -234,28 +255,62 @@ def _hash(text: str) -> str:
 # -- the page -------------------------------------------------------------------------------------------------------
 
 
-def page(outcomes: list[Outcome], sizes: Counter[str], command: str, remarks: Remarks) -> str:
-    """How many were tried in each room, and what survived; remarks that somebody wrote into the last column stay."""
-    head = ["# Mutants", "", f"Written by `{command}`.", "See [decision 12](decisions/0012-mutants.md).", ""]
-    rooms = ["| room | mutants | tried | killed | endless | survived |", "|---|---|---|---|---|---|"]
-    for room, size in sorted(sizes.items()):
-        verdicts = Counter(one.verdict for one in outcomes if one.module.split("/")[0] == room)
-        cells = (verdicts.total(), verdicts[KILLED], verdicts[ENDLESS], verdicts[SURVIVED])
-        rooms.append(f"| `{room}` | {size} | {' | '.join(map(str, cells))} |")
-    table = ["", "| module | line | change | in | remark |", "|---|---|---|---|---|"]
-    survivors = [one for one in outcomes if one.verdict == SURVIVED]
-    for one in sorted(survivors, key=lambda one: (one.module, one.change.line, one.change.column)):
+def page(outcomes: list[Outcome], sizes: Counter[str], drawn: str, before: str) -> str:
+    """How many were tried in each room, drawn how, and what survived.
+
+    From the page as it was ``before`` stay the rooms that are not in this run, and the remarks that somebody wrote into
+    the last column.
+    """
+    rows = [row for row in _rows(before) if row[0].startswith("`") and _room(row[0]) not in sizes]
+    head = [
+        "# Mutants",
+        "",
+        "Each room is written by `make mutants MODULES=room` with the sample and the seed in its row.",
+        "See [decision 12](decisions/0012-mutants.md).",
+        "",
+    ]
+    rooms = [row for row in rows if len(row) == 7]
+    for room, size in sizes.items():
+        verdicts = Counter(one.verdict for one in outcomes if _room(one.module) == room)
+        counts = (size, verdicts.total(), verdicts[KILLED], verdicts[ENDLESS], verdicts[SURVIVED])
+        rooms.append([f"`{room}`", f"`{drawn}`", *map(str, counts)])
+    survivors, remarks = [row for row in rows if len(row) == 5], remarks_of(before)
+    for one in (one for one in outcomes if one.verdict == SURVIVED):
         told, around = (text.replace("|", "\\|") for text in (str(one.change), f"`{brief(one.change.line_text)}`"))
         remark = remarks.get((one.module, told, around), "")
-        table.append(f"| `{one.module}` | {one.change.line} | {told} | {around} | {remark} |")
-    return "\n".join([*head, *rooms, *(table if survivors else ["", "None survived."]), ""])
+        survivors.append([f"`{one.module}`", str(one.change.line), told, around, remark])
+    table = _table(
+        ["module", "line", "change", "in", "remark"], sorted(survivors, key=lambda row: (row[0], int(row[1])))
+    )
+    return "\n".join(
+        [
+            *head,
+            *_table(["room", "drawn by", "mutants", "tried", "killed", "endless", "survived"], sorted(rooms)),
+            "",
+            *(table if survivors else ["None survived."]),
+            "",
+        ]
+    )
 
 
 def remarks_of(text: str) -> Remarks:
     """What somebody wrote beside a survivor, by module, change and line of code."""
-    rows = [[one.strip() for one in row.replace("\\|", "\0")[1:-1].split("|")] for row in text.splitlines()]
-    cells = [[one.replace("\0", "\\|") for one in row] for row in rows if len(row) == 5]
-    return {(module.strip("`"), change, around): remark for module, _, change, around, remark in cells}
+    rows = [row for row in _rows(text) if len(row) == 5]
+    return {(module.strip("`"), change, around): remark for module, _, change, around, remark in rows}
+
+
+def _room(module: str) -> str:
+    return module.strip("`").split("/")[0]
+
+
+def _table(names: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *rows)]
+
+
+def _rows(text: str) -> list[list[str]]:
+    """The cells of every row of the tables in a page; a bar inside a cell is written with a backslash, and stays so."""
+    rows = [line.replace("\\|", "\0")[1:-1].split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[one.replace("\0", "\\|").strip() for one in row] for row in rows]
 
 
 if __name__ == "__main__":

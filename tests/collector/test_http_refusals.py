@@ -18,6 +18,8 @@ from keyveil.collector.service import ServiceLimits
 from tests.collector.campaigns import batch_of, snacks, started
 from tests.collector.running import Collector, problem, running
 
+MANY_PAIRS = {"name": "ssr", "epsilon": "1", "max_pairs": 300}  # more than devices compute
+
 
 @pytest.fixture
 def collector(tmp_path: Path) -> Iterator[Collector]:
@@ -163,6 +165,9 @@ def test_a_locked_database_is_unavailable_and_nothing_is_half_stored(collector: 
         ("POST", "/v1/campaigns", {"a": "\ud800"}, 422, "document/text"),
         ("POST", "/v1/campaigns", snacks(name="No!"), 422, "campaign/name"),
         ("POST", "/v1/campaigns", snacks(protocol={"name": "kvue", "epsilon": "0"}), 422, "epsilon/invalid"),
+        ("POST", "/v1/campaigns", snacks(protocol={"name": "grr", "epsilon": "1"}), 422, "campaign/unanswerable"),
+        ("POST", "/v1/campaigns", snacks(schema={"keys": 70_000}), 422, "campaign/unanswerable"),
+        ("POST", "/v1/campaigns", snacks(protocol=MANY_PAIRS, schema={"keys": 300}), 422, "campaign/unanswerable"),
         ("POST", "/v1/campaigns", snacks(), 409, "campaign/exists"),
         ("POST", "/v1/campaigns", snacks(purpose="x" * (9 << 20)), 413, "request/too-large"),
         ("PATCH", "/v1/campaigns/snacks", {"action": "open"}, 409, "campaign/state"),

@@ -168,7 +168,7 @@ def test_dates_open_and_close_rounds_and_a_clock_that_jumps_back_reopens_nothing
     document = started(service, rounds=[{"opens": "2026-11-22", "closes": "2026-11-25"}])
     batch = batch_of(document, 20)
     assert service.view("snacks")["round"]["state"] == "waiting"
-    assert refusal(lambda: service.submit("snacks", batch)) == "round/closed"
+    assert refusal(lambda: service.submit("snacks", batch)) == "round/waiting"
     clock.moment += timedelta(days=2)
     service.settle()
     service._seen.clear()

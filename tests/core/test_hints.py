@@ -28,6 +28,7 @@ SCHEMA = kv.Schema(keys=["burger", "fries", "pepsi"])
         ("pckv_ue", ["pckv-ue", "pckv-grr"], " (did you mean pckv-ue?)"),
         ("two word", ["two words"], " (did you mean 'two words'?)"),
         ("bad", ["bad\n"], r" (did you mean 'bad\n'?)"),
+        ("srr", ["grr", "ssr", "wsr"], " (did you mean ssr?)"),
         ("xyz", ["burger", "fries"], ""),
         ("frie", [], ""),
         ("0", [str(number) for number in range(20_000)], ""),
@@ -51,6 +52,7 @@ def estimates() -> Any:
     ("act", "hint"),
     [
         (lambda: kv.mechanism("kvu", SCHEMA, 1), "no mechanism 'kvu' (did you mean kvue?)"),
+        (lambda: kv.mechanism("srr", SCHEMA, 1), "no mechanism 'srr' (did you mean ssr?)"),
         (lambda: kv.mechanism("privkvmm", SCHEMA, 1), "no mechanism 'privkvmm' (did you mean privkvm?)"),
         (lambda: kv.mechanism("ssr", SCHEMA, 1, max_pair=2), "no option 'max_pair' (did you mean max_pairs?)"),
         (lambda: estimates().frequency["frie"], "no key 'frie' (did you mean fries?)"),

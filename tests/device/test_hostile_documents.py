@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keyveil.campaign import verification
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError
-from keyveil.device import Device, verification
+from keyveil.device import Device
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from tests.device.collector import Collector, Sleeper, Watch, document, view_of
 

@@ -14,10 +14,10 @@ import pytest
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.verification import DeviceLimits, _refuse_large, _refuse_numbers
 from keyveil.core import work as work_module
 from keyveil.core.errors import KeyveilError
 from keyveil.core.work import Work, limited
-from keyveil.device.verification import DeviceLimits, _refuse_large, _refuse_numbers
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms import registry
 from tests.device.collector import document

@@ -25,11 +25,12 @@ from typing import Any
 
 import msgspec
 
+from keyveil.campaign import verification
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.epsilon import keeps
 from keyveil.core.errors import KeyveilError
-from keyveil.device import Caps, Device, verification
+from keyveil.device import Caps, Device
 from keyveil.device.place import Mark
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.enumerate import PathCoins

@@ -160,7 +160,7 @@ def test_offsets_outside_the_data_are_refused(offsets: list[int]) -> None:
 def test_flaws_are_told_in_a_sentence() -> None:
     assert refusal(SIZE).code == "report/size"
     with pytest.raises(ReportError, match="other form would be shorter"):
-        Decoded(None, np.array([0, 5], dtype=np.int8)).refuse_flaws()
+        Decoded(None, np.array([0, 5], dtype=np.int8)).without_flaw()
 
 
 # -- time ------------------------------------------------------------------------------------------------------------

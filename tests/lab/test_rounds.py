@@ -169,7 +169,7 @@ def test_keys_that_a_round_is_silent_about_are_not_its_fault() -> None:
 
 def test_of_several_groups_the_smallest_cap_counts() -> None:
     options = "ssr.max_pairs=3;pckv-ue.max_pairs=2"
-    groups = {"groups": "ssr:1,pckv-ue:1", "max_pairs": 3, "options": options}
+    groups: dict[str, Any] = {"groups": "ssr:1,pckv-ue:1", "max_pairs": 3, "options": options}
     result = simulate("split", OVER, NAMED, 8, seed=1, overflow="off", **groups)
     assert result.estimates.flag[0] == "truncated" and result.estimates.flag[3] != "truncated"
 

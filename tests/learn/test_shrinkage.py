@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import Column
+from keyveil.core.estimates import Column, Estimates
 from keyveil.core.schema import Schema
 from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.simulate import simulate
+from keyveil.learn import shrinkage
 from keyveil.learn.shrinkage import _frequencies, _signs, bayes
 from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.responses import INSUFFICIENT, Spread, fieller
@@ -53,6 +54,25 @@ def test_posterior_intervals_cover_most_keys(long_tail) -> None:  # type: ignore
     assert inside.mean() > 0.9
     covered = (shrunk.mean.low <= truth.mean) & (truth.mean <= shrunk.mean.high)
     assert covered.mean() > 0.9
+
+
+def test_the_grid_is_fine_and_wide_enough(long_tail, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    """A finer and a wider grid hardly change anything, a coarser and a narrower one do (docs/theory.md)."""
+    raw, truth, usual = long_tail.estimates, long_tail.truth, bayes(long_tail.estimates)
+
+    def error(shrunk: Estimates) -> float:
+        return float(np.sqrt(np.mean((shrunk.frequency.values - truth.frequency) ** 2)))
+
+    def having(name: str, value: float) -> Estimates:
+        with monkeypatch.context() as changed:
+            changed.setattr(shrinkage, name, value)
+            return bayes(raw)
+
+    assert abs(error(having("STEP", 0.175)) / error(usual) - 1) < 0.04 < error(having("STEP", 1.5)) / error(usual) - 1
+    wide, narrow = (np.abs(having("REACH", reach).frequency.values - usual.frequency.values) for reach in (10.0, 3.0))
+    assert (wide / raw.frequency.se).max() < 0.001 and (narrow / raw.frequency.se).max() > 0.1
+    late, early = (np.abs(having("STRONG", least).mean.values - usual.mean.values) for least in (12.0, 4.0))
+    assert (late / usual.mean.se).max() < 0.05 and (early / usual.mean.se).max() > 0.2
 
 
 def test_frequencies_alone_can_be_shrunk() -> None:

@@ -22,10 +22,12 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
+from keyveil.lab.datasets.crowds import CONCENTRATION
 from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.rounds.topsel_project import Project, best_marked, gain
+from keyveil.protocols import second_round
 from keyveil.protocols.base import most_spent
 from keyveil.protocols.second_round import PilotBeliefs, Risks, projections, risks
 from keyveil.protocols.topsel_project import TopSelProject
@@ -188,6 +190,24 @@ def test_projection_is_planned_for_dense_sets_and_not_for_sparse_ones() -> None:
     thin = create("topsel", sparse, 4, set_sizes="5")
     assert best(sure(np.linspace(0.1, 0.9, 100), means[::10]), thick, 10**5) < 0
     assert best(sure(np.full(1000, 0.005), means), thin, 10**5) > 0
+
+
+def test_the_floor_for_rare_keys_matters_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half and twice as much move the best expected errors by less than 10 %; 0.5 would cost means a tenth and more."""
+    beliefs = sure(np.linspace(0.02, 0.6, 50), 0.5 * np.sin(np.arange(50)))
+
+    def best(floor: float) -> Any:
+        monkeypatch.setattr(second_round, "RARE", floor)
+        found = [risks(one, beliefs, 10**5) for one in projections(Schema(keys=50), Fraction(4), beliefs, 64)]
+        return np.array([min(getattr(one, name) for one in found) for name in ("frequency", "popular", "means")])
+
+    usual = best(second_round.RARE)
+    assert all(np.abs(best(floor) / usual - 1).max() < 0.1 for floor in (0.01, 0.04))
+    assert best(0.5)[2] > 1.3 * usual[2]
+
+
+def test_values_are_taken_to_spread_as_those_of_the_populations_do() -> None:
+    assert second_round.SPREAD == 1 / (CONCENTRATION + 1)
 
 
 def test_everybody_answers_once_with_the_whole_budget() -> None:

@@ -53,7 +53,7 @@ from keyveil.mechanisms.keyvalue.split import Split
 from keyveil.mechanisms.keyvalue.topsel_cover import TopSelCover
 from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.mechanisms.numeric.square_wave import SquareWave
-from keyveil.testing import CAPABILITY_CHECKS, capabilities, check_mechanism, suite
+from keyveil.testing import CAPABILITY_CHECKS, check_mechanism, repeated, suite
 
 
 class Stranger:
@@ -559,7 +559,7 @@ def test_the_broken_member_is_named(cls: Any, options: dict[str, Any], member: s
 def test_a_capability_that_is_declared_and_not_true_is_named(
     cls: Any, options: dict[str, Any], capability: type, member: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capabilities, "REPEATS", 150)  # so many show what is as wrong as these are
+    monkeypatch.setattr(repeated, "REPEATS", 150)  # so many show what is as wrong as these are
     with pytest.raises(ContractError) as refused:
         CAPABILITY_CHECKS[capability](cls(Schema(keys=4), Fraction(1), **options))
     assert refused.value.code == f"contract/{member}"
@@ -587,7 +587,7 @@ def test_an_object_is_checked_with_its_own_options_and_the_report_is_for_people(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(suite, "PEOPLE", 1500)
-    monkeypatch.setattr(capabilities, "REPEATS", 150)
+    monkeypatch.setattr(repeated, "REPEATS", 150)
     report = check_mechanism(SS(Schema(keys=9), Fraction(3), size=2), epsilons=[2])
     assert (report.mechanism, report.options["size"]) == ("ss", 2)
     assert report.to_dict()["checks"][0]["name"] == "members are there"

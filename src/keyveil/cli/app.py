@@ -11,6 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 
 import keyveil
+from keyveil.campaign.verification import plain
 from keyveil.cli.audit import audit
 from keyveil.cli.backup import backup, restore
 from keyveil.cli.campaign import app as campaign
@@ -27,7 +28,6 @@ from keyveil.cli.simulate import simulate
 from keyveil.cli.tally import tally
 from keyveil.cli.tokens import app as token
 from keyveil.core.errors import KeyveilError, KeyveilWarning
-from keyveil.device.verification import plain
 
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
 CommandError = cast(type[Exception], typer.BadParameter.__mro__[2])

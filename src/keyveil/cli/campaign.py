@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from keyveil.campaign.answerable import refuse_refused
 from keyveil.campaign.documents import Campaign, problems
 from keyveil.campaign.series import drawn
 from keyveil.cli.campaign_advice import (
@@ -20,7 +21,6 @@ from keyveil.cli.campaign_advice import (
     warnings,
 )
 from keyveil.cli.campaign_ask import ask
-from keyveil.cli.campaign_devices import refuse_refused
 from keyveil.cli.campaign_endings import archive, delete, revoke
 from keyveil.cli.campaign_enrol import enrol
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv

@@ -157,6 +157,9 @@ def _summary(devices: SimulatedDevices, status: dict[str, Any], people: int, eps
     refused = "".join(f"; {count} {code}" for code, count in devices.refused.items())
     return (
         f"{people:,} people at epsilon {epsilon}, reports by single uploads: {rounds}{refused}. {seconds:.1f} s. "
+        f"Round 1 asks a group of {float(SHARE):.0%} of the people and closes at {people // 25:,} reports (a few more "
+        "may be on their way); round 2 asks everybody else. Nobody is asked twice, so the rest of that group reports "
+        "nothing. "
         "Truth is that of the people who answered round 2; ✓ the interval holds it."
     )
 

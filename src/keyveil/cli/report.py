@@ -13,6 +13,7 @@ import msgspec
 import typer
 from rich.table import Table
 
+from keyveil.campaign.verification import plain as plain_text
 from keyveil.cli.connection import NamedTransport
 from keyveil.cli.data import say
 from keyveil.cli.options import Json
@@ -21,7 +22,6 @@ from keyveil.core.errors import DeviceError, EpsilonError, KeyveilError, RecordE
 from keyveil.device import Caps, Device, Explanation, HttpAnswer, Outcome
 from keyveil.device.ledger import shown
 from keyveil.device.preview import look_at
-from keyveil.device.verification import plain as plain_text
 
 USUAL_FILE = Path("~/.keyveil/device.db")
 LARGEST_RECORD = 16 << 20  # bytes

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from keyveil.device.verification import plain
+from keyveil.campaign.verification import plain
 
 
 class Terminal(Console):

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
-from keyveil.campaign.documents import Campaign, refuse_unanswerable
+from keyveil.campaign.answerable import refuse_refused
+from keyveil.campaign.documents import Campaign
 from keyveil.collector import participation, tables
 from keyveil.collector.journal import Journal, Note, Notes
 from keyveil.collector.repository import Repository, dictionary
@@ -40,7 +41,7 @@ class Administration:
         """A new campaign, as a draft; its name may be that of one that is over."""
         with self.journal.writer.database.read() as connection:
             campaign = Campaign.from_document(document, lambda name: dictionary(connection, name))
-        refuse_unanswerable(campaign.protocol_name, campaign.protocol)
+            refuse_refused(campaign, lambda name: dictionary(connection, name))
 
         def step(connection: Connection, notes: Notes) -> None:
             table = tables.campaign

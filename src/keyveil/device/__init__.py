@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from keyveil.campaign.transport import HttpAnswer, Transport
+from keyveil.campaign.verification import DeviceLimits
 from keyveil.device.device import Device
 from keyveil.device.explain import Explanation
 from keyveil.device.ledger import Caps, LedgerEntry
@@ -10,7 +11,6 @@ from keyveil.device.outcome import Outcome
 from keyveil.device.preview import Ignored, Preview
 from keyveil.device.transport import HttpTransport
 from keyveil.device.upload import Patience
-from keyveil.device.verification import DeviceLimits
 
 __all__ = [
     "Caps",

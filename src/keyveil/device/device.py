@@ -21,6 +21,7 @@ import msgspec
 from keyveil.campaign.recurrence import Period
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.transport import Transport
+from keyveil.campaign.verification import DeviceLimits, Notice, read_notice
 from keyveil.campaign.wire import pad
 from keyveil.core.clock import Clock, system_clock, today
 from keyveil.core.coins import Coins, FreshCoins
@@ -37,7 +38,6 @@ from keyveil.device.preview import Preview, look_at
 from keyveil.device.schedule import EVERY_SERIES, RESTORED, Pauses, Standing, StandingReports, Turns
 from keyveil.device.upload import PASSING, Patience, Sleep, Uploader
 from keyveil.device.vault import Vault
-from keyveil.device.verification import DeviceLimits, Notice, read_notice
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.parting import EVERYONE, parting_word
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
+from keyveil.campaign.verification import Notice, plain
 from keyveil.campaign.wire import Batch
 from keyveil.core.canonical import decimal
 from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.device.consent import GIVEN, Terms
 from keyveil.device.ledger import Line, shown
-from keyveil.device.verification import Notice, plain
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.questions import ASKABLE
 

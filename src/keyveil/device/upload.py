@@ -15,12 +15,12 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from keyveil.campaign.transport import HttpAnswer, Transport
+from keyveil.campaign.verification import plain, problem
 from keyveil.campaign.wire import JSON, PACKED
 from keyveil.core.clock import Clock
 from keyveil.core.coins import Coins
 from keyveil.core.errors import TransportError
 from keyveil.device.outbox import REFUSED, SENT, WAITING, Parcel
-from keyveil.device.verification import plain, problem
 
 Sleep = Callable[[float], None]
 _SOON = (408, 425, 429)  # of the 4xx, those after which a client may try again

@@ -15,12 +15,13 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from functools import cached_property, update_wrapper
+from functools import cache, cached_property, update_wrapper
 from importlib.util import find_spec
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Steps = tuple[Callable[..., Any], ...]
 
 
 def native() -> bool:
@@ -37,9 +38,10 @@ def prepare() -> None:
 class Kernel(Generic[P, R]):
     """A loop and its NumPy twin; calling it runs the faster one that is available."""
 
-    def __init__(self, loop: Callable[P, R], twin: Callable[P, R]) -> None:
+    def __init__(self, loop: Callable[P, R], twin: Callable[P, R], steps: Steps = ()) -> None:
         self.loop = loop
         self.twin = twin
+        self.steps = steps  # functions that the loop calls; they are in its file, which Numba's files are valid for
         self._kept = True  # whether machine code is kept for the next process
         update_wrapper(self, loop)
 
@@ -51,17 +53,17 @@ class Kernel(Generic[P, R]):
                 raise
             # Machine code could be neither read nor kept. Loops touch no files, so nothing has run yet.
             self._kept = False
-            self.__dict__["_chosen"] = self.__dict__["compiled"] = _compile(self.loop, keep=False)
+            self.__dict__["_chosen"] = self.__dict__["compiled"] = _compile(self.loop, self.steps, keep=False)
             return self._chosen(*args, **kwargs)
 
     @cached_property
     def compiled(self) -> Callable[P, R]:
         """The loop as machine code. No fastmath: a kernel gives the same numbers everywhere."""
         try:
-            return _compile(self.loop, keep=True)
+            return _compile(self.loop, self.steps, keep=True)
         except RuntimeError:  # Numba found no folder for it that can be written
             self._kept = False
-            return _compile(self.loop, keep=False)
+            return _compile(self.loop, self.steps, keep=False)
 
     @cached_property
     def _chosen(self) -> Callable[P, R]:
@@ -74,11 +76,21 @@ class Kernel(Generic[P, R]):
 _UNKEPT = (OSError, EOFError, pickle.UnpicklingError)  # of Numba's own files
 
 
-def _compile(loop: Callable[P, R], keep: bool) -> Callable[P, R]:
+def _compile(loop: Callable[P, R], steps: Steps, keep: bool) -> Callable[P, R]:
     from numba import njit
 
+    for step in steps:
+        _let_loops_call(step)
     machine_code: Callable[P, R] = njit(cache=keep, nogil=True)(loop)
     return machine_code
+
+
+@cache
+def _let_loops_call(step: Callable[..., Any]) -> None:
+    """Compile a function wherever a loop calls it. Inlined by force: calls with arrays would double the time."""
+    from numba.extending import register_jitable
+
+    register_jitable(forceinline=True)(step)
 
 
 def kernel(twin: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:
@@ -86,6 +98,6 @@ def kernel(twin: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     return lambda loop: Kernel(loop, twin)
 
 
-def twinless(loop: Callable[P, R]) -> Kernel[P, R]:
+def twinless(loop: Callable[P, R], steps: Steps = ()) -> Kernel[P, R]:
     """Make a kernel of a loop that has no twin of its own: its caller asks ``native`` and goes another way."""
-    return Kernel(loop, loop)
+    return Kernel(loop, loop, steps)

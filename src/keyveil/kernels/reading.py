@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.loops import STEPS
 from keyveil.core.codecs.members import Members
 from keyveil.core.codecs.payloads import FINE, REFUSED, Decoded, Flaws, Loop, Payloads
 from keyveil.core.codecs.symbols import BulkCodec, Codec
@@ -33,7 +34,7 @@ def count_members(codec: Members, payloads: Payloads) -> tuple[NDArray[np.int64]
 @cache
 def fast(loop: Loop) -> Loop:
     """The loop as a kernel: compiled, or in plain Python where there is no compiler."""
-    return twinless(loop)
+    return twinless(loop, steps=STEPS)
 
 
 def _one_by_one(codec: Codec, payloads: Payloads) -> Decoded:

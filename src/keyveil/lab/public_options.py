@@ -17,9 +17,10 @@ from keyveil.core.epsilon import Number
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import LearnsSizes
+from keyveil.mechanisms.construction import form_of
 from keyveil.mechanisms.options import option_names, spelled
 from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE, with_usual_group
-from keyveil.mechanisms.registry import build, find, form_of
+from keyveil.mechanisms.registry import build, find
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol

@@ -196,8 +196,7 @@ class Mechanism(ABC):
     def decode(self, data: bytes, public: bytes) -> Report:
         """The report of these bytes; refused if no device with these public bytes could have sent them."""
         decoded = self.read_encoded(Payloads.of([data]), self.words(np.frombuffer(public, np.uint8)[None]))
-        decoded.refuse_flaws()
-        return Report(public, self.codec.unstack(decoded.rows)[0])
+        return Report(public, self.codec.unstack(decoded.without_flaw())[0])
 
     # -- bulk and server ----------------------------------------------------------------------------------------
 

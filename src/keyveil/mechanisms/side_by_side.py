@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,56 +36,19 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.reading import fast
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import (
-    Capability,
-    Capped,
-    Cells,
-    ContingencyTables,
-    CountDraws,
-    Histograms,
-    JointStatistics,
-    Parted,
-    PredictedVariance,
-    TallyLaw,
-    Windows,
-    can,
-    keys_together,
-    need,
-)
-from keyveil.mechanisms.families.key_value import KeyValue
-from keyveil.mechanisms.merging import Floats, PartAnswer, merge, merge_spreads, part_answers
+from keyveil.mechanisms.capabilities import CountDraws, TallyLaw, need
+from keyveil.mechanisms.merging import PartAnswer, merge, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
 from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
-from keyveil.mechanisms.tally_laws import declared_law
-
-if TYPE_CHECKING:
-    from keyveil.core.histogram import Histogram
-    from keyveil.mechanisms.families.set_response import Odds
-    from keyveil.mechanisms.families.window import WindowCounts
-    from keyveil.mechanisms.joint.cells import KeyTables
-    from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
-    from keyveil.mechanisms.responses import Spread
-
-_FROM_A_PART: tuple[type, ...] = (Capped, Histograms, Cells, Windows, JointStatistics, ContingencyTables)
-"""Capabilities that the whole has if one of the parts has them."""
+from keyveil.mechanisms.parts_capabilities import CapabilitiesOfParts
 
 
 @dataclass(frozen=True)
-class SideBySide(NothingAnnounced, KeyValue):
+class SideBySide(NothingAnnounced, CapabilitiesOfParts):
     """Mechanisms for the same keys, each with a share of the people; a report is one of the mechanism of its part.
 
     A public word is (part, word of the part): as a number, the part stands above the part's own word.
     """
-
-    @property
-    @abstractmethod
-    def parts(self) -> tuple[Mechanism, ...]:
-        """What the people of each part answer, each with the whole ε."""
-
-    @property
-    @abstractmethod
-    def shares(self) -> tuple[Fraction, ...]:
-        """How many of the people belong to each part, relative to each other."""
 
     def validate(self) -> None:
         for part, whom in zip(self.parts, self.people, strict=True):
@@ -300,68 +263,6 @@ class SideBySide(NothingAnnounced, KeyValue):
         heard = [one for one in both if one[1].reports] or both[:1]
         fixed, sampled = ([part.estimate(own, confidence, whole) for part, own in heard] for whole in (False, True))
         return heard, fixed, sampled
-
-    # -- capabilities: what a part can tell, the whole can tell ---------------------------------------------------
-
-    @property
-    def lacks(self) -> frozenset[type]:
-        parts = self.parts
-        lacking: set[type] = {one for one in _FROM_A_PART if not any(can(part, one) for part in parts)}
-        counted = (part for part in parts if "frequency" in part.estimated)
-        if not all(keys_together(part) for part in counted):
-            lacking.add(Parted)
-        if not all(can(part, PredictedVariance) for part in parts):
-            lacking.add(PredictedVariance)
-        if not all(declared_law(part) for part in parts):
-            lacking.add(TallyLaw)
-        return frozenset(lacking)
-
-    def cap(self) -> int:
-        """The smallest cap: what is cut in one part is missing from the merged answer."""
-        return min(capped.cap() for part in self.parts if (capped := can(part, Capped)))
-
-    def histogram(self, tally: Tally, population: bool = False) -> Histogram:
-        number, part = self._who(Histograms if Cells in self.lacks else Cells)
-        return part.histogram(self.part_tally(tally, number), population)
-
-    def cell_odds(self) -> Sequence[Odds]:
-        return self._who(Cells)[1].cell_odds()
-
-    def window_counts(self, tally: Tally) -> WindowCounts:
-        number, part = self._who(Windows)
-        return part.window_counts(self.part_tally(tally, number))
-
-    def answer_jointly(
-        self, tally: Tally, keys: NDArray[np.int64], statistics: Sequence[Statistic], population: bool = False
-    ) -> JointAnswers:
-        number, part = self._who(JointStatistics)
-        return part.answer_jointly(self.part_tally(tally, number), keys, statistics, population)
-
-    def contingency_tables(self, tally: Tally) -> KeyTables:
-        number, part = self._who(ContingencyTables)
-        return part.contingency_tables(self.part_tally(tally, number))
-
-    def _who(self, capability: type[Capability]) -> tuple[int, Capability]:
-        """The first part that has a capability."""
-        for number, part in enumerate(self.parts):
-            found = can(part, capability)
-            if found is not None:
-                return number, found
-        raise MechanismError("mechanism/capability", f"No part of this {self.name} can tell that.")
-
-    def predicted_spread(
-        self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
-    ) -> Spread:
-        total = sum(self.shares, Fraction(0))
-        people = [max(round(n * share / total), 1) for share in self.shares]
-        fixed, sampled = (
-            [
-                need(part, PredictedVariance).predicted_spread(frequency, mean, sizes, count, whole)
-                for part, count in zip(self.parts, people, strict=True)
-            ]
-            for whole in (False, True)
-        )
-        return merge_spreads(fixed, sampled, np.array(people, dtype=np.float64), population)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         """People are parted one by one, and the tally of every part has its own law."""

@@ -21,7 +21,7 @@ Codes = NDArray[np.int64]
 _VALUES = 512  # values of a column that are told apart: so many by frequency, as many by their favourite record
 _BINS = 32
 _LEVELS = np.unique([0.002, 0.01, *np.linspace(0, 1, _BINS + 1), 0.99, 0.998])[1:]  # quantiles between bins
-_RARE = 2  # a value seen less often is one outcome with all others that are as rare
+_RARE = 2  # a value seen less often is one outcome with all others as rare: what is seen once tells nothing alone
 _SPOKEN = 4  # parts that are named
 
 

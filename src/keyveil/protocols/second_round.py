@@ -26,8 +26,8 @@ from keyveil.mechanisms.rounds.topsel_project import MOST_BLOCK, MOST_RADIUS, MO
 # The score and its constants are explained in docs/protocols-groups.md.
 CUT = NormalDist().inv_cdf(0.8)  # the radius is the 80 % quantile of lengths: four vectors of five are not cut
 PRIOR = 0.2  # variance of means over keys before any report; predicted errors of means are capped at it
-RARE = 0.02  # keeps the scale of a value finite
-SPREAD = 1 / 9  # of values around their mean, as a share of what is possible
+RARE = 0.02  # added to frequencies, so that the scale of a value stays finite for keys that nobody may hold
+SPREAD = 1 / 9  # variance of values around their mean m as a share of 1 - m²: of Beta values with concentration 8
 KEY_POWERS, VALUE_POWERS, ENERGIES = (0.0, 0.5), (0.0, 0.5, 1.0), (0.1, 0.25, 0.5, 1.0, 2.0)
 LENIENT, PENALTIES = (0.06, 0.06, 0.0), (10.0, 5.0, 2.0)  # of frequencies, popular means, all means
 

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.epsilon import log_ceiling
-from keyveil.core.records import Records
-from keyveil.core.schema import GRID
-from keyveil.core.tally import Tally
-from keyveil.frames.population import Population
-from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.dependence import links
@@ -47,31 +41,18 @@ from keyveil.mechanisms.joint.statistics import share
 from keyveil.mechanisms.options import fitted
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.privacy.certify import enumerate_worst
+from keyveil.testing import repeated
 from keyveil.testing.laws import ALARM, beyond
 from keyveil.testing.people import copies, people
 from keyveil.testing.verdict import about, hold
 
 Floats = NDArray[Any]
 
-PEOPLE, REPEATS = 2000, 400
 MANY = 20_000  # people of a single collection
 CLOSE = 0.08  # how far a variance that is read off one collection may lie from the one that is declared
 NEAR = 0.25  # how far, on the scale [-1, 1], the mean of a distribution by EM may lie from the truth at epsilon 1
 
 _SETS = 10  # of keys that are looked at
-
-
-@dataclass(frozen=True, eq=False)
-class Collected:
-    """The tallies of the same people, again and again."""
-
-    crowd: Population
-    records: Records
-    tallies: tuple[Tally, ...]
-
-    @property
-    def n(self) -> int:
-        return self.records.n
 
 
 def support_rates_are_true(mechanism: Any) -> None:
@@ -92,13 +73,13 @@ def support_rates_are_true(mechanism: Any) -> None:
 def dependence_is_true(mechanism: Any) -> None:
     """Sums and differences of frequencies vary as the declared dependence of keys says, where nobody holds two."""
     d = mechanism.schema.d
-    collected = _collected(mechanism, alone=True)
+    collected = repeated.collect(mechanism, alone=True)
     estimates = [mechanism.estimate(tally) for tally in collected.tallies]
     found = np.array([one.frequency.values for one in estimates])
     se = np.sqrt(np.mean([one.frequency.se**2 for one in estimates], axis=0))
     truth = collected.crowd.truth(mechanism.schema).frequency
     constants = replace(mechanism.dependence(False), n=collected.n)
-    off = 5.5 * math.sqrt(2 / REPEATS)
+    off = 5.5 * math.sqrt(2 / repeated.REPEATS)
     for weights in _sum_and_difference(d):
         declared = constants.variance(weights, truth, se)
         happened = float(np.mean(((found - truth) @ weights) ** 2))
@@ -113,8 +94,8 @@ def covariances_are_true(mechanism: Any) -> None:
     People who are a sample add nothing but the covariance of what they hold.
     """
     d = mechanism.schema.d
-    collected, keys = _collected(mechanism), np.arange(d)
-    truth, held = collected.crowd.truth(mechanism.schema).frequency, _holdings(collected).astype(np.float64)
+    collected, keys = repeated.collect(mechanism), np.arange(d)
+    truth, held = collected.crowd.truth(mechanism.schema).frequency, collected.holdings.astype(np.float64)
     together, product = held.T @ held / collected.n, np.outer(truth, truth)
     with about(mechanism, "key_covariances"):
         fixed, sampled = (mechanism.key_covariances(keys, keys, truth, sample) for sample in (False, True))
@@ -133,10 +114,10 @@ def covariances_are_true(mechanism: Any) -> None:
 def parts_are_merged(mechanism: Any) -> None:
     """The merged frequencies are those of the parts by their weights; sums of them vary as the parts' errors say."""
     d = mechanism.schema.d
-    collected = _collected(mechanism, alone=True)
+    collected = repeated.collect(mechanism, alone=True)
     truth = collected.crowd.truth(mechanism.schema).frequency
     directions = _sum_and_difference(d)
-    errors, stated = np.empty((2, REPEATS, len(directions)))
+    errors, stated = np.empty((2, repeated.REPEATS, len(directions)))
     for run, tally in enumerate(collected.tallies):
         estimates, parts = mechanism.estimate(tally), mechanism.part_answers(tally)
         told = sum(one.frequency_weights * one.mechanism.estimate(one.tally).frequency.values for one in parts)
@@ -150,7 +131,7 @@ def parts_are_merged(mechanism: Any) -> None:
 
 def totals_hold(mechanism: Any) -> None:
     """The frequencies of real people obey what is declared of their sum."""
-    collected = _collected(mechanism)
+    collected = repeated.collect(mechanism)
     truth = collected.crowd.truth(mechanism.schema).frequency
     found = [mechanism.constraint(mechanism.estimate(tally)) for tally in collected.tallies]
     for one in found:
@@ -170,7 +151,7 @@ def totals_hold(mechanism: Any) -> None:
 
 def histograms_are_true(mechanism: Any) -> None:
     """Histograms are unbiased, with the errors that they state; where they state none, they are near the truth."""
-    collected = _collected(mechanism)
+    collected = repeated.collect(mechanism)
     found = [mechanism.histogram(tally) for tally in collected.tallies]
     truth = collected.crowd.truth(mechanism.schema).frequency[:, None]
     points = found[0].points
@@ -179,7 +160,7 @@ def histograms_are_true(mechanism: Any) -> None:
     else:
         law, used = collected.crowd.distribution_at(mechanism.schema, points), points.used.ravel()
     mass = law * truth
-    errors = np.array([one.mass - mass for one in found]).reshape(REPEATS, -1)[:, used]
+    errors = np.array([one.mass - mass for one in found]).reshape(repeated.REPEATS, -1)[:, used]
     variances = np.mean([one.se**2 for one in found], axis=0).ravel()[used]
     if np.isnan(variances).all():
         below = (np.mean([one.mass for one in found], axis=0) - mass).cumsum(axis=1)
@@ -198,7 +179,7 @@ def cells_are_true(mechanism: Any) -> None:
 
 def windows_are_true(mechanism: Any) -> None:
     """Distributions of values come out of the counts, with means near the truth."""
-    counts = mechanism.window_counts(_collected(mechanism).tallies[0])
+    counts = mechanism.window_counts(repeated.collect(mechanism).tallies[0])
     rows = np.shape(counts.counts)[:1]
     hold(rows == (mechanism.schema.d,), mechanism, "window_counts", f"has {rows} rows, not one for each key")
     _distributed(mechanism, "window_counts")
@@ -206,30 +187,31 @@ def windows_are_true(mechanism: Any) -> None:
 
 def joint_statistics_are_true(mechanism: Any) -> None:
     """Shares of people who hold two keys are unbiased, with the errors that they state."""
-    collected, d = _collected(mechanism), mechanism.schema.d
+    collected, d = repeated.collect(mechanism), mechanism.schema.d
     keys = np.array([[0, 1], [d - 2, d - 1]])
     wanted = [share({0: True}), share({0: True, 1: True}), share({0: True, 1: False})]
     with about(mechanism, "answer_jointly"):
         found = [mechanism.answer_jointly(tally, keys, wanted, False) for tally in collected.tallies]
-    held = _holdings(collected)
+    held = collected.holdings
     one, other = held[:, keys[:, 0]], held[:, keys[:, 1]]
     truth = np.stack([one.mean(axis=0), (one & other).mean(axis=0), (one & ~other).mean(axis=0)], axis=1)
-    errors = np.array([answers.values - truth for answers in found]).reshape(REPEATS, -1)
+    errors = np.array([answers.values - truth for answers in found]).reshape(repeated.REPEATS, -1)
     stated = np.mean([np.diagonal(answers.covariance, axis1=1, axis2=2) for answers in found], axis=0)
     _as_stated(mechanism, "answer_jointly", "a share of people who hold two keys", errors, stated.ravel())
 
 
 def contingency_tables_are_true(mechanism: Any) -> None:
     """Shares of people in the cells of sets of keys are unbiased: those who hold none, and sums of values."""
-    collected = _collected(mechanism)
+    collected = repeated.collect(mechanism)
     tables = [mechanism.contingency_tables(tally) for tally in collected.tallies]
     members = tables[0].members[:_SETS]
     same = all(np.array_equal(one.members[:_SETS], members) for one in tables)
     hold(same, mechanism, "contingency_tables", "is about other sets of keys from tally to tally")
-    size, holdings, values = members.shape[1], _holdings(collected), _values(collected)
-    cells = np.array([one.shares[:_SETS] for one in tables]).reshape(REPEATS, len(members), *[3] * size)
+    size, holdings, values = members.shape[1], collected.holdings, collected.values
+    cells = np.array([one.shares[:_SETS] for one in tables]).reshape(repeated.REPEATS, len(members), *[3] * size)
     for row, keys in enumerate(members):
-        nobody = cells[:, row].reshape(REPEATS, -1)[:, 3**size // 2]  # absent is the middle of minus, absent, plus
+        absent = 3**size // 2  # the middle of minus, absent, plus
+        nobody = cells[:, row].reshape(repeated.REPEATS, -1)[:, absent]
         _near(mechanism, "contingency_tables", nobody, (~holdings[:, keys].any(axis=1)).mean())
         for place, key in enumerate(keys):
             signs = cells[:, row].sum(axis=tuple(1 + other for other in range(size) if other != place))
@@ -238,7 +220,7 @@ def contingency_tables_are_true(mechanism: Any) -> None:
 
 def predictions_come_true(mechanism: Any) -> None:
     """Errors are as predicted at the true frequencies, means and set sizes, values being the same for all holders."""
-    collected = _collected(mechanism, constant=True)
+    collected = repeated.collect(mechanism, constant=True)
     truth = collected.crowd.truth(mechanism.schema)
     sizes = np.bincount(collected.records.sizes, minlength=mechanism.schema.d + 1) / collected.n
     spread = mechanism.predicted_spread(truth.frequency, truth.mean, sizes, collected.n, False)
@@ -258,13 +240,14 @@ def predictions_come_true(mechanism: Any) -> None:
 
 def tallies_have_their_law(mechanism: Any) -> None:
     """Tallies that are drawn as a whole have counts of the same means and variances as tallies of reports."""
-    collected = _collected(mechanism)
-    drawn = [aggregate(mechanism, collected.records, SeededCoins(26, run)) for run in range(REPEATS)]
+    collected = repeated.collect(mechanism)
+    drawn = [aggregate(mechanism, collected.records, SeededCoins(26, run)) for run in range(repeated.REPEATS)]
     mine, theirs = (
         np.array([[*one.counts.ravel(), one.counts.sum()] for one in some]) for some in (collected.tallies, drawn)
     )
     spread = np.maximum(mine.var(axis=0), theirs.var(axis=0))
-    gap = np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) / np.sqrt(np.maximum(spread, 1 / collected.n) * 2 / REPEATS)
+    error = np.sqrt(np.maximum(spread, 1 / collected.n) * 2 / repeated.REPEATS)
+    gap = np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) / error
     largest = float(gap.max())
     told = f"gives a count whose mean is {largest:.1f} standard errors off"
     hold(largest < beyond(ALARM / (2 * gap.size)), mechanism, "draw_tally", told)
@@ -273,7 +256,7 @@ def tallies_have_their_law(mechanism: Any) -> None:
     ]
     if np.isfinite(estimated).all():
         ratio = float(np.mean(estimated[1].var(axis=0) / np.maximum(estimated[0].var(axis=0), 1e-300)))
-        off = 5.5 * math.sqrt(4 / REPEATS)
+        off = 5.5 * math.sqrt(4 / repeated.REPEATS)
         told = f"gives frequencies of {ratio:.2f} times the variance that reports give them"
         hold(abs(ratio - 1) < off, mechanism, "draw_tally", told)
 
@@ -330,37 +313,9 @@ CAPABILITY_CHECKS: dict[type, Callable[[Mechanism], None]] = {
 """By capability, the check for a mechanism that declares it: nothing if it is true, a ContractError if not."""
 
 
-@lru_cache(maxsize=4)
-def _collected(mechanism: Mechanism, alone: bool = False, constant: bool = False) -> Collected:
-    """Fixed people; ``alone`` with at most one key each, ``constant`` with the same value for all holders of a key."""
-    d, crowd = mechanism.schema.d, people(mechanism, PEOPLE, 25)
-    if alone and mechanism.takes == "every set":
-        crowd = datasets.one_of_each_group(PEOPLE, np.linspace(0.6, 1.4, d) / (2 * d), np.linspace(-0.6, 0.7, d), 1, 25)
-    if constant:
-        means = np.round(np.linspace(-0.6, 0.7, d) * GRID) / GRID
-        crowd = replace(crowd, values=means[crowd.keys])
-    records = crowd.records(mechanism.schema)
-    runs = (mechanism.perturb_many(records, SeededCoins(27, run)) for run in range(REPEATS))
-    return Collected(crowd, records, tuple(mechanism.tally(reports) for reports in runs))
-
-
 def _sum_and_difference(d: int) -> tuple[Floats, Floats]:
     """Weights of keys: the sum of all frequencies, and the first less the second."""
     return np.ones(d), np.array([1.0, -1.0] + [0.0] * (d - 2))
-
-
-def _holdings(collected: Collected) -> NDArray[np.bool_]:
-    """Who holds what, [people, keys]."""
-    held = np.zeros((collected.n, collected.records.d), dtype=np.bool_)
-    held[np.repeat(np.arange(collected.n), collected.records.sizes), collected.records.keys] = True
-    return held
-
-
-def _values(collected: Collected) -> Floats:
-    """Everybody's values on [-1, 1], [people, keys]; 0 where nothing is held."""
-    values, records = np.zeros((collected.n, collected.records.d)), collected.records
-    values[np.repeat(np.arange(collected.n), records.sizes), records.keys] = records.values / GRID
-    return values
 
 
 def _near(mechanism: Mechanism, member: str, found: Floats, truth: float) -> None:

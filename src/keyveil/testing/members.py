@@ -21,8 +21,8 @@ from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.construction import construct
 from keyveil.mechanisms.part_rows import PartRows
-from keyveil.mechanisms.registry import construct
 from keyveil.testing import verbs
 from keyveil.testing.people import copies
 from keyveil.testing.verdict import about, hold, refuses

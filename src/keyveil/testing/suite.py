@@ -17,8 +17,8 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms import registry
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import can
+from keyveil.mechanisms.construction import check_members, construct
 from keyveil.mechanisms.options import fitted
-from keyveil.mechanisms.registry import construct
 from keyveil.testing.accuracy import errors_are_as_stated, joint_errors_are_as_stated
 from keyveil.testing.capabilities import CAPABILITY_CHECKS
 from keyveil.testing.identity import documents_make_the_same_mechanism, fingerprints_tell_mechanisms_apart
@@ -136,7 +136,7 @@ def _maker(given: str | Mechanism | Make, options: dict[str, Any]) -> Make:
     if isinstance(given, str):
         return lambda schema, epsilon: registry.create(given, schema, epsilon, **options)
     if isinstance(given, type):
-        registry.check_members(given)
+        check_members(given)
         kind: Any = given
         options = fitted(kind.name, kind, options)
     return lambda schema, epsilon: _made(given, schema, epsilon, options)

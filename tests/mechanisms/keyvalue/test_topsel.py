@@ -16,6 +16,7 @@ from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.dependence import dependence
 from keyveil.mechanisms.capabilities import LearnsSizes, PredictedVariance, need
+from keyveil.mechanisms.families import cover
 from keyveil.mechanisms.families.cover import best_kappa
 from keyveil.mechanisms.keyvalue.topsel_cover import TopSelCover
 from keyveil.mechanisms.keyvalue.topsel_direct import TopSelDirect
@@ -339,3 +340,20 @@ def test_sums_of_hashed_keys_vary_as_predicted() -> None:
     frequency = np.bincount(people.keys, minlength=12) / people.n
     predicted = dependence(estimates, mechanism).variance(weights, frequency, estimates.frequency.se)
     assert np.var(sums) == pytest.approx(predicted, rel=0.45)
+
+
+@pytest.mark.parametrize(("padding", "limit"), [(0, 0.10), (5, 0.05)])
+def test_the_choice_of_buckets_bounds_the_bias_by_set_sizes(
+    padding: int, limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One person of ten holds twenty pairs, the others one: the score alone would accept more than a half."""
+
+    def unevenness() -> float:
+        made = create("topsel", Schema(keys=40), 4, mode="cover", set_sizes="1:0.9,20:0.1", padding=padding)
+        assert isinstance(made, TopSelCover)
+        return made.cover.unevenness
+
+    assert limit / 2 < unevenness() < limit
+    monkeypatch.setattr(cover, "SPREAD", 1.0)
+    monkeypatch.setattr(cover, "PADDED_SPREAD", 1.0)
+    assert unevenness() > 0.5

@@ -17,25 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.codecs.payloads import (
-    ENDS,
-    FINE,
-    FOLLOWS,
-    RANGE,
-    Decoded,
-    Fast,
-    Flaws,
-    Octets,
-    Payloads,
-    Places,
-    plainly,
-)
-from keyveil.core.errors import ReportError
+from keyveil.core.codecs.loops import last_silence, read_labels
+from keyveil.core.codecs.payloads import Decoded, Fast, Payloads, malformed, plainly
 from keyveil.core.report import Payload
-
-
-def _malformed(what: str) -> ReportError:
-    return ReportError("report/malformed", f"The payload is not one that a device could have sent: {what}.")
 
 
 @dataclass(frozen=True)
@@ -99,14 +83,12 @@ class LabelledKeys:
             stream |= code << length
             length += size
             next_key = key + 1
-        last = self._last(next_key)
+        last = last_silence(self.keys - next_key, self.shift)
         stream |= ((1 << last) - 1) << length
         return stream, length + last
 
     def decode(self, data: bytes) -> Payload:
-        decoded = self.read(Payloads.of([data]))
-        decoded.refuse_flaws()
-        return self.unstack(decoded.rows)[0]
+        return self.unstack(self.read(Payloads.of([data])).without_flaw())[0]
 
     def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
         """Rows and flaws of encoded payloads; without rows unless they are to be kept."""
@@ -121,10 +103,6 @@ class LabelledKeys:
     def packed(self, rows: NDArray[Any]) -> NDArray[Any]:
         """The bulk form of labels in rows [n, keys], 0 for silence."""
         return rows
-
-    def _last(self, key: int) -> int:
-        """So many ones say that no key from here on speaks: one more than a silence before any of them needs."""
-        return ((self.keys - key - 1) >> self.shift) + 1 if key < self.keys else 0
 
     def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
         rows = np.zeros((len(payloads), self.keys), dtype=self.dtype)
@@ -166,10 +144,10 @@ class LabelledKeys:
 
     def _check(self, payload: Payload) -> None:
         if not isinstance(payload, tuple) or not all(isinstance(symbol, int) for symbol in payload):
-            raise _malformed("it is not a set of keys with labels")
+            raise malformed("it is not a set of keys with labels")
         rising = all(low // self.labels < high // self.labels for low, high in pairwise(payload))
         if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.keys * self.labels):
-            raise _malformed(f"its keys are not distinct, sorted and below {self.keys}")
+            raise malformed(f"its keys are not distinct, sorted and below {self.keys}")
 
 
 @dataclass(frozen=True)
@@ -210,59 +188,3 @@ def _symbols(payloads: Sequence[Payload]) -> NDArray[np.int64]:
 def _people(payloads: Sequence[Payload]) -> NDArray[np.int64]:
     """For each symbol of all payloads whose it is."""
     return np.repeat(np.arange(len(payloads)), [len(payload) for payload in payloads])  # type: ignore[arg-type]
-
-
-def read_labels(
-    data: Octets,
-    starts: Places,
-    stops: Places,
-    rows: NDArray[Any],
-    flaws: Flaws,
-    keys: int,
-    shift: int,
-    short: int,
-    spare: int,
-) -> None:
-    """The loop of ``LabelledKeys``: one more than each label at its key, in row i if rows have room for keys."""
-    kept = rows.shape[1] > 0
-    for i in range(len(starts)):
-        at, stop = 8 * starts[i], 8 * stops[i]  # in bits
-        key, flaw = 0, FINE
-        while key < keys:
-            # So many ones say that no key from here on speaks: one more than a silence before any of them needs.
-            unary, last = 0, ((keys - key - 1) >> shift) + 1
-            while unary < last and at < stop and (data[at >> 3] >> (at & 7)) & 1:
-                at += 1
-                unary += 1
-            if unary == last:
-                break
-            at += 1
-            if at + shift + short > stop:
-                flaw = ENDS
-                break
-            low = np.int64(0)
-            for octet in range((shift + (at & 7) + 7) >> 3):
-                low |= np.int64(data[(at >> 3) + octet]) << (8 * octet)
-            key += (unary << shift) + ((low >> (at & 7)) & ((1 << shift) - 1))
-            at += shift
-            label = np.int64(0)
-            for octet in range((short + (at & 7) + 7) >> 3):
-                label |= np.int64(data[(at >> 3) + octet]) << (8 * octet)
-            label = (label >> (at & 7)) & ((1 << short) - 1)
-            at += short
-            if label >= spare:
-                if at >= stop:
-                    flaw = ENDS
-                    break
-                label = 2 * label + ((data[at >> 3] >> (at & 7)) & 1) - spare
-                at += 1
-            if key >= keys:
-                flaw = RANGE
-                break
-            if kept:
-                rows[i, key] = label + 1
-            key += 1
-        # What is left is the padding of the last byte: fewer than eight bits, all zero.
-        if flaw == FINE and (stop - at >= 8 or (at < stop and data[at >> 3] >> (at & 7))):
-            flaw = FOLLOWS
-        flaws[i] = flaw

@@ -7,6 +7,7 @@ more than a third of all symbols. Every set has exactly one encoding.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,28 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.codecs.payloads import (
-    ENDS,
-    FINE,
-    FOLLOWS,
-    NUMBER,
-    RANGE,
-    Decoded,
-    Fast,
-    Flaws,
-    Octets,
-    Payloads,
-    Places,
-    plainly,
-)
-from keyveil.core.errors import ReportError
+from keyveil.core.codecs.loops import Counts, read_gaps, read_triples
+from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Payloads, malformed, plainly
 from keyveil.core.report import Payload
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Members:
+class Members(ABC):
     """Up to ``size`` distinct symbols below ``symbols``, sorted; in bulk int32[n, size], dummies are ≥ ``symbols``."""
 
     symbols: int
@@ -53,23 +39,21 @@ class Members:
 
     def _check(self, payload: Payload) -> None:
         if not isinstance(payload, tuple) or not self.fewest <= len(payload) <= self.size:
-            raise _malformed(f"it is not a set of {self.fewest} to {self.size} symbols")
+            raise malformed(f"it is not a set of {self.fewest} to {self.size} symbols")
         rising = all(low < high for low, high in pairwise(payload))
         if not rising or (payload and not 0 <= payload[0] <= payload[-1] < self.symbols):
-            raise _malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
+            raise malformed(f"its symbols are not distinct, sorted and below {self.symbols}")
 
     def decode(self, data: bytes) -> Payload:
-        decoded = self.read(Payloads.of([data]))
-        decoded.refuse_flaws()
-        return self.unstack(decoded.rows)[0]
+        return self.unstack(self.read(Payloads.of([data])).without_flaw())[0]
 
     def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
         """Rows and flaws of encoded payloads; without rows unless they are to be kept."""
         return self.count(payloads, keep, fast)[0]
 
+    @abstractmethod
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         """What ``read`` gives, and how many of the payloads without a flaw hold each symbol: int64[symbols]."""
-        raise NotImplementedError
 
     def _room(self, payloads: Payloads, keep: bool) -> tuple[NDArray[np.int32], Counts, Flaws]:
         """Rows, counts and flaws for a loop to fill; one row for all payloads if none is to be kept."""
@@ -209,110 +193,3 @@ def shortest_members(symbols: int, size: int, dummies: int) -> RealMembers | Den
     """The form that is shorter on average."""
     gaps, dense = RealMembers(symbols, size, dummies), DenseMembers(symbols, size, dummies)
     return gaps if gaps.bits <= dense.bits else dense
-
-
-def read_gaps(
-    data: Octets,
-    starts: Places,
-    stops: Places,
-    rows: NDArray[np.int32],
-    counts: Counts,
-    flaws: Flaws,
-    symbols: int,
-    size: int,
-    fewest: int,
-    shift: int,
-) -> None:
-    """The loop of ``RealMembers``: members into row i modulo the number of rows, and counted if nothing is wrong."""
-    for i in range(len(starts)):
-        at, stop = 8 * starts[i], 8 * stops[i]  # in bits
-        row = i % len(rows)
-        symbol, wanted, members, flaw = -1, -1, 0, FINE  # the first number says how many members are missing
-        while wanted != members:
-            begin = at
-            while at < stop and (data[at >> 3] >> (at & 7)) & 1:
-                at += 1
-            unary = at - begin
-            at += 1
-            if at > stop:
-                flaw = ENDS
-                break
-            if wanted < 0:
-                if unary > size - fewest:
-                    flaw = NUMBER
-                    break
-                wanted = size - unary
-                continue
-            if at + shift > stop:
-                flaw = ENDS
-                break
-            low = np.int64(0)
-            for octet in range((shift + (at & 7) + 7) >> 3):
-                low |= np.int64(data[(at >> 3) + octet]) << (8 * octet)
-            symbol += 1 + (unary << shift) + ((low >> (at & 7)) & ((1 << shift) - 1))
-            at += shift
-            if symbol >= symbols:
-                flaw = RANGE
-                break
-            rows[row, members] = symbol
-            members += 1
-        # What is left is the padding of the last byte: fewer than eight bits, all zero.
-        if flaw == FINE and (stop - at >= 8 or (at < stop and data[at >> 3] >> (at & 7))):
-            flaw = FOLLOWS
-        flaws[i] = flaw
-        if flaw == FINE:
-            for place in range(members):
-                counts[rows[row, place]] += 1
-
-
-def read_triples(
-    data: Octets,
-    starts: Places,
-    stops: Places,
-    rows: NDArray[np.int32],
-    counts: Counts,
-    flaws: Flaws,
-    symbols: int,
-    size: int,
-    fewest: int,
-    ahead: NDArray[np.int64],
-) -> None:
-    """The loop of ``DenseMembers``, as ``read_gaps``."""
-    for i in range(len(starts)):
-        at, stop = 8 * starts[i], 8 * stops[i]  # in bits
-        row = i % len(rows)
-        members, flaw = 0, FINE
-        for first in range(0, symbols, 3):
-            if at >= stop:
-                flaw = ENDS
-                break
-            window = np.int64(data[at >> 3])
-            if at + 8 < stop:
-                window |= np.int64(data[(at >> 3) + 1]) << 8
-            found = ahead[(window >> (at & 7)) & 15]
-            at += found >> 3
-            for place in range(3):
-                if (found >> place) & 1:
-                    if first + place >= symbols:
-                        flaw = RANGE
-                    elif members == size:
-                        flaw = NUMBER
-                    else:
-                        rows[row, members] = first + place
-                        members += 1
-            if flaw != FINE:
-                break
-        if flaw == FINE and at > stop:
-            flaw = ENDS
-        if flaw == FINE and members < fewest:
-            flaw = NUMBER
-        if flaw == FINE and (stop - at >= 8 or (at < stop and data[at >> 3] >> (at & 7))):
-            flaw = FOLLOWS
-        flaws[i] = flaw
-        if flaw == FINE:
-            for place in range(members):
-                counts[rows[row, place]] += 1
-
-
-def _malformed(what: str) -> ReportError:
-    return ReportError("report/malformed", f"The payload is not one that a device could have sent: {what}.")

@@ -1,8 +1,7 @@
 """Many encoded payloads at once, and what reading them gives: rows, and what is wrong with each that is refused.
 
-Every codec is read by one loop over bits (``read_gaps``, ``read_labels``, …). It is written so that it runs as plain
-Python and can be compiled as it stands; ``kernels.reading`` does that. Its time grows with the length of the payloads
-and with nothing else.
+Every codec whose payloads vary in length is read by one loop over bits (``core.codecs.loops``). Its time grows with the
+length of the payloads and with nothing else.
 """
 
 from __future__ import annotations
@@ -43,8 +42,12 @@ _SENTENCES = {
 
 def refusal(flaw: int) -> ReportError:
     """The error for a flaw."""
-    code = "report/size" if flaw == SIZE else "report/malformed"
-    return ReportError(code, f"The payload is not one that a device could have sent: {_SENTENCES[flaw]}.")
+    return malformed(_SENTENCES[flaw], "report/size" if flaw == SIZE else "report/malformed")
+
+
+def malformed(what: str, code: str = "report/malformed") -> ReportError:
+    """The error for a payload that no device could have sent, with what is wrong about it."""
+    return ReportError(code, f"The payload is not one that a device could have sent: {what}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +118,11 @@ class Decoded:
         fine: NDArray[np.bool_] = self.flaws == FINE
         return fine
 
-    def refuse_flaws(self) -> None:
-        """Raise the error of the first payload that has a flaw, if one has."""
+    def without_flaw(self) -> Any:
+        """The rows; raises the error of the first payload that has a flaw, if one has."""
         if len(bad := np.flatnonzero(self.flaws)):
             raise refusal(int(self.flaws[bad[0]]))
+        return self.rows
 
 
 def first_flaws(*each: Flaws) -> Flaws:

@@ -12,25 +12,11 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyveil.core.codecs.labelled_keys import LabelledKeys
+from keyveil.core.codecs.loops import read_rare_bits
 from keyveil.core.codecs.members import AHEAD, TRIPLES, DenseMembers
-from keyveil.core.codecs.payloads import (
-    ENDS,
-    FINE,
-    FOLLOWS,
-    FORM,
-    LENGTH,
-    RANGE,
-    Decoded,
-    Fast,
-    Flaws,
-    Octets,
-    Payloads,
-    Places,
-    plainly,
-)
+from keyveil.core.codecs.payloads import Decoded, Fast, Payloads, plainly
 from keyveil.core.codecs.symbols import BitVector
 from keyveil.core.report import Payload
 
@@ -84,9 +70,7 @@ class RareBits(BitVector):
         return (stream << 1 | form).to_bytes(length // 8 + 1, "little")
 
     def decode(self, data: bytes) -> Payload:
-        decoded = self.read(Payloads.of([data]))
-        decoded.refuse_flaws()
-        return self.unstack(decoded.rows)[0]
+        return self.unstack(self.read(Payloads.of([data])).without_flaw())[0]
 
     def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
         rows = np.zeros((len(payloads) if keep else 1, self.words), dtype=np.uint64)
@@ -112,103 +96,3 @@ def _by_threes(length: int, share: Fraction) -> Fraction:
 
     whole, rest = divmod(length, 3)
     return whole * average(3) + (average(rest) if rest else 0)
-
-
-def read_rare_bits(
-    data: Octets,
-    starts: Places,
-    stops: Places,
-    rows: NDArray[np.uint64],
-    flaws: Flaws,
-    length: int,
-    shift: int,
-    ahead: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-) -> None:
-    """The loop of ``RareBits``: the ones of payload i into row i modulo the number of rows."""
-    one = np.uint64(1)
-    for i in range(len(starts)):
-        at, stop = 8 * starts[i], 8 * stops[i]  # in bits
-        row = i % len(rows)
-        for word in range(rows.shape[1]):
-            rows[row, word] = 0
-        if at == stop:
-            flaws[i] = ENDS
-            continue
-        plain = data[at >> 3] & 1
-        at += 1
-        begin, key, flaw = at, 0, FINE
-        if plain:
-            if stop - at != 8 * (length // 8 + 1) - 1:
-                flaws[i] = LENGTH
-                continue
-            while key < length:
-                if (data[at >> 3] >> (at & 7)) & 1:
-                    rows[row, key >> 6] |= one << np.uint64(key & 63)
-                at += 1
-                key += 1
-        elif shift < 0:
-            while key < length and flaw == FINE:
-                if at >= stop:
-                    flaw = ENDS
-                    break
-                window = np.int64(data[at >> 3])
-                if at + 8 < stop:
-                    window |= np.int64(data[(at >> 3) + 1]) << 8
-                found = ahead[(window >> (at & 7)) & 15]
-                at += found >> 3
-                for place in range(3):
-                    if (found >> place) & 1:
-                        if key + place >= length:
-                            flaw = RANGE
-                        else:
-                            rows[row, (key + place) >> 6] |= one << np.uint64((key + place) & 63)
-                key += 3
-        else:
-            while key < length:
-                unary, last = 0, ((length - key - 1) >> shift) + 1
-                while unary < last and at < stop and (data[at >> 3] >> (at & 7)) & 1:
-                    at += 1
-                    unary += 1
-                if unary == last:
-                    break
-                at += 1
-                if at + shift > stop:
-                    flaw = ENDS
-                    break
-                low = np.int64(0)
-                for octet in range((shift + (at & 7) + 7) >> 3):
-                    low |= np.int64(data[(at >> 3) + octet]) << (8 * octet)
-                key += (unary << shift) + ((low >> (at & 7)) & ((1 << shift) - 1))
-                at += shift
-                if key >= length:
-                    flaw = RANGE
-                    break
-                rows[row, key >> 6] |= one << np.uint64(key & 63)
-                key += 1
-        # What is left is the padding of the last byte: fewer than eight bits, all zero.
-        if flaw == FINE and at > stop:
-            flaw = ENDS
-        if flaw == FINE and (stop - at >= 8 or (at < stop and data[at >> 3] >> (at & 7))):
-            flaw = FOLLOWS
-        # The shorter form is the right one, and plain bits where both are equal.
-        taken = at - begin
-        if plain and flaw == FINE:
-            taken, silent = 0, 0
-            for key in range(0, length, 3 if shift < 0 else 1):
-                if shift < 0:
-                    pattern = np.int64(0)
-                    for place in range(min(3, length - key)):
-                        bit = (rows[row, (key + place) >> 6] >> np.uint64((key + place) & 63)) & one
-                        pattern |= np.int64(bit) << place
-                    taken += sizes[pattern]
-                elif (rows[row, key >> 6] >> np.uint64(key & 63)) & one:
-                    taken += (silent >> shift) + 1 + shift
-                    silent = 0
-                else:
-                    silent += 1
-            if shift >= 0 and silent:
-                taken += ((silent - 1) >> shift) + 1
-        if flaw == FINE and (taken >= length) != (plain == 1):
-            flaw = FORM
-        flaws[i] = flaw

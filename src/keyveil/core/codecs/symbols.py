@@ -13,8 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.codecs.payloads import FINE, RANGE, Decoded, Fast, Payloads, plainly
-from keyveil.core.errors import ReportError
+from keyveil.core.codecs.payloads import FINE, RANGE, Decoded, Fast, Payloads, malformed, plainly
 from keyveil.core.report import Payload
 
 
@@ -52,10 +51,6 @@ class BulkCodec(Codec, Protocol):
         """Rows and flaws of encoded payloads. ``fast`` compiles a loop; rows are not kept where only flaws count."""
 
 
-def _malformed(what: str) -> ReportError:
-    return ReportError("report/malformed", f"The payload is not one that a device could have sent: {what}.")
-
-
 @dataclass(frozen=True)
 class Symbol:
     """One symbol out of ``outputs``; in bulk an array int64[n]."""
@@ -78,15 +73,15 @@ class Symbol:
 
     def encode(self, payload: Payload) -> bytes:
         if not isinstance(payload, int) or not 0 <= payload < self.outputs:
-            raise _malformed(f"{payload!r} is not a symbol below {self.outputs}")
+            raise malformed(f"{payload!r} is not a symbol below {self.outputs}")
         return payload.to_bytes(self.size, "little")
 
     def decode(self, data: bytes) -> Payload:
         if len(data) != self.size:
-            raise _malformed(f"it has {len(data)} bytes instead of {self.size}")
+            raise malformed(f"it has {len(data)} bytes instead of {self.size}")
         symbol = int.from_bytes(data, "little")
         if symbol >= self.outputs:
-            raise _malformed(f"symbol {symbol} is not below {self.outputs}")
+            raise malformed(f"symbol {symbol} is not below {self.outputs}")
         return symbol
 
     def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
@@ -130,15 +125,15 @@ class BitVector:
 
     def encode(self, payload: Payload) -> bytes:
         if not isinstance(payload, bytes):
-            raise _malformed(f"{payload!r} is not a vector of bits")
+            raise malformed(f"{payload!r} is not a vector of bits")
         self.decode(payload)
         return payload
 
     def decode(self, data: bytes) -> Payload:
         if len(data) != self.size:
-            raise _malformed(f"it has {len(data)} bytes instead of {self.size}")
+            raise malformed(f"it has {len(data)} bytes instead of {self.size}")
         if self.length % 8 and data[-1] >> (self.length % 8):
-            raise _malformed("bits beyond the last one are set")
+            raise malformed("bits beyond the last one are set")
         return bytes(data)
 
     def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:

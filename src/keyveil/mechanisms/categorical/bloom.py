@@ -61,15 +61,34 @@ class Bloom:
         return self.indicator.reshape(-1, self.keys).astype(np.float64)
 
     @cached_property
+    def invertible(self) -> bool:
+        """Whether M can be inverted, so that all frequencies can be told apart; much cheaper than its inverse.
+
+        A Cholesky factorisation of M minus a multiple of the unit matrix exists if all eigenvalues of M are larger.
+        """
+        if self.keys > self.cohorts * self.bits:
+            return False
+        largest = self._moments.sum(axis=1).max()  # nothing in M is negative, so no eigenvalue is larger than this
+        try:
+            np.linalg.cholesky(self._moments - _SINGULAR * largest * np.eye(self.keys))
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    @cached_property
     def inverse(self) -> Floats | None:
         """The inverse of M, or None if some frequencies cannot be told apart."""
-        if self.keys > self.cohorts * self.bits:
+        if not self.invertible:
             return None
-        values, vectors = np.linalg.eigh(self.stacked.T @ self.stacked / self.cohorts)
-        if values[0] <= _SINGULAR * values[-1]:
-            return None
+        values, vectors = np.linalg.eigh(self._moments)
         inverted: Floats = (vectors / values) @ vectors.T
         return inverted
+
+    @cached_property
+    def _moments(self) -> Floats:
+        """M, the average of X_jᵀ X_j: [key, key]."""
+        moments: Floats = self.stacked.T @ self.stacked / self.cohorts
+        return moments
 
     @cached_property
     def crosstalk(self) -> Floats:

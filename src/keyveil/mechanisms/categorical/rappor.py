@@ -204,7 +204,7 @@ class RAPPOR(Categorical):
     @property
     def unbiased(self) -> bool:
         """Whether the decoder is least squares: if it can be, unless told otherwise."""
-        possible = self.decoder != "nnls" and self.bloom.inverse is not None
+        possible = self.decoder != "nnls" and self.bloom.invertible
         if self.decoder == "least-squares" and not possible:
             raise MechanismError(
                 "estimate/singular",
@@ -215,7 +215,7 @@ class RAPPOR(Categorical):
     @property
     def lacks(self) -> frozenset[type]:
         """The errors of nnls are not known, neither one by one nor together."""
-        fitted = self.decoder != "nnls" and self.bloom.inverse is not None
+        fitted = self.decoder != "nnls" and self.bloom.invertible
         return super().lacks | (frozenset() if fitted else frozenset({KeyCovariances}))
 
     def key_covariances(

@@ -24,6 +24,8 @@ from keyveil.mechanisms.families.set_response import Odds, Signs
 from keyveil.mechanisms.size_law import SizeLaw
 
 # All of them are explained in docs/mechanisms/topsel.md, parameters.
+# So large may the bias be of a key whose holders have sets of unusual sizes, relative to its frequency; with padding
+# hardly any set is unusual, so less costs nothing (test_the_choice_of_buckets_bounds_the_bias_by_set_sizes).
 SPREAD, PADDED_SPREAD = 0.10, 0.05  # relative standard deviation of support between holders of different set sizes
 OF_FREQUENCY, OF_PRODUCT = Fraction(2, 5), Fraction(3, 5)  # weights of the logarithms of variances in the score
 HASHED = range(3, 25)  # numbers of buckets for which hashing is tried,

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from keyveil.campaign.documents import Campaign, Fetch, refuse_unanswerable
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.transport import NO_HEADERS, HttpAnswer
+from keyveil.campaign.verification import DeviceLimits, read_notice
 from keyveil.core.errors import CampaignError, KeyveilError
-from keyveil.device import DeviceLimits
-from keyveil.device.verification import read_notice
 
 
 def refuse_refused(campaign: Campaign, fetch: Fetch) -> None:
