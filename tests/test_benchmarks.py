@@ -16,5 +16,6 @@ def test_the_benchmarks_run_and_say_what_they_compare() -> None:
     found = json.loads(done.stdout)
     assert {"machine", "ratios"} == set(found)
     names = {row["name"] for row in found["ratios"]}
+    assert "hard-documents" in names
     assert {"olh-counting", "unary-perturbation", "bit-counting", "ssr-folding-1000", "ssr-wire-1000"} <= names
     assert all(row["ratio"] > 0 and row["against"] for row in found["ratios"])

@@ -42,13 +42,14 @@ WEIGHTED = {"max_pairs": 2, "weights": [1, 2, 3, 4]}
 OPTIONS: dict[str, dict[str, Any]] = {  # an honest round, with all that could be announced
     **dict.fromkeys(("ssr", "wheel", "collision", "pckv-ue", "pckv-grr", "kv-sw", "adaptive-key", "overflow"), TWO),
     **dict.fromkeys(("wsr", "adaptive-value"), WEIGHTED),
-    "topsel": {"set_sizes": "1:0.5,2:0.5", "padding": 1},
+    "topsel": {"set_sizes": "1:0.5,2:0.5", "padding": 2},
     "moments": {"law": "4,1,4,1"},
     "privkv-round": {"key_epsilon": "0.5", "fake": [0] * KEYS},
     "filled-vector": {"fake": [0] * KEYS},
     "label-round": {"bins": 2, "keys": [0, 2]},
     "project": {"centres": [0] * 2 * KEYS, "scales": [9] * 2 * KEYS, "radius": 9, "rows": 8},
     "set-size": {"most": 3},
+    "size-classes": {"most": 3},
     "rappor-meanest": {"bits": 4, "hashes": 1},
     "split": {"groups": "kvue:1,ssr:1", **TWO},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import json
 import struct
 from datetime import date
@@ -13,7 +14,10 @@ import pytest
 
 from keyveil.core.errors import KeyveilError
 from keyveil.core.public import public_word
-from tests.campaign.vectors import KIT, kit, reader
+from keyveil.device import Device
+from tests.campaign.vectors import KIT, PERIODS, PILOT, SNACKS, first_round, kit, read_campaign, reader
+from tests.device.collector import Collector, Sleeper, Watch
+from tests.device.owner import GENEROUS
 
 WRITTEN: dict[str, list[dict[str, Any]]] = json.loads(KIT.read_text(encoding="utf-8"))
 
@@ -46,6 +50,43 @@ def test_periods_are_counted_from_their_day_in_both_directions(case: dict[str, A
     last = first + length - 1
     assert case["first"] == date.fromordinal(max(first, date.min.toordinal())).isoformat()
     assert case["last"] == date.fromordinal(min(last, date.max.toordinal())).isoformat()
+
+
+@pytest.mark.parametrize("case", WRITTEN["ids"], ids=lambda case: " ".join(case["parts"][:2]))
+def test_ids_are_keyed_hashes_of_what_a_report_stands_for(case: dict[str, Any]) -> None:
+    assert case["canonical"] == spelled(case["parts"])
+    keyed = hmac.digest(bytes.fromhex(case["secret"]), case["canonical"].encode(), "sha256")
+    assert case["id"] == keyed[:16].hex()
+
+
+def test_no_two_ids_of_a_device_are_the_same() -> None:
+    """Nor do those of two devices, or of one device for two collectors, have anything in common."""
+    assert len({case["id"] for case in WRITTEN["ids"]}) == len(WRITTEN["ids"]) == 16
+
+
+@pytest.mark.parametrize("collector", ["", "https://collector.example"])
+@pytest.mark.parametrize(("document", "kind"), [(SNACKS, "round"), (PERIODS, "period"), (PILOT, "seat")])
+def test_a_device_sends_the_ids_of_the_kit(document: dict[str, Any], kind: str, collector: str) -> None:
+    """Of twenty devices: in a campaign that asks parts of the people most are not asked."""
+    made = {**document, "enrolment": "none"}
+    campaign, served = read_campaign(made), Collector()
+    served.open(made)
+    expected = set()
+    for number in range(20):
+        secret = bytes([number]) * 32
+        device = Device(":memory:", served, GENEROUS, Watch(), sleep=Sleeper(), collector=collector)
+        device.vault.connection.execute("UPDATE device SET secret = ?", (secret,))
+        device.consent(campaign.name)
+        device.report(campaign.name, {"fries": 4})
+        series = f"{collector}/{campaign.name}" if collector else campaign.name
+        about = {
+            "round": [first_round(made).hash],
+            "period": [campaign.terms, "2026-11-20"],
+            "seat": [campaign.hash],
+        }[kind]
+        expected.add(hmac.digest(secret, spelled([kind, series, *about]).encode(), "sha256")[:16])
+    sent = {public for public, _ in served.reports}
+    assert sent and sent <= expected and (kind == "seat" or sent == expected)
 
 
 @pytest.mark.parametrize("case", WRITTEN["batches"], ids=lambda case: str(case["round"]))

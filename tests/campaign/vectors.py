@@ -26,12 +26,14 @@ from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.errors import KeyveilError
 from keyveil.core.public import public_index, public_word
 from keyveil.core.report import Report
+from keyveil.device.identity import derived
 from keyveil.mechanisms.parting import Part, parting_word
 from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.protocols.base import Round
 
 KIT = Path(__file__).with_name("wire_vectors.json")
 
+SECRETS = [bytes(32), bytes(range(32))]
 IDS = [bytes(16), bytes(range(16)), bytes.fromhex("00112233445566778899aabbccddeeff"), b"\xff" * 16]
 
 SNACKS: dict[str, Any] = {
@@ -148,6 +150,7 @@ def kit() -> dict[str, Any]:
         "dictionaries": [{"keys": APPS, **_hashed(APPS)}],
         "rounds": [_round(document) for document in CAMPAIGNS],
         "periods": [_period(day) for day in DAYS],
+        "ids": [_id(secret, *parts) for secret in SECRETS for parts in named()],
         "words": [_word(public) for public in IDS],
         "partings": [_parting(public) for public in IDS],
         "groups": [_group(public) for public in GROUP_IDS],
@@ -199,6 +202,29 @@ def _period(day: str) -> dict[str, str]:
     assert period is not None
     terms = {name: PERIODS[name] for name in ("renew_days", "renew_from")}
     return {**terms, "day": day, "first": period.first.isoformat(), "last": period.last.isoformat()}
+
+
+def named() -> list[tuple[str, ...]]:
+    """What a report can stand for: a round, a period or a seat; of a device with one collector, and with several."""
+    periods, parted = read_campaign(PERIODS), read_campaign(PILOT)
+    found = []
+    for collector in ("", "https://collector.example/"):
+        found += [
+            ("round", collector + SNACKS["name"], first_round(SNACKS).hash),
+            ("period", collector + periods.name, periods.terms, _period(DAYS[2])["first"]),
+            ("period", collector + periods.name, periods.terms, _period(DAYS[4])["first"]),
+            ("seat", collector + parted.name, parted.hash),
+        ]
+    return found
+
+
+def _id(secret: bytes, *parts: str) -> dict[str, Any]:
+    return {
+        "secret": secret.hex(),
+        "parts": list(parts),
+        "canonical": canonical(list(parts)).decode(),
+        "id": derived(secret, *parts).hex(),
+    }
 
 
 def _word(public: bytes) -> dict[str, Any]:

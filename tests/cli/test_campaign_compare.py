@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -138,3 +139,12 @@ def test_reports_of_one_period_tell_the_day_of_their_draw_and_estimates_say_so(w
     first, second = (estimated(weeks, capsys, week) for week in (0, 1))
     assert first["estimates"] == second["estimates"]
     assert second["as_of"] == {"first": "2026-01-05", "last": "2026-01-18"}
+
+
+def test_files_of_estimates_say_of_which_days_they_speak(weeks: Weeks, capsys: Output, tmp_path: Path) -> None:
+    rows, page = tmp_path / "rows.csv", tmp_path / "page.html"
+    files = ["--csv", str(rows), "--report", str(page)]
+    assert run(["campaign", "estimates", weeks.hashes[1], "--database", str(weeks.file), *files]) == 0
+    (row,) = csv.DictReader(rows.read_text().splitlines())
+    assert (row["as_of_first"], row["as_of_last"]) == ("2026-01-05", "2026-01-18")
+    assert "drawn from 2026-01-05 to 2026-01-18" in page.read_text()

@@ -6,9 +6,10 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -41,6 +42,28 @@ def survey(**fields: Any) -> dict[str, Any]:
     return snacks(**{"protocol": asked, "schema": schema, "rounds": [{}], "min_reports": 1, **fields})
 
 
+class Restarts:
+    """What is ended and started again while a test runs, so that whoever waits knows how that goes."""
+
+    def __init__(self) -> None:
+        self.pending = 0  # not back yet
+        self.finished = 0
+        self.failed: Exception | None = None  # why one did not come back
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Something is ended and started again in here."""
+        self.pending += 1
+        try:
+            yield
+            self.finished += 1
+        except Exception as reason:
+            self.failed = reason
+            raise
+        finally:
+            self.pending -= 1
+
+
 class Cluster:
     """Collector processes on one database, each on its own port, which it keeps when it is started again."""
 
@@ -51,6 +74,7 @@ class Cluster:
         (folder / "token").write_text(TOKEN)
         self._stacks = [ExitStack() for _ in range(processes)]
         self._ports = [0] * processes
+        self.restarts = Restarts()
         self.running: list[Served] = []
         for number in range(processes):
             self.running.append(self._start(number))
@@ -63,8 +87,17 @@ class Cluster:
 
     def kill(self, number: int) -> None:
         """As a power cut would, and back again."""
+        with self.restarts.one():
+            self.end(number)
+            self.start(number)
+
+    def end(self, number: int) -> None:
+        """As a power cut would."""
         self.running[number].process.kill()
         self._stacks[number].close()
+
+    def start(self, number: int) -> None:
+        """Bring back a process that was ended."""
         self.running[number] = self._start(number)
 
     def close(self) -> None:
@@ -78,7 +111,7 @@ class Cluster:
         """What an admin asks the first collector, patiently."""
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         data = b"" if body is None else json.dumps(body).encode()
-        return patiently(lambda: self.transports()[0].request(method, path, data, headers))
+        return patiently(lambda: self.transports()[0].request(method, path, data, headers), self.restarts)
 
     def open(self, document: dict[str, Any]) -> RoundDocument:
         """A campaign that takes reports."""
@@ -97,10 +130,9 @@ class Cluster:
     def tally(self, name: str, patience: float = 60) -> Tally:
         """The final counts, once the campaign has been stopped and everything is folded."""
         self.ask("PATCH", f"/v1/campaigns/{name}", {"action": "stop"})
-        end = time.monotonic() + patience
+        waiting = Patience(self.restarts, patience, "The round is stuck.")
         while json.loads(self.ask("GET", f"/v1/campaigns/{name}").body)["state"] != "estimated":
-            assert time.monotonic() < end, "the round is stuck"
-            time.sleep(0.2)
+            waiting.pause()
         return Tally.from_bytes(self.ask("GET", f"/v1/campaigns/{name}/tally").body)
 
 
@@ -139,21 +171,35 @@ def direct(document: RoundDocument, mechanism: Mechanism, batches: Sequence[Batc
     return count(document, [report for batch in batches for report in batch])
 
 
-def patiently(request: Any, tries: int = 1500) -> HttpAnswer:
-    """What a device does: the same again, until there is an answer that is no plea for patience.
+class Patience:
+    """A wait that ends when nothing has come back for some seconds: on a busy machine a start takes minutes."""
 
-    A collector that was killed needs its time to start, on a busy machine more than a minute.
-    """
-    for _ in range(tries):
+    def __init__(self, restarts: Restarts, seconds: float, otherwise: str) -> None:
+        self._restarts, self._seconds, self._otherwise = restarts, seconds, otherwise
+        self._finished, self._end = -1, 0.0
+
+    def pause(self) -> None:
+        """Wait a moment; fails if nothing happened for too long."""
+        seen = self._restarts
+        assert seen.failed is None, f"A collector or its database could not be started again: {seen.failed}"
+        if seen.pending or seen.finished != self._finished:
+            self._finished, self._end = seen.finished, time.monotonic() + self._seconds
+        assert time.monotonic() < self._end, self._otherwise
+        time.sleep(0.1)
+
+
+def patiently(request: Callable[[], HttpAnswer], restarts: Restarts | None = None) -> HttpAnswer:
+    """What a device does: the same again, until there is an answer that is no plea for patience."""
+    waiting = Patience(restarts or Restarts(), 150, "The collector did not come back.")
+    while True:
         try:
-            answer: HttpAnswer = request()
+            answer = request()
         except TransportError:
-            time.sleep(0.1)
+            waiting.pause()
             continue
         if answer.status not in (429, 503):
             return answer
-        time.sleep(0.1)
-    raise AssertionError("The collector did not come back.")
+        waiting.pause()
 
 
 def send_all(
@@ -171,7 +217,7 @@ def send_all(
         body = batches[number].to_packed()
         for _ in range(2 if chance.random() < 0.1 else 1):
             door = chance.choice(doors)
-            answer = patiently(lambda door=door: door.request("POST", path, body, headers))
+            answer = patiently(partial(door.request, "POST", path, body, headers), cluster.restarts)
             assert answer.status == 200 or (late and b"round/closed" in answer.body), answer.body
         told: dict[str, Any] = json.loads(answer.body)
         return told
@@ -195,8 +241,9 @@ class Killer(threading.Thread):
         while self.kills < self._times and not self._over.wait(self._chance.uniform(0.05, 0.8 + start)):
             begin = time.monotonic()
             if self._database is not None and self.kills % 5 == 4 and self.restarts <= self.kills // 5:
-                self._database.stop("immediate")
-                self._database.start()
+                with self._cluster.restarts.one():
+                    self._database.stop("immediate")
+                    self._database.start()
                 self.restarts += 1
             else:
                 self._cluster.kill(self._chance.randrange(len(self._cluster.running)))

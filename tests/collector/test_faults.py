@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
 from keyveil.core.chain import verify
-from tests.collector.crowds import Cluster, Killer, cluster, direct, reports, send_all, survey
+from tests.collector.crowds import Cluster, Killer, Patience, cluster, direct, reports, send_all, survey
 from tests.postgres import PostgreSQL
 
 PLACES = ["sqlite-1", "postgresql-3"]
@@ -87,10 +89,9 @@ def rounds_under_load(one: Cluster, killer: Killer, times: int, rounds: int = 3,
 
 def following(one: Cluster, number: int) -> RoundDocument:
     """The round after this one, once it has been made."""
-    end = time.monotonic() + 300
+    waiting = Patience(one.restarts, 300, "The round is stuck.")
     while (document := one.round("snacks")).number == number:
-        assert time.monotonic() < end, "the round is stuck"
-        time.sleep(0.2)
+        waiting.pause()
     return document
 
 
@@ -122,6 +123,61 @@ def test_twenty_kills_in_several_rounds_lose_double_and_stop_nothing(
         record_property("reports", rounds_under_load(one, killer, 20))
         record_property("kills", killer.kills)
         record_property("restarts of the database", killer.restarts)
+
+
+def restored_after_kills(place: str, folder: Path, times: int, people: int) -> int:
+    """Back up under load, kill everything, restore over what is left, and send again; how many reports there were.
+
+    Devices that were cut off or whose reports came after the backup send again, as they do until they are answered in
+    the same round. In the end every report is counted once.
+    """
+    with at(place, folder) as here, cluster(folder, here.url, here.processes) as one:
+        document = one.open(survey())
+        batches: list[Batch] = []
+        for turn in range(times):
+            fresh = reports(document, people, 20, seed=turn)
+            send_all(one, "snacks", fresh[::4])
+            saved = folder / f"{turn}.backup"
+            with ThreadPoolExecutor(1) as loading:
+                sent = loading.submit(send_all, one, "snacks", fresh)
+                with one.restarts.one():
+                    command("backup", str(saved), "--database", here.url)
+                    for number in range(here.processes):
+                        one.end(number)
+                    if here.server is not None:
+                        here.server.stop("immediate")
+                        here.server.start()
+                    command("restore", str(saved), "--database", here.url, "--replace")
+                    for number in range(here.processes):
+                        one.start(number)
+                sent.result()
+            batches += fresh
+            told = send_all(one, "snacks", batches)
+            assert all(answer["accepted"] + answer["duplicates"] == 20 for answer in told)
+        tally = one.tally("snacks")
+        assert tally.to_bytes() == direct(document, document.mechanism, batches).to_bytes()
+        verify(one.journal())
+    return tally.reports
+
+
+def command(*words: str) -> None:
+    """A command of Keyveil in a process of its own, as an operator gives it."""
+    done = subprocess.run([sys.executable, "-m", "keyveil", *words], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_backup_restored_over_what_a_kill_left_counts_everything_once(place: str, tmp_path: Path) -> None:
+    assert restored_after_kills(place, tmp_path, 1, 2000) == 2000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("place", ALL_PLACES)
+def test_five_backups_restored_over_what_kills_left_count_everything_once(
+    place: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("reports", restored_after_kills(place, tmp_path, 5, 4000))
+    record_property("backups, kills and restores", 5)
 
 
 @pytest.mark.parametrize("place", PLACES)

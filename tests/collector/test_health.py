@@ -67,6 +67,45 @@ def test_a_report_that_cannot_be_counted_is_set_aside_and_shown(service: Service
     service.ready()
 
 
+@pytest.mark.parametrize("folded", [False, True])
+def test_what_was_set_aside_is_counted_when_it_can_be(service: Service, folded: bool) -> None:
+    """While a round is open and after it was folded; in the journal, and no longer among the refusals."""
+    document = started(service, min_reports=12)
+    batch = batch_of(document, 40)
+    service.submit("snacks", batch).result(30)
+    bad, good = dict(zip(batch.ids[:15], batch.payloads, strict=False)), batch.payloads[0]
+
+    def put(payloads: dict[bytes, bytes]) -> None:
+        for number, payload in payloads.items():
+            one = update(report).where(report.c.id == number).values(payload=payload)
+            service.writer.run(lambda connection, one=one: connection.execute(one))  # type: ignore[misc]
+
+    put(dict.fromkeys(bad, b"\xff" * len(good)))
+    if folded:
+        service.act("snacks", "close")
+    service.settle()
+    assert service.status("snacks")["rounds"][0]["set_aside"] == 15
+    put(dict(list(bad.items())[:14]))
+    service.act("snacks", "retry", "ann")
+    service.settle()
+
+    kept = [one for one in batch if one[0] != batch.ids[14]]
+    assert service.tally("snacks")[1] == count(document, kept)
+    told = service.status("snacks")
+    (round_told,) = told["rounds"]
+    assert (round_told["reports"], round_told["folded"], round_told["set_aside"]) == (40, 39, 1)
+    assert told["refused"] == {"report/set-aside": 1}
+    (noted,) = [one for one in service.journal.entries() if one["action"] == "reports.retry"]
+    assert noted["actor"] == "ann" and noted["detail"] == {"name": "snacks", "round": 1, "reports": 15}
+    if folded:  # one more would show what that one said
+        assert refusal(lambda: service.act("snacks", "retry")) == "campaign/too-few"
+
+
+def test_nothing_is_tried_again_where_nothing_is_set_aside(service: Service) -> None:
+    started(service)
+    assert refusal(lambda: service.act("snacks", "retry")) == "campaign/state"
+
+
 def test_a_fold_that_fails_for_everything_sets_nothing_aside(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken installation must not be taken for broken reports."""
     document = started(service)
@@ -175,6 +214,7 @@ def test_a_read_only_database(collector: Collector) -> None:
     assert upload(collector, document) == (503, "storage/read-only")
     assert readiness(collector) == (503, "storage/read-only")
     assert gauge(collector, 'keyveil_refusals_total{campaign="",code="storage/read-only"}') == 1
+    assert gauge(collector, 'keyveil_storage_failures_total{code="storage/read-only"}') == 2  # the upload, the probe
 
 
 def test_a_locked_database(collector: Collector) -> None:
@@ -207,6 +247,8 @@ def test_a_corrupt_file_is_refused_at_the_start_and_while_running(tmp_path: Path
         assert upload(collector, document) == (503, "storage/corrupt")
         assert readiness(collector)[0] == 503
         assert gauge(collector, "keyveil_database_up") == 0
+        assert gauge(collector, 'keyveil_storage_failures_total{code="storage/corrupt"}') >= 1
+        assert gauge(collector, 'keyveil_storage_failures_total{code="storage/slow"}') == 0
     assert refusal(lambda: Service(f"sqlite:///{path}")) == "storage/corrupt"
     path.write_bytes(b"no database at all" * 300)
     assert refusal(lambda: Service(f"sqlite:///{path}")) == "storage/corrupt"
@@ -220,6 +262,7 @@ def test_a_slow_disk(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> N
     waiting = threading.Thread(target=lambda: collector.service.writer.run(lambda connection: gate.wait(30)))
     waiting.start()
     assert readiness(collector) == (503, "storage/slow")
+    assert gauge(collector, 'keyveil_storage_failures_total{code="storage/slow"}') == 1
     gate.set()
     waiting.join()
     assert readiness(collector) == (200, None)

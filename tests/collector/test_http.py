@@ -143,8 +143,15 @@ def test_estimates_say_on_which_days_the_reports_were_drawn(collector: Collector
     window = {"opens": today.isoformat(), "closes": closes.isoformat()}
     collector.filled(rounds=[window], renew_days=28, renew_from=began.isoformat())
 
-    answer = collector.ask("GET", "/v1/campaigns/snacks/estimates", token=collector.analyst)
-    assert json.loads(answer.body)["as_of"] == {"first": began.isoformat(), "last": closes.isoformat()}
+    def ask(accept: str) -> bytes:
+        answer = collector.ask("GET", "/v1/campaigns/snacks/estimates", token=collector.analyst, Accept=accept)
+        return bytes(answer.body)
+
+    assert json.loads(ask(JSON))["as_of"] == {"first": began.isoformat(), "last": closes.isoformat()}
+    rows = list(csv.DictReader(io.StringIO(ask("text/csv").decode())))
+    table = pyarrow.ipc.open_stream(ask("application/vnd.apache.arrow.stream")).read_all()
+    assert {(row["as_of_first"], row["as_of_last"]) for row in rows} == {(began.isoformat(), closes.isoformat())}
+    assert set(table["as_of_first"].to_pylist()) == {began} and set(table["as_of_last"].to_pylist()) == {closes}
 
     described = json.loads(collector.ask("GET", "/openapi.json").body)["components"]["schemas"]
     assert "as_of" in described["EstimatesView"]["required"] and set(described["Days"]["required"]) == {"first", "last"}
@@ -163,6 +170,7 @@ def test_estimates_come_in_the_form_that_is_asked_for(collector: Collector) -> N
     assert [row["key"] for row in table] == arrow["key"].to_pylist() == [row["key"] for row in rows]
     assert float(table[1]["frequency"]) == arrow["frequency"][1].as_py() == rows[1]["frequency"]
     assert table[1]["true_mean"] == "" and arrow["true_mean"][1].as_py() is None
+    assert table[1]["as_of_last"] == "" and arrow["as_of_last"][1].as_py() is None  # the campaign names no dates
     assert ask("text/*;q=0.5, application/json;q=0.1").headers["content-type"].startswith("text/csv")
     assert ask("*/*").headers["content-type"] == JSON and ask("*/*").headers["vary"] == "Accept"
     assert problem(ask("image/png")) == "request/accept"

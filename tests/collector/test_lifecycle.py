@@ -152,6 +152,7 @@ def test_a_clock_that_jumps_closes_nothing_and_forgets_nothing(service: Service,
 
     assert service.view("snacks")["round"]["state"] == "open"
     assert service.clock.held == timedelta(days=8) and service.clock().date() == day
+    assert service.health.own_gauges()["clock_held_seconds"] == 8 * 86400
     assert payloads(service) == 20
     assert service.submit("snacks", batch_of(document, 3)).result().accepted == 3
     clock.moment += timedelta(minutes=59)

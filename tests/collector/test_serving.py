@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -114,6 +115,12 @@ def test_workers_share_a_port_and_one_that_dies_is_started_again(tmp_path: Path)
         while len(workers_of(server)) < 2 or children[0] in workers_of(server):
             assert time.monotonic() < patience
             time.sleep(0.2)
+        metrics = [ask(server, "GET", "/metrics").body.decode() for _ in range(4)]
+        for text in metrics:  # whichever answers, and whoever took the reports
+            assert 'keyveil_reports_total{campaign="snacks",outcome="accepted"} 12.0' in text
+            assert text.count("\nkeyveil_fold_age_seconds ") == text.count("\nkeyveil_commits_total ") == 1
+        asked = [float(re.findall(r'route="/metrics",status="200"} (\S+)', text)[0]) for text in metrics[1:]]
+        assert asked == [1, 2, 3]
         last = workers_of(server)
         assert server.stop() == 0
     assert not any(Path(f"/proc/{number}").exists() for number in last)

@@ -33,6 +33,7 @@ SNACKS: dict[str, Any] = {
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 Behaviour = Callable[[Batch], HttpAnswer]
+Request = tuple[str, str, tuple[tuple[str, str], ...], bytes]  # method, path, headers in their order, body
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -88,6 +89,7 @@ class Collector:
     received: list[Batch] = field(default_factory=list)
     script: list[Behaviour] = field(default_factory=list)  # what to do with the next uploads; then accept all
     gets: int = 0
+    requests: list[Request] = field(default_factory=list)  # everything that reached it, in order
 
     def open(self, made: dict[str, Any], asked: Round | None = None) -> Campaign:
         """Open a campaign at its first round, or at the one given."""
@@ -99,6 +101,7 @@ class Collector:
 
     def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> HttpAnswer:
         *_, where, last = path.split("/")
+        self.requests.append((method, path, tuple(sorted(headers.items())), body))
         if method == "GET":
             self.gets += 1
             if where == "dictionaries":

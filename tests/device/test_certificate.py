@@ -13,11 +13,11 @@ from keyveil.core.errors import DeviceError, PrivacyError, RecordError
 from keyveil.device import Device
 from keyveil.device import device as device_module
 from keyveil.device.ledger import Ledger, LedgerEntry
-from keyveil.device.outbox import Parcel
+from keyveil.device.outbox import WAITING, Outbox, Parcel
 from keyveil.device.outcome import Outcome
-from keyveil.device.preview import Preview
+from keyveil.device.preview import Preview, look_at
 from keyveil.device.schedule import Pauses, StandingReports
-from tests.device.trajectories import Leak, Trajectories
+from tests.device.trajectories import STEPS, Leak, Trajectories
 
 KVUE = {"name": "kvue", "epsilon": "1"}
 SSR = {"name": "ssr", "epsilon": "1", "max_pairs": 1}
@@ -49,15 +49,25 @@ def test_no_transcript_of_three_steps_and_two_draws_tells_more_than_was_booked(t
 @pytest.mark.soak
 @pytest.mark.parametrize(("protocol", "records", "terms"), EACH, ids=str)
 def test_no_transcript_of_four_steps_and_two_draws_tells_more_than_was_booked(
-    protocol: dict[str, Any], records: list[Any], terms: dict[str, Any]
+    protocol: dict[str, Any], records: list[Any], terms: dict[str, Any], record_property: Any
 ) -> None:
-    Trajectories(protocol, records, terms).check(4)
+    walk = Trajectories(protocol, records, terms)
+    walk.check(4)
+    _tell(walk, record_property)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("terms", [PERIODS, {}, {"one_in": 2}], ids=str)
-def test_no_transcript_of_five_steps_tells_more_than_was_booked(terms: dict[str, Any]) -> None:
-    Trajectories(KVUE, ONE_KEY, terms).check(5)
+def test_no_transcript_of_five_steps_tells_more_than_was_booked(terms: dict[str, Any], record_property: Any) -> None:
+    walk = Trajectories(KVUE, ONE_KEY, terms)
+    walk.check(5)
+    _tell(walk, record_property)
+
+
+def _tell(walk: Trajectories, record_property: Any) -> None:
+    record_property("transcripts", f"{walk.transcripts:,}")
+    record_property("kinds of steps", len(STEPS))
+    record_property("runs of the device", f"{walk.runs:,}")
 
 
 def test_a_restore_that_is_not_noticed_costs_one_further_epsilon_and_the_bound_is_met() -> None:
@@ -203,6 +213,33 @@ def draws_booked_as_repetitions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "debit", debit)
 
 
+def drawn_again_until_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    """A report of which no answer came is taken for lost: the next attempt draws another one, under the same id."""
+    whole = Device._answer
+
+    def answer(self: Device, notice: Any, document: Any, record: Any, token: Any) -> Answer:
+        parcel, outcome = whole(self, notice, document, record, token)
+        if parcel is not None and not outcome.used and parcel.state == WAITING:
+            pairs = look_at(record, document.mechanism).pairs
+            parcel = replace(parcel, payload=self._draw(document, pairs, parcel.report))
+        return parcel, outcome
+
+    patch.setattr(Device, "_answer", answer)
+
+
+def given_back_without_a_receipt(patch: pytest.MonkeyPatch) -> None:
+    """What was sent and not acknowledged counts as never drawn, and is deleted from the ledger and the outbox."""
+    whole = Outbox.mark
+
+    def mark(self: Outbox, parcel: Parcel, state: str, code: str | None, attempts: int) -> None:
+        whole(self, parcel, state, code, attempts)
+        if state == WAITING:
+            for table in ("entry", "outbox", "standing"):
+                self._vault.connection.execute(f"DELETE FROM {table} WHERE report = ?", (parcel.report,))
+
+    patch.setattr(Outbox, "mark", mark)
+
+
 MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], dict[str, Any]]] = [
     (same_record_same_report, {}),
     (cap_after_memory, {}),
@@ -212,6 +249,8 @@ MUTANTS: list[tuple[Callable[[pytest.MonkeyPatch], None], dict[str, Any]]] = [
     (raising_for_the_sake_of_a_record, PERIODS),
     (half_paid, {}),
     (draws_booked_as_repetitions, PERIODS),
+    (drawn_again_until_acknowledged, {}),
+    (given_back_without_a_receipt, {}),
 ]
 
 
@@ -220,5 +259,6 @@ def test_a_rule_that_leaks_is_rejected(
     mutate: Callable[[pytest.MonkeyPatch], None], terms: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutate(monkeypatch)
+    walk = Trajectories(KVUE, ONE_KEY, terms)
     with pytest.raises(Leak):
-        Trajectories(KVUE, ONE_KEY, terms).check(3)
+        walk.check_up_to(3)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ RECORD = {"fries": 4}
 def reporting(*script: Behaviour, **options: Any) -> tuple[Device, Collector, Sleeper]:
     collector, sleeper = Collector(script=list(script)), Sleeper()
     collector.open(document())
+    options = {"patience": Patience(pace=0), **options}
     device = Device(":memory:", collector, clock=Watch(), sleep=sleeper, **options)
     device.consent("snack-survey")
     return device, collector, sleeper
@@ -210,3 +212,81 @@ def test_a_round_that_is_over_is_refused_for_good() -> None:
     device, collector, _ = reporting(says(problem(409, "round/closed")))
     assert device.report("snack-survey", RECORD).state == "refused"
     assert device.flush() == [] and len(collector.bodies) == 1
+
+
+# -- when a report leaves -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Stopwatch:
+    """Seconds that pass where somebody says so: while a record is read, and while a device sleeps."""
+
+    now: float = 1000.0
+    sent: list[float] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
+
+    def note(self, batch: Batch) -> HttpAnswer:
+        self.sent.append(self.now)
+        return accept(batch)
+
+
+class Slow(Mapping[str, int]):
+    """A record that takes its time."""
+
+    def __init__(self, watch: Stopwatch, seconds: float) -> None:
+        self.watch, self.seconds = watch, seconds
+
+    def items(self) -> Any:
+        self.watch.pass_by(self.seconds)
+        return {"fries": 4}.items()
+
+    def __getitem__(self, key: str) -> int:
+        return 4
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["fries"])
+
+    def __len__(self) -> int:
+        return 1
+
+
+def left_at(seconds: float, pace: float) -> float:
+    """When a report leaves whose record takes so many seconds, after the campaign was read."""
+    watch = Stopwatch()
+    device, _, _ = reporting(watch.note, patience=Patience(pace=pace))
+    device._uploader = replace(device._uploader, sleep=watch.pass_by, seconds=watch)
+    assert device.report("snack-survey", Slow(watch, seconds)).used
+    return watch.sent[0] - 1000.0
+
+
+def test_the_time_that_a_record_takes_does_not_show() -> None:
+    times = [left_at(seconds, pace=0.25) for seconds in (0.0, 0.001, 0.1, 0.249)]
+    assert times == pytest.approx([0.25] * 4)
+    assert left_at(0.3, pace=0.25) == pytest.approx(0.5)
+    assert left_at(0.1, pace=0) - left_at(0.0, pace=0) == pytest.approx(0.1)  # without a pace it would
+
+
+def test_what_is_only_sent_again_does_not_wait() -> None:
+    watch = Stopwatch()
+    device, _, _ = reporting(lose_answer, watch.note, patience=Patience(tries=1, pace=0.25))
+    device.report("snack-survey", RECORD)
+    device._uploader = replace(device._uploader, sleep=watch.pass_by, seconds=watch)
+    assert not device.report("snack-survey", Slow(watch, 0.1)).used
+    assert watch.sent == [1000.0]
+
+
+class Nameless(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise RuntimeError("no name")
+
+
+def test_a_record_whose_class_raises_is_an_empty_one() -> None:
+    device, collector, _ = reporting()
+    outcome = device.report("snack-survey", Nameless("Odd", (), {})())
+    assert outcome.used and [one.why for one in outcome.ignored] == ["record"] and len(collector.bodies) == 1

@@ -1,7 +1,8 @@
 """The certificate of a device: everything that leaves it over whole trajectories, enumerated with its own code.
 
-A *transcript* is what a collector served, step by step, and every request that the device made. A *trajectory* is the
-record that its owner had at each step. For any transcript and any two trajectories a and b the certificate asserts
+A *transcript* is what a collector served and answered, step by step, and every request that the device made, with its
+headers and in its order. A *trajectory* is the record that its owner had at each step. For any transcript and any two
+trajectories a and b the certificate asserts
 
     P[transcript | a] <= exp(epsilon booked on it) * P[transcript | b],    and the same epsilon is booked under both.
 
@@ -11,6 +12,9 @@ probability of their own; so to look at all sequences of steps is to look at all
 ``Device`` itself runs, on a file in memory that is put back at every branch. Its coins are ``PathCoins``: each draw of
 a whole number is walked through with its exact fraction. Its secret is fixed, so that the ids are symbols of which only
 equality means anything; the public word of an id is one of the mechanism's ``every_word``.
+
+Many transcripts lead to the same place: what may follow, and whether it tells too much, depends on the laws of the
+hidden state and on the ratios of their probabilities alone. Each such place is walked from once.
 """
 
 from __future__ import annotations
@@ -32,16 +36,18 @@ from keyveil.core.epsilon import keeps
 from keyveil.core.errors import KeyveilError
 from keyveil.device import Caps, Device
 from keyveil.device.place import Mark
+from keyveil.device.upload import Patience
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.enumerate import PathCoins
-from tests.device.collector import Collector, Sleeper, Watch, view_of
+from tests.device.collector import Collector, Request, Sleeper, Watch, lose_answer, view_of
 from tests.device.owner import week
 
 MAIN, OTHER = "snack-survey", "other-survey"
 PERIOD_WEEKS = 2
-STEPS = ("again", "next", "period", "other", "withdraw", "restore")
+STEPS = ("again", "next", "period", "other", "withdraw", "restore", "lost")
+"""Served again (and sent again what waited), the next campaign, the first one of the next period, another series,
+consent withdrawn and given, the file restored, and reports that arrive while their acknowledgement never does."""
 
-Request = tuple[str, str, bytes]
 Output = tuple[Request, ...]
 Worlds = dict[frozenset[tuple[int, Fraction]], tuple[Fraction, Fraction]]
 """For every law of the hidden state given the transcript: the least and the largest probability of the transcript."""
@@ -114,19 +120,31 @@ class Trajectories:
         self.known: dict[Any, int] = {}
         self.moves: dict[tuple[int, str, int], dict[Output, dict[int, Fraction]]] = {}
         self.runs = self.transcripts = 0
+        self.walked: dict[tuple[Any, int], int] = {}
         self.first = self._state(0, Fraction(0))
 
     def check(self, steps: int) -> None:
-        """Raise ``Leak`` at the first transcript that tells more than its ledger says."""
+        """Raise ``Leak`` at the first transcript that tells more than its ledger says; count the transcripts."""
         with Words(self.shift), LongMemory():
-            self._walk((), {frozenset({(self.first, Fraction(1))}): (Fraction(1), Fraction(1))}, steps)
+            start: Worlds = {frozenset({(self.first, Fraction(1))}): (Fraction(1), Fraction(1))}
+            self.transcripts = self._walk((), start, steps)
 
-    def _walk(self, taken: tuple[str, ...], worlds: Worlds, left: int) -> None:
-        self.transcripts += 1
-        for step in STEPS if left else ():
-            steps = (*taken, step)
-            for following in self._outcomes(steps, worlds):
-                self._walk(steps, following, left - 1)
+    def check_up_to(self, steps: int) -> None:
+        """``check`` with two steps, then three, …: what few steps show is found at once."""
+        for count in range(2, steps + 1):
+            self.check(count)
+
+    def _walk(self, taken: tuple[str, ...], worlds: Worlds, left: int) -> int:
+        """How many transcripts of at most ``left`` further steps there are from here, this one included."""
+        least = min(low for low, _ in worlds.values())
+        place = frozenset((law, low / least, high / least) for law, (low, high) in worlds.items()), left
+        if place not in self.walked:
+            count = 1
+            for step in STEPS if left else ():
+                steps = (*taken, step)
+                count += sum(self._walk(steps, following, left - 1) for following in self._outcomes(steps, worlds))
+            self.walked[place] = count
+        return self.walked[place]
 
     def _outcomes(self, steps: tuple[str, ...], worlds: Worlds) -> Iterator[Worlds]:
         """The worlds after one more step, for every output that it can have; each of them is checked."""
@@ -192,19 +210,18 @@ class Trajectories:
             device.vault.place.mark = state.mark  # type: ignore[union-attr]
         self._serve(state.week + ahead)
         before, device._coins = self._booked(), coins
-        self.collector.bodies.clear()
+        self.collector.requests.clear()
+        self.collector.script = [lose_answer] * Patience().tries if step == "lost" else []
         try:
             if step == "withdraw":
                 device.withdraw(name)
                 device.consent(name)
+            if step == "again":
+                device.flush()
             device.report(name, record)
         except KeyveilError:
             pass
-        sent = tuple(("POST", batch.document, body) for batch, body in self._uploads())
-        return sent, self._state(state.week + ahead, state.booked + self._booked() - before)
-
-    def _uploads(self) -> Iterator[tuple[Any, bytes]]:
-        yield from zip(self.collector.received[-len(self.collector.bodies) :], self.collector.bodies, strict=False)
+        return tuple(self.collector.requests), self._state(state.week + ahead, state.booked + self._booked() - before)
 
     def _booked(self) -> Fraction:
         return sum((entry.epsilon for entry in self.device.ledger()), Fraction(0))

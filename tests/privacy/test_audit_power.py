@@ -12,10 +12,12 @@ import pytest
 
 from keyveil.lab.coins import SeededCoins
 from keyveil.privacy import audit as room
+from keyveil.privacy import search
 from keyveil.privacy.audit import Audit, audit
 from tests.privacy.planted import PLANTED, Planted, RareTruth, RareWord
 
 CONFIDENCE = 0.99
+SEEDS = range(100, 120)  # none of them was looked at while the search was written
 Record = Callable[[str, object], None]
 
 
@@ -60,11 +62,20 @@ def test_counts_without_bounds_would_accuse_the_honest(monkeypatch: pytest.Monke
     assert alarms(10, 3_000, [PLANTED["reused coins"]]) >= 4
 
 
+def test_what_chance_might_have_shown_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant follows up nothing but what exceeds chance already; of these seeds it misses the truth in both."""
+    case, wrong = PLANTED["rare truth"], RareTruth(one_in=200)
+    assert all(attacked(case, wrong, 40_000, seed).violated for seed in (1, 4))
+    monkeypatch.setattr(search, "_DOUBT", 0.0)
+    monkeypatch.setattr(search, "_SUSPECTS", 1)
+    assert not any(attacked(case, wrong, 40_000, seed).violated for seed in (1, 4))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", PLANTED)
 def test_each_mistake_is_found_in_nearly_all_runs(name: str, record_property: Record) -> None:
     case, found, began = PLANTED[name], 0, process_time()
-    for seed in range(20):
+    for seed in SEEDS:
         found += attacked(case, case.wrong(), case.draws, seed).violated
     record_property("kind", case.kind)
     record_property("found", f"{found} of 20")

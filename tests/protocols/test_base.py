@@ -334,3 +334,11 @@ def test_a_round_that_nobody_answered_is_nothing_to_go_on_with(name: str, option
     with pytest.raises(ProtocolError, match="Nobody answered round 1") as refusal:
         protocol.next_round([nobody])
     assert refusal.value.code == "protocol/few"
+
+
+@pytest.mark.parametrize("name", ["privkvm", "privkvm-harmony", "privkvm-meanest"])
+def test_rounds_with_less_epsilon_than_any_mechanism_takes_are_refused_when_they_are_made(name: str) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        create(name, Schema(keys=10), Fraction(1, 100), rounds=7)
+    assert refused.value.code == "protocol/option" and "fewer rounds" in refused.value.sentence
+    assert create(name, Schema(keys=10), Fraction(1, 100), rounds=3).course

@@ -21,7 +21,6 @@ from keyveil.learn.shrinkage import bayes
 from keyveil.protocols.topsel_project import TopSelProject
 
 PEOPLE = {"gauss-beta": 10**6, "plaw-beta": 10**6, "lnr-beta": 10**6}  # the others are as large as their recipe says
-PADDED = 0.95  # quantile of the sizes to which sets are padded, unless all have the same
 FEW = 500_000  # people below which a tenth of them are the pilot; otherwise a twentieth
 
 RUNS = {"linear-beta": 60, "gauss-beta": 3, "plaw-beta": 3, "lnr-beta": 1}  # of the others ten; fewer the larger
@@ -91,9 +90,8 @@ class Crowd:
         """The protocol, told the law of set sizes."""
         counts = np.bincount(np.concatenate([block.sizes for block in self.blocks]))
         law = ",".join(f"{size}:{counts[size] / self.n:g}" for size in np.flatnonzero(counts))
-        padding = int(np.searchsorted(np.cumsum(counts), PADDED * self.n)) if np.count_nonzero(counts) > 1 else 0
         share = Fraction(1, 10) if self.n < FEW else Fraction(1, 20)
-        return TopSelProject(self.schema, Fraction(epsilon), share=share, set_sizes=law, padding=padding)
+        return TopSelProject(self.schema, Fraction(epsilon), share=share, set_sizes=law)
 
     def estimates(self, epsilon: str, run: int) -> Estimates:
         protocol = self.protocol(epsilon)

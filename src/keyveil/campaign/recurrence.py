@@ -34,6 +34,11 @@ class Period:
         return {"first": self.first.isoformat(), "last": self.last.isoformat()}
 
 
+def ends(days: Period | None) -> tuple[date | None, date | None]:
+    """The first and the last of some days, or nothing for both."""
+    return (None, None) if days is None else (days.first, days.last)
+
+
 @dataclass(frozen=True)
 class Recurrence:
     """The terms of a series; a campaign that says none of them draws a new report from everybody.

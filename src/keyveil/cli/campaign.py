@@ -21,7 +21,7 @@ from keyveil.cli.campaign_advice import (
     warnings,
 )
 from keyveil.cli.campaign_ask import ask
-from keyveil.cli.campaign_endings import archive, delete, revoke
+from keyveil.cli.campaign_endings import archive, delete, retry, revoke
 from keyveil.cli.campaign_enrol import enrol
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
@@ -282,18 +282,19 @@ def estimates(
         known = known.per_key()
         found |= known.document()
     refuse_silent(known, csv, plot, report)
+    days = drawn(campaign)
+    told = "" if days is None else f"The reports were drawn from {days}: estimates speak of these days."
     if csv is not None:
-        write_csv(csv, known)
+        write_csv(csv, known, days)
         say(f"Written: {csv}")
     if plot is not None:
         save(known.plot(top=top), plot)
     if report is not None:
-        write_page(known, report)
+        write_page(known, report, told)
     if not printed(json, found):
         show_estimates(screen(), known, top, raw)
-        days = drawn(campaign)
-        if days is not None and campaign.recurrence.renew_days is not None:
-            say(f"The reports were drawn from {days}: estimates speak of these days.")
+        if told and campaign.recurrence.renew_days is not None:
+            say(told)
     return 0
 
 
@@ -326,6 +327,7 @@ app.command()(compare)
 app.command()(archive)
 app.command()(delete)
 app.command()(revoke)
+app.command()(retry)
 
 
 # -- inside ---------------------------------------------------------------------------------------------------------

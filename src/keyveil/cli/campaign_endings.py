@@ -1,4 +1,4 @@
-"""``keyveil campaign archive``, ``delete`` and ``revoke``: what is kept of a campaign when it is over."""
+"""``keyveil campaign archive``, ``delete``, ``revoke`` and ``retry``: what is kept of a campaign and what counts."""
 
 from __future__ import annotations
 
@@ -24,6 +24,19 @@ def archive(
         view = collector.ask("PATCH", address(name), {"action": "archive"})
     if not printed(json, view):
         screen().print(f"{view['campaign']['name']} is archived: its estimates stay, its reports are forgotten.")
+    return 0
+
+
+def retry(
+    name: Name, server: Server = None, database: Database = None, token_file: TokenFile = None, json: Json = False
+) -> int:
+    """Try again to count the reports of the latest round that could not be counted and were set aside."""
+    with reach(server, database, token_file) as collector:
+        collector.ask("PATCH", address(name), {"action": "retry"})
+        told = collector.ask("GET", address(name, "status"))["rounds"][-1]
+    if not printed(json, {key: told[key] for key in ("round", "reports", "folded", "waiting", "set_aside")}):
+        here = f"{told['folded']:,} counted, {told['waiting']:,} waiting, {told['set_aside']:,} set aside"
+        screen().print(f"Round {told['round']} of {name}: {here}.")
     return 0
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from keyveil.campaign.recurrence import Period, ends
 from keyveil.cli.campaign_files import beside, write_json
 from keyveil.cli.connection import Collector, address, download, written
 from keyveil.core.errors import CampaignError, KeyveilError
@@ -59,10 +60,10 @@ def export_tally(collector: Collector, name: str, round: int | None, out: Path) 
     return {"round": number, "n": reports, "reports": reports, "written": [str(out), str(beside(out))]}
 
 
-def write_csv(path: Path, estimates: Estimates) -> None:
-    """All keys, one in each row."""
+def write_csv(path: Path, estimates: Estimates, days: Period | None) -> None:
+    """All keys, one in each row, with the days on which the reports can have been drawn."""
     with written(path) as part:
-        part.write(csv_of(estimates).encode())
+        part.write(csv_of(estimates, ends(days)).encode())
 
 
 def write_tokens(path: Path, tokens: list[str]) -> None:

@@ -198,13 +198,13 @@ def _cell(column: Column, key: str) -> str:
     return "–" if column.absent else str(column[key])
 
 
-def write_page(estimates: Estimates, path: Path) -> None:
-    """Table and picture on a page of their own."""
+def write_page(estimates: Estimates, path: Path, note: str = "") -> None:
+    """Table and picture on a page of their own, and a sentence about them."""
     from keyveil.display.estimates import page
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(estimates, f"{estimates.mechanism}: estimates"), encoding="utf-8")
+        path.write_text(page(estimates, f"{estimates.mechanism}: estimates", note), encoding="utf-8")
     except OSError as reason:
         raise KeyveilError("output/file", f"The page {path.name} cannot be written: {reason}.") from reason
     say(f"Written: {path}")

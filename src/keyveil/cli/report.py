@@ -91,6 +91,8 @@ def report(
         return _withdraw(_existing(path), server, withdraw, json)
     if server is None:
         raise typer.BadParameter("--server says where the collector is")
+    # Before any request: what is wrong with a record is told here, and no collector sees a visit without a report.
+    held = {} if name is None or explain else _record(record, record_file)
     wire = NamedTransport(server, plain=plain)
     try:
         with Device(path, wire, collector=server) as own:
@@ -104,7 +106,6 @@ def report(
             if explain:
                 print(_encoded(explanation.document()) if json else explanation.page(keys))
                 return 0
-            held = _record(record, record_file)
             if explanation.notice.state in _NOT_NOW:
                 nothing = Outcome(explanation.series, "closed")
                 print(_encoded(nothing.document()) if json else f"{name} is {_NOT_NOW[explanation.notice.state]}.")

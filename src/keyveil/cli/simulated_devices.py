@@ -156,7 +156,7 @@ class SimulatedDevices:
             return len(self.answered.get(number, ()))
 
     def _device(self) -> Device:
-        return Device(":memory:", self.transport, patience=Patience(tries=3, first=0.2))
+        return Device(":memory:", self.transport, patience=Patience(tries=3, first=0.2, pace=0))
 
     def _agreed(self) -> Device:
         if self._shown is None:

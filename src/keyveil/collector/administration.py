@@ -13,8 +13,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 from keyveil.campaign.answerable import refuse_refused
 from keyveil.campaign.documents import Campaign
 from keyveil.collector import participation, tables
+from keyveil.collector.folding import retry, set_aside
 from keyveil.collector.journal import Journal, Note, Notes
-from keyveil.collector.repository import Repository, dictionary
+from keyveil.collector.repository import Repository, StoredCampaign, dictionary
 from keyveil.collector.rounds import (
     archive_campaign,
     close_campaign,
@@ -27,7 +28,7 @@ from keyveil.core.canonical import canonical
 from keyveil.core.errors import CampaignError
 
 MOST_TOKENS = 10_000  # made or revoked in one request
-ACTIONS = ("open", "close", "stop", "archive")
+ACTIONS = ("open", "close", "stop", "archive", "retry")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class Administration:
         return name
 
     def act(self, name: str, action: str, by: str) -> None:
-        """ "open" a draft, "close" the open round now, "stop" the whole campaign, or "archive" one that is over."""
+        """ "open" a draft, "close" the open round now, "stop" the campaign, "archive" one that is over, or "retry" to
+        count what was set aside."""
         if action not in ACTIONS:
             raise CampaignError("campaign/action", f"A campaign can {', '.join(ACTIONS)}, not {action!r}.")
 
@@ -93,12 +95,31 @@ class Administration:
                 close_round(connection, stored, stored.current, now, notes)
             elif action == "stop" and stored.state in ("draft", "open"):
                 close_campaign(connection, stored, now, notes)
+            elif action == "retry":
+                self._retry(connection, stored, notes)
             elif action != "archive" or not archive_campaign(connection, stored, notes):
                 raise CampaignError(
                     "campaign/state", f"The campaign {stored.campaign.name} is {stored.state}: it cannot {action}."
                 )
 
         self.journal.run(by, step)
+
+    def _retry(self, connection: Connection, stored: StoredCampaign, notes: Notes) -> None:
+        """Count again what was set aside in the latest round: later rounds rest on what earlier ones said."""
+        last, name = stored.current, stored.campaign.name
+        waiting = 0 if last is None else set_aside(connection, last.id)
+        if last is None or not waiting or stored.state in ("archived", "deleted"):
+            raise CampaignError("campaign/state", f"No report of {name} that could be counted is set aside.")
+        least, folded = stored.campaign.min_reports, last.state == "folded"
+        if folded and waiting < least:
+            raise CampaignError(
+                "campaign/too-few",
+                f"{waiting} reports of {name} are set aside. Its round is counted, and what is shown changes by no "
+                f"fewer than {least}, so that no single report can be read from the difference.",
+            )
+        retry(self.journal.writer.database, connection, last.id, last.document, folded)
+        about = {"name": name, "round": last.document.number, "reports": waiting}
+        notes.append(Note("reports.retry", stored.campaign.hash, about))
 
     def delete(self, name: str, by: str) -> None:
         """Forget a campaign that takes no reports, with its reports, tallies and enrolments."""

@@ -50,6 +50,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
     ``pages`` are other ASGI apps by the path below which they answer, such as ``{"/dashboard": app}``. They have the
     limits, metrics and headers of the API; who may see them is for them to check, and their lifespan is not run.
     """
+    metrics = Metrics(service.health)
     app = _Collector(
         title="Keyveil collector",
         version=version("keyveil"),
@@ -57,7 +58,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
         redoc_url=None,
         redirect_slashes=False,
         responses=models.PROBLEMS,
-        lifespan=_ticking(service, settings.tick_seconds),
+        lifespan=_ticking(service, settings.tick_seconds, metrics.publish),
         # Traces would hold addresses and queries of those who ask, and go to whatever the environment names.
         telemetry={
             "tracing": False,
@@ -69,7 +70,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
     )
     app.state.service = service
     app.state.access = AccessControl(service, settings.present_tokens)
-    app.state.metrics = Metrics(service.health.gauges, service.health.own_gauges)
+    app.state.metrics = metrics
     app.state.lane, app.state.heavy_lane = Lane(_UPLOAD_THREADS), Lane(_HEAVY_THREADS)
     app.add_middleware(
         Bounded,
@@ -78,7 +79,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
         together=settings.memory_bytes,
         seconds=settings.body_seconds,
     )
-    app.add_middleware(Watch, metrics=app.state.metrics)  # added last, so it is outermost
+    app.add_middleware(Watch, metrics=metrics)  # added last, so it is outermost
     app.add_exception_handler(KeyveilError, problems.on_keyveil_error)
     app.add_exception_handler(HTTPException, problems.on_http_exception)
     app.add_exception_handler(RequestValidationError, problems.on_validation_error)
@@ -144,20 +145,26 @@ class _Collector(FastAPI):
         return document
 
 
-def _ticking(service: Service, seconds: float) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _ticking(
+    service: Service, seconds: float, ticked: Callable[[], None]
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """While the app runs, a thread moves rounds on, folds and scrubs; whatever fails is tried again later."""
 
     def tick(over: threading.Event) -> None:
         while not over.wait(seconds):
             try:
-                while service.tick() and not over.is_set():
-                    pass
+                try:
+                    while service.tick() and not over.is_set():
+                        pass
+                finally:
+                    ticked()
             except Exception as reason:
                 log.error("Rounds could not be moved on.", code=getattr(reason, "code", None), exc_info=True)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
         over = threading.Event()
+        ticked()
         service.folding.watched = seconds > 0
         thread = threading.Thread(target=tick, args=(over,), name="keyveil-tick", daemon=True)
         if seconds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ class Database:
         self.engine = open_engine(url)
         self.postgresql = self.engine.dialect.name == "postgresql"
         self.shard, self._shard_lock = 0, None  # type: int, Connection | None
+        self.failures = dict.fromkeys(FAILURES, 0)
+        self._counting = threading.Lock()
         try:
             self.check()
             with self.write() as connection:
@@ -54,7 +57,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads: all of its queries see the same state."""
-        with translated(), self.engine.connect() as connection:
+        with self.counting_failures(), translated(), self.engine.connect() as connection:
             if self.postgresql:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -63,10 +66,21 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that changes something; durable when the block has ended without an error."""
-        with translated(), self.engine.connect() as connection:
+        with self.counting_failures(), translated(), self.engine.connect() as connection:
             connection.execution_options(keyveil_writes=True)
             with connection.begin():
                 yield connection
+
+    @contextmanager
+    def counting_failures(self) -> Iterator[None]:
+        """Count by its code what fails in here because of the database, its disk or the way to it."""
+        try:
+            yield
+        except StorageError as reason:
+            if reason.code in self.failures:
+                with self._counting:
+                    self.failures[reason.code] += 1
+            raise
 
     # -- what differs between the two ---------------------------------------------------------------------------
 
@@ -236,6 +250,7 @@ _KINDS: Mapping[str, frozenset[object]] = {
     "corrupt": frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, "XX001", "XX002")),
     "locked": frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, "55P03")),
 }
+FAILURES = tuple(f"storage/{kind}" for kind in ("corrupt", "full", "locked", "read-only", "slow", "unavailable"))
 _SENTENCES = {
     "full": "The disk of the database is full.",
     "read-only": "The database cannot be written to: it is read-only.",

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from keyveil.campaign.documents import NAME
-from keyveil.campaign.recurrence import Period
+from keyveil.campaign.recurrence import Period, ends
 from keyveil.campaign.wire import JSON
 from keyveil.collector.access import Admin, AdminOfAll, Analyst, Anybody, refuse_elsewhere
 from keyveil.collector.models import ARROW, CSV, PARQUET, TALLY, Action, Enrolments, Revocations, TokenRequest
@@ -25,7 +25,7 @@ from keyveil.collector.service import Service
 from keyveil.collector.uploads import no_such_campaign
 from keyveil.core.errors import CampaignError
 from keyveil.core.estimates import Estimates
-from keyveil.frames.results import csv_of
+from keyveil.frames.results import arrow_of, csv_of
 from keyveil.learn import questions
 
 if TYPE_CHECKING:
@@ -121,10 +121,11 @@ def show_estimates(
     if form is None:
         raise Refusal("request/accept", f"Estimates come as {JSON}, {CSV} or {ARROW}.")
     estimates = service.estimates(name, round, postprocess, confidence)
+    days = service.drawn(name)
     if form == JSON:
-        written = _as_json(estimates, round, service.drawn(name))
+        written = _as_json(estimates, round, days)
     else:
-        written = _as_csv(estimates) if form == CSV else _as_arrow(estimates)
+        written = _as_csv(estimates, days) if form == CSV else _as_arrow(estimates, days)
     return Response(written, media_type=form, headers={"Vary": "Accept"})
 
 
@@ -161,7 +162,7 @@ def create_campaign(service: TheService, document: Document, who: Admin) -> Resp
 
 
 def act_on_campaign(service: TheService, name: Name, step: Action, who: Admin) -> Response:
-    """Open a draft, close the present round, stop after it, or archive what is over."""
+    """Open a draft, close the present round, stop after it, archive what is over, or count again what was set aside."""
     return _json(service.act(name, step.action, who.name))
 
 
@@ -260,14 +261,14 @@ def _as_json(estimates: Estimates, round: int | None, days: Period | None) -> by
     return _encoded({**estimates.document(), "reports": estimates.n, "round": round, "as_of": as_of})
 
 
-def _as_csv(estimates: Estimates) -> bytes:
-    return csv_of(estimates).encode()
+def _as_csv(estimates: Estimates, days: Period | None) -> bytes:
+    return csv_of(estimates, ends(days)).encode()
 
 
-def _as_arrow(estimates: Estimates) -> bytes:
+def _as_arrow(estimates: Estimates, days: Period | None) -> bytes:
     import pyarrow
 
-    table, sink = estimates.to_frame("pyarrow"), pyarrow.BufferOutputStream()
+    table, sink = arrow_of(estimates, ends(days)), pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return bytes(sink.getvalue())

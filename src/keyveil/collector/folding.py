@@ -125,6 +125,31 @@ def read_tally(connection: Connection, round_id: int, document: RoundDocument) -
     return Tally(document.mechanism.fingerprint, reports, counts.reshape(shape))
 
 
+def retry(database: Database, connection: Connection, round_id: int, document: RoundDocument, folded: bool) -> int:
+    """Try again to count the reports of a round that were set aside; returns how many those are.
+
+    Where folding goes on they wait for it like all others. In a round that is ``folded`` they are counted here and now,
+    in this transaction; those that still cannot be are set aside again.
+    """
+    here = (batch.c.round_id == round_id, batch.c.state == SET_ASIDE)
+    found = connection.execute(select(batch).where(*here).order_by(batch.c.id).with_for_update()).all()
+    groups = [group.id for group in found]
+    connection.execute(update(batch).where(batch.c.id.in_(groups)).values(state=FOLDED if folded else UNFOLDED))
+    owner = connection.execute(select(round.c.campaign_id).where(round.c.id == round_id)).scalar_one()
+    refused = Counter[tuple[int, int, str]]()
+    for group in found:
+        refused[owner, group.bucket, SET_ASIDE_CODE] -= group.reports
+    count_refusals(database, connection, refused)
+    if folded and groups:
+        rows = connection.execute(
+            select(report.c.batch_id, report.c.id, report.c.payload).where(report.c.batch_id.in_(groups))
+        ).all()
+        counted, bad = count(document, [(group, bytes(number), bytes(payload)) for group, number, payload in rows])
+        _set_aside(database, connection, round_id, bad)
+        _add(database, connection, round_id, counted)
+    return sum(group.reports for group in found)
+
+
 def set_aside(connection: Connection, round_id: int) -> int:
     """Reports of a round that are stored but cannot be counted."""
     total = select(func.sum(batch.c.reports)).where(batch.c.round_id == round_id, batch.c.state == SET_ASIDE)

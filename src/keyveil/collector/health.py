@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from keyveil.collector.status import all_set_aside, all_unfolded
 from keyveil.collector.writer import Writer
@@ -18,6 +19,10 @@ FAILURES = 3  # passes that fail one after the other before a collector says tha
 _PROBED = 2.0  # seconds for which the outcome of a small write is believed
 _PATIENCE = 4.0  # seconds after which that write has failed
 STALLED = 120.0  # seconds without a finished pass that say the same; the first may have to compile kernels
+
+
+Held = Callable[[], timedelta | None]
+"""How far the machine's clock is ahead of what is believed; nothing if it is believed."""
 
 
 class FoldingHealth:
@@ -59,8 +64,8 @@ class FoldingHealth:
 class Health:
     """What a collector can say about itself: whether it is ready, and its numbers."""
 
-    def __init__(self, writer: Writer, folding: FoldingHealth, least_free: int) -> None:
-        self._writer, self._folding, self._least_free = writer, folding, least_free
+    def __init__(self, writer: Writer, folding: FoldingHealth, held: Held, least_free: int) -> None:
+        self._writer, self._folding, self._held, self._least_free = writer, folding, held, least_free
         self._probed: tuple[float, StorageError | None] = (-_PROBED, None)
 
     def refuse_unless_ready(self) -> None:
@@ -94,8 +99,13 @@ class Health:
             "failed_commits": self._writer.failed_commits,
             "failed_folds": self._folding.failures,
             "fold_age_seconds": self._folding.age,
+            "clock_held_seconds": abs((self._held() or timedelta()).total_seconds()),
             **({} if free is None else {"free_bytes": free}),
         }
+
+    def failures(self) -> dict[str, int]:
+        """How often the storage failed, by the code of what was wrong with it."""
+        return dict(self._writer.database.failures)
 
     def _probe(self) -> StorageError | None:
         """What happens to a small write now."""

@@ -45,10 +45,11 @@ class Campaigns(BaseModel):
 
 
 class Action(BaseModel):
-    """A step that an administrator takes: open a draft, close the present round, have no further rounds, or archive."""
+    """A step that an administrator takes: open a draft, close the present round, have no further rounds, archive, or
+    try again to count what was set aside."""
 
     model_config = ConfigDict(extra="forbid")
-    action: Literal["open", "close", "stop", "archive"]
+    action: Literal["open", "close", "stop", "archive", "retry"]
 
 
 class Enrolments(BaseModel):

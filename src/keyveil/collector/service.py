@@ -79,7 +79,7 @@ class Service:
         self.journal = Journal(self.writer, self.clock)
         self.roles = Roles(self.journal)
         self.folding = FoldingHealth()
-        self.health = Health(self.writer, self.folding, limits.free_bytes)
+        self.health = Health(self.writer, self.folding, lambda: self.clock.held, limits.free_bytes)
         self._rates = Rates(limits.upload_bytes_per_second)
         self._repository = Repository()
         self._administration = Administration(self.journal, self._repository)
@@ -115,7 +115,8 @@ class Service:
             return dictionary(connection, name)
 
     def act(self, name: str, action: str, by: str = OPERATOR) -> dict[str, Any]:
-        """ "open" a draft, "close" the open round now, "stop" the whole campaign, or "archive" one that is over."""
+        """ "open" a draft, "close" the open round now, "stop" the campaign, "archive" one that is over, or "retry" to
+        count what was set aside."""
         self._administration.act(name, action, by)
         self._seen.clear()
         self._to_forget = True

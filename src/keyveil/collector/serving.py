@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from prometheus_client.multiprocess import mark_process_dead
 
 from keyveil.collector import logs
 from keyveil.collector.app import NO_PAGES, Mounts, make_app
+from keyveil.collector.metrics import SHARED
 from keyveil.collector.protocol import guarded
 from keyveil.collector.service import Service, ServiceLimits
 from keyveil.collector.settings import Settings, refuse_plain
@@ -55,9 +58,28 @@ def serve(settings: Settings, say: Say, pages: Pages = no_pages) -> None:
         else:
             with _open(settings) as service:  # once, before several would
                 _say_first_tokens(service, settings, say)
-            workers = Workers(settings.workers, _work_beside, settings.model_dump(), listener, pages)
-            workers.run(listening, settings.shutdown_seconds + _LAST_COMMIT)
+            with _shared_numbers() as ended:
+                workers = Workers(settings.workers, _work_beside, settings.model_dump(), listener, pages, ended=ended)
+                workers.run(listening, settings.shutdown_seconds + _LAST_COMMIT)
     log.info("Stopped.")
+
+
+@contextmanager
+def _shared_numbers() -> Iterator[Callable[[int], None]]:
+    """A folder for the numbers of all workers, which they hear of by their environment; and what to do when one ends.
+
+    What a worker has counted stays when it ends; what it was doing at the moment does not.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="keyveil-metrics-", ignore_cleanup_errors=True)
+    except OSError as reason:
+        raise KeyveilError("serve/metrics", f"Workers need a folder for temporary files: {reason.strerror}.") from None
+    with folder as path:
+        os.environ[SHARED] = path
+        try:
+            yield lambda pid: mark_process_dead(pid, path)  # type: ignore[no-untyped-call]
+        finally:
+            del os.environ[SHARED]
 
 
 def _work_beside(options: dict[str, Any], listener: socket.socket, pages: Pages, ready: Event) -> None:

@@ -99,5 +99,7 @@ def _note(state: str, waiting: int, aside: int, least: int) -> str | None:
     elif waiting:
         sentences.append(f"{waiting:,} wait to be counted; the round is closed, so this takes moments.")
     if aside:
-        sentences.append(f"{aside:,} could not be counted and were set aside; the log says when.")
+        sentences.append(
+            f"{aside:,} could not be counted and were set aside; the log says when; keyveil campaign retry tries again."
+        )
     return " ".join(sentences) or None

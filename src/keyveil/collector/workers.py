@@ -25,11 +25,16 @@ log = logs.logger()
 
 
 class Workers:
-    """Worker processes, started again when they end by themselves, until a signal to stop."""
+    """Worker processes, started again when they end by themselves, until a signal to stop.
 
-    def __init__(self, count: int, work: Work, *arguments: Any) -> None:
+    ``ended`` hears the number of a process that ended, before another takes its place.
+    """
+
+    def __init__(
+        self, count: int, work: Work, *arguments: Any, ended: Callable[[int], None] = lambda pid: None
+    ) -> None:
         self._context = multiprocessing.get_context("spawn")  # nothing of this process's threads or connections
-        self._work, self._arguments = work, arguments
+        self._work, self._arguments, self._ended = work, arguments, ended
         self._wake, self._waker = os.pipe()
         self._stopping = False
         self._running = [self._start() for _ in range(count)]
@@ -76,6 +81,8 @@ class Workers:
         for place, (process, _) in enumerate(self._running):
             if not self._stopping and not process.is_alive():
                 log.error("A worker has ended and is started again.", exit_code=process.exitcode)
+                if process.pid is not None:
+                    self._ended(process.pid)
                 time.sleep(_AGAIN)
                 self._running[place] = self._start()
 

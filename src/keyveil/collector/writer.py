@@ -98,7 +98,8 @@ class Writer:
         try:
             result: T = task.done.result(patience)
         except TimeoutError:
-            raise StorageError("storage/slow", f"The database took longer than {patience:g} seconds.") from None
+            with self.database.counting_failures():
+                raise StorageError("storage/slow", f"The database took longer than {patience:g} seconds.") from None
         return result
 
     def close(self) -> None:

@@ -44,6 +44,20 @@ def told_from_absent(scores: Floats, decision: Decision, confidence: float) -> N
     return told
 
 
+def false_shares(scores: Floats) -> Floats:
+    """For every key, the least share of absent keys that a list by Benjamini and Hochberg must admit to hold it, [key].
+
+    Also called an adjusted p-value: at confidence c, ``bh`` tells just the keys that have at most 1 - c. It is 1 where
+    a score is not known.
+    """
+    shares, known = np.ones(len(scores)), np.flatnonzero(~np.isnan(scores))
+    order = known[np.argsort(-scores[known], kind="stable")]
+    chances = np.array([math.erfc(score / math.sqrt(2)) / 2 for score in scores[order].tolist()])
+    ratios = np.minimum(chances * len(order) / np.arange(1, len(order) + 1), 1)
+    shares[order] = np.minimum.accumulate(ratios[::-1])[::-1]
+    return shares
+
+
 def widening(chosen: int, keys: int, confidence: float) -> float:
     """How many times as wide an interval is at level 1 - (1 - ``confidence``)·chosen/keys as at ``confidence``.
 

@@ -71,6 +71,7 @@ class Device:
         self._limits = limits or DeviceLimits()
         self._prefix = f"{collector.rstrip('/')}/" if collector else ""
         self._uploader = Uploader(transport, self._coins, clock, patience or Patience(), packed, sleep)
+        self._read_at = self._uploader.seconds()  # when a campaign was read last
         self.vault = Vault(path, clock, self._coins)
         self._outbox, self._consents, self._identity = Outbox(self.vault), Consents(self.vault), Identity(self.vault)
         self._standing, self._turns, self._pauses = StandingReports(self.vault), Turns(self.vault), Pauses(self.vault)
@@ -220,6 +221,8 @@ class Device:
             parcel, outcome = self._answer(notice, notice.open_round, record, token)
         if parcel is None or parcel.state != WAITING:
             return outcome
+        if outcome.used:
+            self._uploader.keep_pace(self._read_at)
         return self._send(parcel, outcome)
 
     def flush(self) -> list[Outcome]:
@@ -356,7 +359,10 @@ class Device:
             raise DeviceError("consent/other", f"What was shown is {shown.series}, not {name}.")
 
     def _read(self, name: str) -> Notice:
-        return read_notice(self._transport, name, self._limits, self._dictionaries.find)
+        """What a collector serves now; what is drawn afterwards leaves at a pace that is counted from here."""
+        notice = read_notice(self._transport, name, self._limits, self._dictionaries.find)
+        self._read_at = self._uploader.seconds()
+        return notice
 
     def _lines(self, notice: Notice, day: date) -> list[Line]:
         """Every cap that a new report must fit into; what the campaign itself has set aside is for it."""

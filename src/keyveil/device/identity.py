@@ -41,4 +41,9 @@ class Identity:
         return self._derived("seat", series, campaign) if row is None else bytes(row[0])
 
     def _derived(self, *parts: str) -> bytes:
-        return hmac.new(self._vault.secret, canonical(list(parts)), hashlib.sha256).digest()[:PUBLIC_BYTES]
+        return derived(self._vault.secret, *parts)
+
+
+def derived(secret: bytes, *parts: str) -> bytes:
+    """The id of what the parts name, under a secret: sixteen bytes (docs/wire.md, "Ids and words")."""
+    return hmac.new(secret, canonical(list(parts)), hashlib.sha256).digest()[:PUBLIC_BYTES]

@@ -66,7 +66,7 @@ def look_at(record: Any, mechanism: Mechanism) -> Preview:
 
 
 def _not_a_record(record: Any) -> Ignored:
-    kind = type(record).__name__
+    kind = type.__dict__["__name__"].__get__(type(record))  # a class may say of its name what it likes, and raise
     return Ignored(RECORD, "", f"A record maps keys to numbers; this is a {kind}, and counts as empty.")
 
 

@@ -36,11 +36,16 @@ _RESOLUTION = 1 << 20
 
 @dataclass(frozen=True)
 class Patience:
-    """How often to try at once, the first pause in seconds, and the longest one that is waited for."""
+    """How often to try at once, the first pause in seconds, and the longest one that is waited for.
+
+    A report that was just drawn leaves at a multiple of ``pace`` seconds after its campaign was read: otherwise the
+    time between the two requests would tell how long the record took. Zero is for simulation.
+    """
 
     tries: int = 5
     first: float = 1.0
     longest: float = 60.0
+    pace: float = 0.25
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,13 @@ class Uploader:
     patience: Patience = Patience()
     packed: bool = True
     sleep: Sleep = time.sleep
+    seconds: Callable[[], float] = time.monotonic
+
+    def keep_pace(self, since: float) -> None:
+        """Wait for the next multiple of the pace after a moment of ``seconds``."""
+        pace = self.patience.pace
+        if pace > 0:
+            self.sleep(pace - (self.seconds() - since) % pace)
 
     def deliver(self, parcel: Parcel) -> Receipt:
         attempt, pause = 0, self.patience.first

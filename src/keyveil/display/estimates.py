@@ -76,17 +76,18 @@ def remarks(estimates: Estimates) -> str:
     return more_people(estimates) + ("" if hidden is None or not estimates.n else f" {hidden}")
 
 
-def page(estimates: Estimates, title: str) -> str:
-    """A whole page that needs nothing else: the table, and the picture as SVG inside it."""
+def page(estimates: Estimates, title: str, note: str = "") -> str:
+    """A whole page that needs nothing else: a note, the table, and the picture as SVG inside it."""
     picture = StringIO()
     forest(estimates, None, 20, estimates.truth).savefig(picture, format="svg", bbox_inches="tight")
     drawing = picture.getvalue()
+    noted = f"<p>{escape(note)}</p>" if note else ""
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         f"<meta name='viewport' content='width=device-width'><title>{escape(title)}</title>"
         "<style>body{font-family:system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}"
         "svg{max-width:100%;height:auto}</style></head>"
-        f"<body><h1>{escape(title)}</h1>{table(estimates)}{drawing[drawing.index('<svg') :]}</body></html>"
+        f"<body><h1>{escape(title)}</h1>{noted}{table(estimates)}{drawing[drawing.index('<svg') :]}</body></html>"
     )
 
 

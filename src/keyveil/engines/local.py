@@ -39,7 +39,7 @@ def count(path: Path, document: RoundDocument, progress: Callable[[int], None] |
     refuse_twice(path)
     mechanism = document.mechanism
     total = Tally.empty(mechanism.fingerprint, mechanism.tally_shape)
-    for block in file.iter_batches(batch_size=_AT_ONCE, columns=list(_COLUMNS)):
+    for block in _blocks(file, path, *_COLUMNS):
         total = total + _fold(block, document, total.reports)
         if progress is not None:
             progress(len(block))
@@ -54,6 +54,8 @@ def reports_in(path: Path) -> int:
 
 def _fold(block: pyarrow.RecordBatch, document: RoundDocument, before: int) -> Tally:
     """The tally of a block of reports, of which so many came before."""
+    if block.column("round").null_count:
+        raise ReportError("report/round", "Every report of the file says which round it belongs to.")
     numbers, payloads = block.column("round").to_numpy(zero_copy_only=False), block.column("payload").to_pylist()
     if len(strange := np.flatnonzero(numbers != document.number)):
         found = int(numbers[strange[0]])
@@ -112,9 +114,19 @@ def _halves(ids: Ids) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
 
 
 def _every_id(path: Path) -> Iterator[Ids]:
-    for block in _opened(path).iter_batches(batch_size=_AT_ONCE, columns=["id"]):
+    for block in _blocks(_opened(path), path, "id"):
         if len(block):
             yield _ids(block)
+
+
+def _blocks(file: Any, path: Path, *columns: str) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of a file, some at a time; a file whose inside is damaged is refused when that is met."""
+    import pyarrow
+
+    try:
+        yield from file.iter_batches(batch_size=_AT_ONCE, columns=list(columns))
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
+        raise KeyveilError("input/parquet", f"{path} is a damaged Parquet file.") from None
 
 
 def _ids(block: pyarrow.RecordBatch) -> Ids:
@@ -130,11 +142,14 @@ def _opened(path: Path) -> Any:
 
     try:
         file = parquet.ParquetFile(path)
+        fields = list(file.schema_arrow)
     except FileNotFoundError:
         raise KeyveilError("input/file", f"There is no file {path}.") from None
-    except (pyarrow.ArrowInvalid, OSError):
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
         raise KeyveilError("input/parquet", f"{path} is not a Parquet file.") from None
-    kinds = {field.name: field.type for field in file.schema_arrow}
+    kinds = {field.name: field.type for field in fields}
+    if len(kinds) < len(fields):
+        raise KeyveilError("input/parquet", f"{path} has two columns of one name.")
     binary = {name for name in ("id", "payload") if name in kinds and _is_binary(kinds[name])}
     if binary != {"id", "payload"} or not pyarrow.types.is_integer(kinds.get("round", pyarrow.null())):
         raise KeyveilError(

@@ -70,9 +70,11 @@ def rows_of_frame(frame: Any, columns: Columns) -> Rows:
 def rows_of_parquet(path: str | Path, columns: Columns) -> Rows:
     """Rows of a Parquet file."""
     parquet = _load("pyarrow.parquet")
-    with _opened(path), parquet.ParquetFile(path, read_dictionary=[columns.key]) as file:
-        columns.check(file.schema_arrow.names, f"The file {Path(path).name}")
-        table = file.read(columns=columns.names)
+    with _opened(path):
+        with parquet.ParquetFile(path) as file:
+            columns.check(file.schema_arrow.names, f"The file {Path(path).name}")
+        with parquet.ParquetFile(path, read_dictionary=[columns.key]) as file:  # which fails without that column
+            table = file.read(columns=columns.names)
     return _rows(table, columns, text=False)
 
 
@@ -258,7 +260,7 @@ def _opened(path: str | Path) -> Iterator[None]:
     name = Path(path).name
     try:
         yield
-    except (OSError, arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as reason:
+    except (OSError, UnicodeDecodeError, arrow.ArrowException) as reason:
         if "conversion error" in str(reason):
             raise PopulationError(
                 "population/type", f"A value in {name} is not a number: {_first_line(reason)}."

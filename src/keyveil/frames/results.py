@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ from keyveil.core.rendering import look
 from keyveil.core.schema import Schema
 from keyveil.core.undercount import Undercount
 from keyveil.frames.truth import Truth
+
+AS_OF = ("as_of_first", "as_of_last")  # the first and the last day on which the reports can have been drawn
+Days = tuple[date | None, date | None]
 
 
 def frame_of(columns: dict[str, Any], backend: Backend) -> Any:
@@ -39,13 +43,23 @@ def frame_of(columns: dict[str, Any], backend: Backend) -> Any:
     raise MechanismError("estimate/backend", f"Frames come from pandas, polars or pyarrow, not {backend!r}.")
 
 
-def csv_of(estimates: Estimates) -> str:
-    """The rows as CSV with a header; unknown numbers are empty."""
-    rows, text = estimates.rows(), io.StringIO(newline="")
+def csv_of(estimates: Estimates, days: Days = (None, None)) -> str:
+    """The rows as CSV with a header, and in each of them the days of which they speak; what is unknown is empty."""
+    rows, text = [{**row, **dict(zip(AS_OF, days, strict=True))} for row in estimates.rows()], io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]))
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def arrow_of(estimates: Estimates, days: Days = (None, None)) -> Any:
+    """The same as a table of pyarrow, the days as dates."""
+    table = estimates.to_frame("pyarrow")
+    import pyarrow
+
+    for name, day in zip(AS_OF, days, strict=True):
+        table = table.append_column(name, pyarrow.array([day] * table.num_rows, pyarrow.date32()))
+    return table
 
 
 def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:

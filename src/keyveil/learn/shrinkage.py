@@ -3,7 +3,10 @@
 The estimates (f, f·m) of a key are nearly normal around the truth with known variances. The laws of f and of m over
 keys are estimated from them by EM on a grid, without assuming a shape; posterior means then have a smaller error over
 the whole vector of keys. They are biased for a single key, so they are flagged ``shrunk``, and unbiased values are the
-better choice for the most frequent keys, for sums and for rankings (docs/theory.md).
+better choice for sums and for rankings (docs/theory.md).
+
+A law of all keys says little about a key that is unlike most. So an estimate is moved the less, the surer it is by
+itself (limited translation, Efron and Morris 1972), and intervals hold what the unbiased ones hold.
 
 Few keys cannot teach a law. So each law is also told of some keys that could be anywhere, and a key is judged by the
 law of the others. A key alone is judged by what is possible, and no more.
@@ -17,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.discovery import false_shares
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates
 from keyveil.core.undercount import Undercount
@@ -31,13 +35,19 @@ Flags = NDArray[np.bool_]
 STEP = 0.35  # of the frequency grid, in standard errors
 REACH = 5.0  # standard errors around an estimate in which the truth is looked for: beyond lies less than 1e-6
 MEANS = np.linspace(-1.0, 1.0, 41)
-ROUNDS = 40
+ROUNDS = 40  # of EM for laws that are smoothed, and for means
+MANY_ROUNDS = 200  # for frequencies of many keys, whose law is sharp near zero
 STRONG = 8.0  # standard errors above zero from which a frequency is as good as known, and a mean nearly normal
 SMALL = 500  # keys below which a law is smoothed, and learnt without the keys that it is used for
 WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)  # of the smoothing kernel, in steps of the grid
 FOLDS = 10  # groups of keys; the law of each is learnt from the other groups
 _NO_CAP = Undercount(0)  # adds nothing to any error
 VAGUE_KEYS = 4.0  # invented keys of any frequency or mean in every law: z² at 95 %, as in Wilson's interval
+SLACK = 0.15  # standard errors that any estimate may be moved
+TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
+DOUBTFUL = 0.5  # the same share, from which on an estimate may be moved freely
+CROWD = 10.0  # present keys on either side of a key that let it be moved by one standard error more
+COARSE = 0.1  # standard error of a mean for which it may be moved by one standard error more
 
 
 def bayes(estimates: Estimates) -> Estimates:
@@ -48,14 +58,15 @@ def bayes(estimates: Estimates) -> Estimates:
     noise = without_undercount(estimates)
     beliefs = _frequencies(noise.frequency.values, noise.frequency.se)
     wider = np.hypot(beliefs.sd, math.sqrt(found.common) * beliefs.mean)
-    frequency = _column(estimates.frequency, beliefs.mean, wider, z)
-    hidden = np.minimum(found.stretch * (beliefs.mean + z * beliefs.sd), 1.0)  # what a cap may hide
+    frequency = _column(estimates.frequency, beliefs.mean, wider, _frequency_moves(estimates), z)
+    hidden = np.minimum(found.stretch * (frequency.values + z * beliefs.sd), 1.0)  # what a cap may hide
     frequency = replace(frequency, high=np.maximum(frequency.high, hidden))
     if estimates.mean.absent or estimates.product is None or np.isnan(estimates.mean.se).all():
         # means that are published without errors do not say how far they may be moved: they stay as they are
         return replace(estimates, frequency=frequency, product=None, product_se=None, covariance=None)
     centre, sd = _means(noise, beliefs)
-    mean = _column(estimates.mean, centre, np.hypot(sd, math.sqrt(found.shift)), z)
+    moves = _mean_moves(estimates.mean.se)
+    mean = _column(estimates.mean, centre, np.hypot(sd, math.sqrt(found.shift)), moves, z)
     scores = estimates.distances  # whether a key is absent is decided by what was counted
     alone = np.maximum(np.asarray(estimates.alone), FLAGS.index("shrunk"))
     shrunk = replace(estimates, frequency=frequency, mean=mean, scores=scores, alone=alone)
@@ -127,7 +138,7 @@ def _frequencies(values: Floats, errors: Floats) -> Posterior:
     points = np.minimum(places * step, 1.0)
     likelihood = _normal(values[:, None] - points, errors[:, None])
     likelihood[~known] = 1.0  # a key without an estimate is believed to be like the others
-    weights = likelihood * _learnt(likelihood, places, np.full(size, 1 / size), known).at(places)
+    weights = likelihood * _learnt(likelihood, places, np.full(size, 1 / size), known, MANY_ROUNDS).at(places)
     return Posterior(points, weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -146,7 +157,7 @@ def _means(estimates: Estimates, beliefs: Posterior) -> tuple[Floats, Floats]:
     likelihood[~known] = 1.0
     likelihood /= np.maximum(likelihood.max(axis=1, keepdims=True), 1e-300)
     places = np.broadcast_to(np.arange(len(MEANS)), likelihood.shape)
-    laws = _learnt(likelihood, places, _signs(), known)
+    laws = _learnt(likelihood, places, _signs(), known, ROUNDS)
     weights = likelihood * laws.at(places)
     weights /= weights.sum(axis=1, keepdims=True)
     centre = weights @ MEANS
@@ -179,21 +190,21 @@ def _fine(values: Floats, errors: Floats, shares: Floats) -> tuple[Floats, Float
     return centre, np.sqrt(np.maximum(square - centre**2, 0))
 
 
-def _learnt(likelihood: Floats, places: Ints, vague: Floats, known: Flags) -> Laws:
-    """The laws on a grid that make the estimates of keys likeliest.
+def _learnt(likelihood: Floats, places: Ints, vague: Floats, known: Flags, rounds: int) -> Laws:
+    """The laws on a grid that make the estimates of keys likeliest; with many keys after so many rounds of EM.
 
     With few keys, a law that was learnt from a key would trust it twice, so each is judged by the law of the others,
     averaged over kernels by how well they foretell the keys that they were not told.
     """
     rows, at, size = likelihood[known], places[known], len(vague)
     if len(rows) >= SMALL:
-        return Laws(_fitted(rows, at, vague)[None], np.zeros(len(known), dtype=np.int64))
+        return Laws(_fitted(rows, at, vague, rounds)[None], np.zeros(len(known), dtype=np.int64))
     fold, widths = _dealt(rows, at), [width for width in WIDTHS if 4 * width < size]
     groups = int(fold.max()) + 1
     laws, scores = np.empty((groups + 1, len(widths), size)), np.zeros(len(widths))
     for group in range(groups + 1):
         told, held_out = fold != group, fold == group
-        law = _fitted(rows[told], at[told], vague)
+        law = _fitted(rows[told], at[told], vague, ROUNDS)
         for number, width in enumerate(widths):
             laws[group, number] = _smoothed(law, width)
             foretold = (rows[held_out] * laws[group, number][at[held_out]]).sum(axis=1)
@@ -204,10 +215,10 @@ def _learnt(likelihood: Floats, places: Ints, vague: Floats, known: Flags) -> La
     return Laws(np.tensordot(trust / trust.sum(), laws, axes=(0, 1)), of_key)
 
 
-def _fitted(rows: Floats, at: Ints, vague: Floats) -> Floats:
+def _fitted(rows: Floats, at: Ints, vague: Floats, rounds: int) -> Floats:
     """EM from the vague law, smoothed for few keys."""
     law = vague
-    for _ in range(ROUNDS if len(rows) else 0):
+    for _ in range(rounds if len(rows) else 0):
         weights = rows * law[at]
         weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
         told = np.bincount(at.ravel(), weights=weights.ravel(), minlength=len(vague))
@@ -242,9 +253,60 @@ def _normal(distance: Floats, error: Floats) -> Floats:
     return density
 
 
-def _column(raw: Column, centre: Floats, sd: Floats, z: float) -> Column:
+def _frequency_moves(estimates: Estimates) -> Floats:
+    """How far every frequency may be moved, [key].
+
+    A key that may well be absent moves freely. Otherwise the move grows with the share of absent keys among those that
+    look as frequent, which a move towards zero would serve, and with the number of present keys just above and just
+    below it, from which the law is known there.
+    """
+    values, errors, scores = estimates.frequency.values, estimates.frequency.se, estimates.distances
+    absent = false_shares(scores)
+    crowd = _neighbours(values, errors, absent <= TOLD)
+    with np.errstate(invalid="ignore"):  # a key without an error has no score
+        moves = errors * (SLACK + 2 * absent * np.maximum(scores, 0) + crowd / CROWD)
+    free: Floats = np.where((absent < DOUBTFUL) & np.isfinite(moves), moves, np.inf)
+    return free
+
+
+def _mean_moves(errors: Floats) -> Floats:
+    """How far every mean may be moved, [key]: the less, the better it is known by itself."""
+    moves = errors * (SLACK + (errors / COARSE) ** 2)
+    free: Floats = np.where(np.isfinite(moves), moves, np.inf)
+    return free
+
+
+def _neighbours(values: Floats, errors: Floats, present: Flags) -> Floats:
+    """How many other present keys lie just above or just below every key, whichever are fewer, [key].
+
+    They are counted by a normal kernel of one standard error.
+    """
+    known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
+    step, reach = STEP * float(np.median(errors[known])), math.ceil(REACH / STEP)
+    places = np.rint(np.where(known, values, 0.0) / step).astype(np.int64)
+    places -= int(places.min()) - reach
+    counted = known & present
+    counts = np.bincount(places, weights=counted, minlength=int(places.max()) + reach + 1)
+    half = np.exp(-0.5 * (STEP * np.arange(-reach, reach + 1)) ** 2)
+    half[:reach], half[reach] = 0.0, 0.5  # of the keys at the same place one half is above, one half below
+    sides = [np.convolve(counts, kernel, "same")[places] - counted / 2 for kernel in (half, half[::-1])]
+    fewer: Floats = np.minimum(*sides)
+    return fewer
+
+
+def _column(raw: Column, centre: Floats, sd: Floats, moves: Floats, z: float) -> Column:
+    """The posterior, its mean moved at most so far from the unbiased value, in intervals that hold the unbiased ones.
+
+    Means that may be moved by more than their standard error have posterior intervals: they rest on other keys.
+    """
     own = np.where(raw.flag == FLAGS.index("wide"), 0, raw.flag)  # whether this interval is wide is seen from itself
     flag = np.maximum(own, FLAGS.index("shrunk")).astype(np.int8)
     least = -1.0 if raw.scaled else 0.0
-    low, high = np.clip(centre - z * sd, least, 1), np.clip(centre + z * sd, least, 1)
-    return replace(raw, values=centre, se=sd, low=low, high=high, flag=flag)
+    limited = np.isfinite(moves) & np.isfinite(raw.values)
+    anchor, most = np.where(limited, np.clip(raw.values, least, 1), 0.0), np.where(limited, moves, 2.0)
+    shown = np.clip(centre, anchor - most, anchor + most)
+    se = np.hypot(sd, shown - centre)
+    kept = moves <= raw.se if raw.scaled else np.isfinite(raw.se)
+    low = np.fmin(shown - z * se, np.where(kept, raw.low, np.nan))
+    high = np.fmax(shown + z * se, np.where(kept, raw.high, np.nan))
+    return replace(raw, values=shown, se=se, low=np.clip(low, least, 1), high=np.clip(high, least, 1), flag=flag)

@@ -25,7 +25,7 @@ from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.discovery import Decision
 from keyveil.core.epsilon import decimal_text, parse_epsilon
-from keyveil.core.errors import RecordError, ReportError
+from keyveil.core.errors import RecordError, ReportError, TallyError
 from keyveil.core.estimates import Estimates, Header
 from keyveil.core.public import public_word
 from keyveil.core.records import Records
@@ -61,6 +61,9 @@ class Mechanism(ABC):
 
     takes: ClassVar[Takes]
     """Which records can be answered; every family says it."""
+
+    unit_counts: ClassVar[bool] = False
+    """Whether a report adds 0 or 1 to every count, so that none is negative or exceeds the number of reports."""
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Options at which the mechanism tells different things, for three keys; the first are the usual ones."""
@@ -312,6 +315,12 @@ class Mechanism(ABC):
     def _own(self, tally: Tally) -> NDArray[np.int64]:
         """The counts of a tally that is certainly ours."""
         tally.refuse_other(self.fingerprint, self.tally_shape)
+        if (
+            self.unit_counts
+            and tally.counts.size
+            and not 0 <= tally.counts.min() <= tally.counts.max() <= tally.reports
+        ):
+            raise TallyError("tally/impossible", f"No {tally.reports:,} reports of {self.name} give these counts.")
         return tally.counts
 
 

@@ -91,6 +91,9 @@ ROUNDS = {
     "project": "keyveil.mechanisms.rounds.topsel_project:Project",
     "set-size": "keyveil.mechanisms.rounds.set_size:SizeQuestion",
     "overflow": "keyveil.mechanisms.rounds.overflow:OverflowQuestion",
+    "size-classes": "keyveil.mechanisms.rounds.set_size:SizeClasses",
+    "energy": "keyveil.mechanisms.rounds.energy:EnergyQuestion",
+    "topsel-pilot": "keyveil.mechanisms.rounds.topsel_pilot:TopSelPilot",
 }
 
 
@@ -198,6 +201,8 @@ def from_document(document: Any, make: Callable[..., Mechanism] = create) -> Mec
     names = {"mechanism", "epsilon", "options", "schema"}
     if not isinstance(document, dict) or set(document) != names or not isinstance(document["options"], dict):
         raise MechanismError("mechanism/document", f"A mechanism's document has {', '.join(sorted(names))}.")
+    if taken := {"name", "schema", "epsilon"} & set(document["options"]):
+        raise MechanismError("mechanism/document", f"{min(taken)!r} is no option of a mechanism.")
     schema = Schema.from_document(document["schema"])
     return make(str(document["mechanism"]), schema, document["epsilon"], **document["options"])
 
@@ -310,6 +315,8 @@ def _from_entry_point(name: str) -> type[Any]:
 
 def _load(name: str, *tables: dict[str, str]) -> Any:
     """The class behind a name of these tables, or somebody else's of the same kind."""
+    if not isinstance(name, str):  # in a document anything may stand where a name should
+        raise MechanismError("mechanism/unknown", f"A mechanism is named by a string, not {name!r}.")
     for table in tables:
         if name in table:
             module, attribute = table[name].split(":")

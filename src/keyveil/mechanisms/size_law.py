@@ -52,7 +52,7 @@ class SizeLaw:
     def _of_pairs(cls, pairs: Sequence[tuple[int, Fraction]]) -> SizeLaw:
         sizes, shares = [size for size, _ in pairs], [share for _, share in pairs]
         total = sum(shares)
-        if len(set(sizes)) != len(sizes) or min(sizes) < 0 or min(shares) < 0 or not total:
+        if not pairs or len(set(sizes)) != len(sizes) or min(sizes) < 0 or min(shares) < 0 or not total:
             raise _refused("A law of set sizes gives each size once, with a share that is not negative.")
         return cls(tuple(sorted((size, share / total) for size, share in pairs if share)))
 

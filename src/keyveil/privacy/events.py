@@ -26,6 +26,7 @@ _CELLS = 4096
 _INDICATORS = 160  # outcomes that are looked at two by two
 _EACH = 16  # of one view
 _PAIRED = 3  # pairs of outcomes that are judged
+_ALIKE = 1e-9  # nats: of an event that chance might show only the best outcomes are taken
 _SPOKEN = 4  # outcomes of an event that are named
 
 
@@ -46,10 +47,19 @@ class Event:
     def count(self, features: Features) -> int:
         return int(self.outcomes[self.view.codes(features)].sum())
 
-    def with_evidence(self, sample: Sample, goal: float) -> Event:
-        """The event with the evidence of a new sample of two records added."""
-        hits, others = sample.counts(self.view)[:, self.outcomes].sum(axis=1, keepdims=True)
-        return replace(self, excess=self.excess + float(evidence(hits, others, goal)[0]))
+    def hits(self, sample: Sample) -> Codes:
+        """How often it happened, for every record of a sample."""
+        found: Codes = sample.counts(self.view)[:, self.outcomes].sum(axis=1)
+        return found
+
+    def with_evidence(self, hits: Codes, record: int, goal: float, chance: float) -> Event:
+        """The event with the evidence of new ``hits`` added, less what chance shows among as many events as are judged.
+
+        Counted are those of one record against all others together.
+        """
+        others = hits.sum(keepdims=True) - hits[record]
+        nats = evidence(hits[record : record + 1], others, goal, others=len(hits) - 1)
+        return replace(self, excess=self.excess + float(nats[0]) - chance)
 
     def describe(self, lexicon: Lexicon) -> str:
         runs: list[list[int]] = []
@@ -100,30 +110,29 @@ def differences(counted: Counted) -> NDArray[np.float64]:
     return total
 
 
-def alone(counted: Counted, goal: float, most: int) -> tuple[int, int, list[Event]]:
-    """Outcomes that one record shows and all others together hardly do: the two records, and at most so many events.
+def alone(counted: Counted, goal: float, most: int, doubt: float) -> list[tuple[int, list[Event]]]:
+    """Outcomes that one record shows and all others together hardly do: for each such record at most so many events.
 
-    However rare they are: the others have many more draws, so a few sightings say much. No events, if chance would do.
+    However rare they are: the others have many more draws, so a few sightings say much. Events are left out if they
+    lack more than ``doubt`` nats to what chance shows among so many.
     """
-    sample = counted.sample
     if not counted.views:
-        return 0, 0, []
+        return []
     favourite, nats = _against_all(counted.counts, goal)
-    tops = np.maximum.reduceat(nats, counted.starts)
-    record = int(favourite[nats.argmax()])
-    other, events = -1, list[Event]()
-    for number in np.argsort(-tops, kind="stable").tolist():
-        outcomes = counted.part((favourite == record) & (nats > 0), number)
-        if tops[number] <= 0 or len(events) == most:
-            break
-        if not outcomes.any():
-            continue
-        seen = counted.part(counted.counts, number)[:, outcomes].sum(axis=1)
-        if other < 0:  # the one that shows least of the best event
-            other = int(np.where(np.arange(sample.groups) == record, sample.features.n, seen).argmin())
-        worth = _worth(int(seen[record]), int(seen[other]), sample.draws)
-        events.append(Event(counted.views[number], outcomes, float(tops[number]), worth))
-    return record, other, events
+    found: list[tuple[int, list[Event]]] = []
+    for record in range(counted.sample.groups):
+        own = np.where(favourite == record, nats, -np.inf)
+        tops = np.maximum.reduceat(own, counted.starts)
+        events = []
+        for number in np.argsort(-tops, kind="stable")[:most].tolist():
+            if tops[number] > -doubt:
+                outcomes = counted.part(own, number) > min(float(tops[number]) - _ALIKE, 0.0)
+                hits = counted.part(counted.counts, number)[:, outcomes].sum(axis=1)
+                worth = _worth(int(hits[record]), int(np.delete(hits, record).min()), counted.sample.draws)
+                events.append(Event(counted.views[number], outcomes, float(tops[number]), worth))
+        if events:
+            found.append((record, events))
+    return found
 
 
 def _against_all(counts: Codes, goal: float) -> tuple[Codes, NDArray[np.float64]]:

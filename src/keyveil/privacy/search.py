@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import combinations
 from typing import Any
@@ -34,6 +34,10 @@ _FEWEST, _MOST_PUBLICS = 24, 1000  # draws of a record at one public value; publ
 _ROUNDS = (24, 6, 2)  # candidates in each round of the race
 _LEAST = 200  # draws of a record that the first round should have; with less effort it has fewer candidates
 _BROAD = 5  # one in so many candidates of the first round is chosen by all columns together
+_DOUBT = 5.0  # nats that what one record alone shows may lack, and is drawn again nevertheless
+_SUSPECTS = 6  # records and ways of which that is done
+_SURE, _UNSURE = 0.5, 0.25  # share of the race for them, if one is beyond chance and if none is
+_BESIDE = 8  # records that are drawn beside each other for it, at most
 _RARE = 0.2  # share of the fresh draws for what one record alone shows, compared with the shares of doors
 _MOST_CELLS = 20_000_000  # draws times columns that are compared at once
 
@@ -99,6 +103,19 @@ class _Candidate:
     rank: tuple[float, float]
 
 
+@dataclass(frozen=True, eq=False)
+class _Suspect:
+    """A record by its number, a way out, and rare events that it alone has shown."""
+
+    way: Way
+    record: int
+    events: Sequence[Event]
+
+    @property
+    def excess(self) -> float:
+        return max(event.excess for event in self.events)
+
+
 @dataclass(eq=False)
 class Search:
     """The search behind one door, for evidence that epsilon is above ``goal``."""
@@ -112,7 +129,7 @@ class Search:
     say: Progress
 
     def __post_init__(self) -> None:
-        self._rare: list[Finalist] = []
+        self._rare: list[_Suspect] = []
         self._sharp: list[_Candidate] = []
         self._broad: list[_Candidate] = []
 
@@ -122,9 +139,10 @@ class Search:
         way = self.door.ways[-1]
         speed = rate(lambda n: self._draw(way, n), way.cost * len(self.records)) if measured else 0.0
         self._scan(self.effort.reports(SCAN, speed) / len(self.records))
-        rare = nlargest(1, self._rare, key=lambda one: one.excess)
-        reports = self.effort.reports(RACE, speed) / (1 + len(rare))
-        return [self._race(reports), *(self._seen_again(one, reports) for one in rare)]
+        suspects = nlargest(_SUSPECTS, self._rare, key=lambda one: one.excess)
+        reports = self.effort.reports(RACE, speed)
+        again = reports * (0.0 if not suspects else _SURE if suspects[0].excess > 0 else _UNSURE)
+        return [self._race(reports - again), *self._seen_again(suspects, again)]
 
     # -- all records ----------------------------------------------------------------------------------------------
 
@@ -173,9 +191,7 @@ class Search:
         apart = differences(counted)
         pairs = [(float(apart[a, b]), a, b) for a, b in combinations(range(count), 2)]
         self._broad += [_Candidate(way, a, b, (0.0, worth)) for worth, a, b in nlargest(_ROUNDS[0] // _BROAD, pairs)]
-        record, other, events = alone(counted, self.goal, _TESTED)
-        if events:
-            self._rare.append(Finalist(way, self.records[record], self.records[other], events, _RARE))
+        self._rare += [_Suspect(way, *found) for found in alone(counted, self.goal, _TESTED, _DOUBT)]
 
     # -- two records ----------------------------------------------------------------------------------------------
 
@@ -209,15 +225,39 @@ class Search:
             finalist = Finalist(way, self.records[first], self.records[second], events, self.door.share)
             yield _Candidate(way, first, second, events[0].rank), finalist
 
-    def _seen_again(self, finalist: Finalist, reports: float) -> Finalist:
-        """What only one record showed, with the evidence of new draws added to what spoke for it."""
-        way = finalist.way
-        most = _MOST_CELLS // (2 * len(self._draw(way, 1).columns))
-        n = max(1, int(min(reports / (2 * way.cost), most)))
-        sample = Sample.of(way.draw([finalist.record, finalist.other], n, self.lexicon), 2)
-        return replace(
-            finalist, events=sorted_events([event.with_evidence(sample, self.goal) for event in finalist.events])
-        )
+    def _seen_again(self, suspects: Sequence[_Suspect], reports: float) -> list[Finalist]:
+        """The best of what one record alone showed, if it speaks against the promise together with new draws.
+
+        All suspects of a way are judged by the same draws, each record against all others: with few records these say
+        more than as many draws of two, and the right suspect need not be the first.
+        """
+        judged: list[Finalist] = []
+        chance = math.log(max(sum(len(one.events) for one in suspects), 1))
+        for way in {id(one.way): one.way for one in suspects}.values():
+            own = [one for one in suspects if one.way is way]
+            judged += self._judged_again(way, own, reports * len(own) / len(suspects), chance)
+        return nlargest(1, [one for one in judged if one.excess > 0], key=lambda one: one.excess)
+
+    def _judged_again(
+        self, way: Way, suspects: Sequence[_Suspect], reports: float, chance: float
+    ) -> Iterator[Finalist]:
+        """Suspects of one way, with the evidence of new draws added to what spoke for them."""
+        wanted = dict.fromkeys([*(one.record for one in suspects), *range(len(self.records))])
+        numbers = list(wanted)[:_BESIDE]
+        drawn = [self.records[number] for number in numbers]
+        most = _MOST_CELLS // (len(drawn) * len(self._draw(way, 1).columns))
+        n = max(1, int(min(reports / (len(drawn) * way.cost), most)))
+        sample = Sample.of(way.draw(drawn, n, self.lexicon), len(drawn))
+        for suspect in suspects:
+            place = numbers.index(suspect.record)
+            hits = [event.hits(sample) for event in suspect.events]
+            found = [
+                event.with_evidence(own, place, self.goal, chance)
+                for event, own in zip(suspect.events, hits, strict=True)
+            ]
+            best = hits[max(range(len(found)), key=lambda number: found[number].excess)]
+            other = int(np.where(np.arange(len(drawn)) == place, n + 1, best).argmin())  # shows least of the best
+            yield Finalist(way, drawn[place], drawn[other], sorted_events(found), _RARE)
 
     def _draw(self, way: Way, count: int) -> Features:
         return way.draw(self.records, count, self.lexicon)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 _PLANNED = 4  # units of work a key, to plan a round from those before it: 0.2 s for 65,536 keys
+_HELD = 100  # units for each round before it, which it is held against: half a second for a hundred rounds
 _PLACES = 10**12  # a share of epsilon is a decimal: what does not end is cut here, never rounded up
 
 
@@ -165,13 +166,18 @@ class Protocol(ABC):
     def longest(self) -> list[Round]:
         """The rounds of the longest course, as they look while nobody has answered: what the protocol declares."""
         finished: list[Finished] = []
-        while (current := self.plan(finished)) is not None:
+        while (current := self._priced_plan(finished)) is not None:
             if current.number > MOST_ROUNDS:
                 raise ProtocolError("protocol/endless", f"{self.name} has more than {MOST_ROUNDS} rounds.")
-            spend(_PLANNED * self.schema.d, f"Planning the rounds of {self.name}")
             nothing = Tally.empty(current.mechanism.fingerprint, current.mechanism.tally_shape)
             finished.append(Finished(current, nothing))
         return [one.round for one in finished]
+
+    def _priced_plan(self, finished: History) -> Round | None:
+        """``plan``, priced by the keys and the rounds before it; the first round needs no looking back."""
+        if finished:
+            spend(_PLANNED * self.schema.d + _HELD * len(finished), f"Planning the rounds of {self.name}")
+        return self.plan(finished)
 
     @cached_property
     def course(self) -> tuple[Round, ...]:

@@ -1,13 +1,14 @@
 """TopSel in two rounds, for dense sets: a pilot finds the middle, and the rest answer about where they differ from it.
 
-The pilot is a share of the people, never of the budget, so everybody spends the whole ε once. After it the planner
-compares a projected round with plain ones, and takes the one of least predicted error for frequencies and means
-together. Derivation and figures: docs/protocols-groups.md.
+The pilot is a share of the people, never of the budget, so everybody spends the whole ε once. Most of it tell of keys,
+the others how large their values are and how many pairs they hold. Then the planner compares projected rounds with
+plain ones, and takes the one of least predicted error for frequencies and means together. Derivation and figures:
+docs/protocols-groups.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
@@ -19,8 +20,9 @@ from keyveil.core.estimates import Estimates
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import PredictedVariance, need
 from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.rounds.topsel_pilot import TopSelPilot
 from keyveil.mechanisms.size_law import SizeLaw
-from keyveil.protocols.base import History, Protocol, Round, in_parts
+from keyveil.protocols.base import Finished, History, Protocol, Round, in_parts
 from keyveil.protocols.merged import merged
 from keyveil.protocols.second_round import PilotBeliefs, projections, risks
 
@@ -31,13 +33,14 @@ MODES = ("auto", "project", "cover", "direct")
 class TopSelProject(Protocol):
     """``share`` of the people are the pilot: 1/20 is enough where there are more than half a million.
 
-    ``set_sizes`` and ``padding`` are TopSel's; without them each report of the pilot is about one key. ``mode`` forces
-    the second round to be of one kind; by default the planner chooses.
+    ``set_sizes`` and ``padding`` are TopSel's; without them each report of the pilot is about one key, and without the
+    law of set sizes a quarter of the pilot tell it. ``mode`` forces the second round to be of one kind; by default the
+    planner chooses.
     """
 
     share: Fraction = Fraction(1, 10)
     set_sizes: str | None = None
-    padding: int = 0
+    padding: int | None = None
     mode: str = "auto"
     rows: int = 64
 
@@ -65,7 +68,11 @@ class TopSelProject(Protocol):
             return None
         return create("topsel", self.schema, self.epsilon, set_sizes=self.set_sizes, padding=self.padding)
 
-    def pilot(self) -> Mechanism:
+    def pilot(self) -> TopSelPilot:
+        """The first round: a plain one for most of the people, and questions about their sets for the others."""
+        return TopSelPilot(self.schema, self.epsilon, self.plain_pilot().options, asks_sizes=self.set_sizes is None)
+
+    def plain_pilot(self) -> Mechanism:
         """The round of cover and direct that tells frequencies better, at the mean frequency of the law of sizes."""
         if self.cover is None:
             return self.direct
@@ -84,7 +91,7 @@ class TopSelProject(Protocol):
             case 0:
                 return Round(1, self.pilot(), first)
             case 1:
-                return Round(2, self.second(finished[0].answered().estimates(population=True)), rest)
+                return Round(2, self.second(finished[0].answered()), rest)
         return None
 
     def longest(self) -> list[Round]:
@@ -99,19 +106,22 @@ class TopSelProject(Protocol):
         plain = {name: one for name, one in (("direct", self.direct), ("cover", self.cover)) if one is not None}
         if self.mode in plain:
             return [plain[self.mode]]
-        d = self.schema.d
-        even = PilotBeliefs(np.full(d, 0.5), np.zeros(d), np.zeros(d), np.zeros(d))
-        projected = projections(self.schema, self.epsilon, even, self.rows)[0]
+        even = PilotBeliefs.even(self.schema.d)
+        projected = next(projections(self.schema, self.epsilon, even, 1, self.rows))
         return [projected, *(plain.values() if self.mode == "auto" else ())]
 
-    def second(self, pilot: Estimates) -> Mechanism:
+    def second(self, pilot: Finished) -> Mechanism:
         """The round of least predicted error, given what the pilot found."""
         if self.mode in ("cover", "direct"):
             return self.kinds(2)[0]
-        beliefs, n = PilotBeliefs.of(pilot), round(max(pilot.n, 1) * (1 - self.share) / self.share)
+        groups = pilot.seen_as(TopSelPilot)
+        keys = Finished(replace(pilot.round, mechanism=groups.parts[0]), groups.part_tally(pilot.tally, 0)).answered()
+        law = groups.law(pilot.tally) if self.set_sizes is None else SizeLaw.read(self.set_sizes)
+        beliefs = PilotBeliefs.of(keys.estimates(population=True), groups.energy(pilot.tally), law)
+        n = round(pilot.tally.reports * (1 - self.share) / self.share)
         plain = [one for one in (self.direct, self.cover) if one is not None]
         rivals = [risks(one, beliefs, n) for one in plain]
-        planned: list[Mechanism] = [*projections(self.schema, self.epsilon, beliefs, self.rows)]
+        planned: list[Mechanism] = [*projections(self.schema, self.epsilon, beliefs, n, self.rows)]
         planned += plain if self.mode == "auto" else []
         return min(planned, key=lambda one: risks(one, beliefs, n).score(rivals))
 

@@ -13,8 +13,10 @@ from keyveil.core.public import public_words_covering
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.frames.population import Population
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.dependence import dependence
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import LearnsSizes, PredictedVariance, need
 from keyveil.mechanisms.families import cover
 from keyveil.mechanisms.families.cover import best_kappa
@@ -349,7 +351,7 @@ def test_the_choice_of_buckets_bounds_the_bias_by_set_sizes(
     """One person of ten holds twenty pairs, the others one: the score alone would accept more than a half."""
 
     def unevenness() -> float:
-        made = create("topsel", Schema(keys=40), 4, mode="cover", set_sizes="1:0.9,20:0.1", padding=padding)
+        made = create("topsel", Schema(keys=200), 4, mode="cover", set_sizes="1:0.9,20:0.1", padding=padding)
         assert isinstance(made, TopSelCover)
         return made.cover.unevenness
 
@@ -357,3 +359,42 @@ def test_the_choice_of_buckets_bounds_the_bias_by_set_sizes(
     monkeypatch.setattr(cover, "SPREAD", 1.0)
     monkeypatch.setattr(cover, "PADDED_SPREAD", 1.0)
     assert unevenness() > 0.5
+
+
+# -- sets that are not sparse -----------------------------------------------------------------------------------------
+
+
+def test_dense_sets_of_several_sizes_are_padded_to_the_largest() -> None:
+    dense = create("topsel", Schema(keys=12), 2, sizes="2:0.2,9:0.5,12:0.3")
+    assert (dense.options["padding"], dense.options["refine"]) == (12, False)
+    assert create("topsel", Schema(keys=12), 2, sizes="9").options["padding"] == 0  # of one size: exact as they are
+    sparse = create("topsel", Schema(keys=1000), 2, sizes="2:0.5,9:0.5")
+    assert (sparse.options["padding"], sparse.options["refine"]) == (0, True)
+
+
+@pytest.mark.parametrize("padding", [0, 9, 11])
+def test_a_padding_that_leaves_dense_sets_biased_is_refused(padding: int) -> None:
+    with pytest.raises(MechanismError) as refusal:
+        create("topsel", Schema(keys=12), 2, sizes="2:0.2,9:0.5,12:0.3", padding=padding)
+    assert refusal.value.code == "mechanism/dense" and "kvue" in str(refusal.value)
+
+
+def test_frequencies_of_a_survey_are_unbiased_whoever_answers_much() -> None:
+    """Half of the people hold all of 12 keys, half only two of them; 40 runs, bounds that fail once in 1e6 runs.
+
+    Without padding a partition imposes the mean of its law, and keys are more than 8 standard errors off: the mutant.
+    """
+    schema = Schema(keys=12)
+    full, few = dict.fromkeys(map(str, range(12)), 0.5), {"0": 0.5, "1": 0.5}
+    records = Population.from_records([full, few] * 1000).keyed(schema).records(schema)
+    truth = np.array([1.0] * 2 + [0.5] * 10)
+
+    def off(mechanism: Mechanism) -> Any:
+        runs = (mechanism.tally(mechanism.perturb_many(records, SeededCoins(run))) for run in range(40))
+        found = np.array([(e.frequency.values - truth) / e.frequency.se for e in map(mechanism.estimate, runs)])
+        return found.mean(axis=0) * math.sqrt(len(found))
+
+    padded = create("topsel", schema, 4, sizes="2:0.5,12:0.5")
+    assert np.abs(off(padded)).max() < 5.5
+    unpadded = create("topsel", schema, 4, sizes="7")  # the mean of the law: what a partition imposes
+    assert np.abs(off(unpadded)).max() > 8

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.loops import last_silence, read_labels
 from keyveil.core.codecs.payloads import Decoded, Fast, Payloads, malformed, plainly
 from keyveil.core.report import Payload
@@ -66,26 +67,23 @@ class LabelledKeys:
     varies = True
 
     def encode(self, payload: Payload) -> bytes:
-        stream, length = self.write(payload)
-        return stream.to_bytes((length + 7) // 8, "little")
+        stream = BitStream()
+        self.write(payload, stream)
+        return stream.to_bytes()
 
-    def write(self, payload: Payload) -> tuple[int, int]:
-        """The bits of a payload, the first one lowest, and how many they are."""
+    def write(self, payload: Payload, stream: BitStream) -> None:
+        """Put the bits of a payload into a stream."""
         self._check(payload)
         assert isinstance(payload, tuple)
-        stream = length = next_key = 0
+        next_key = 0
         for symbol in payload:
             key, label = divmod(symbol, self.labels)
             unary, low = divmod(key - next_key, 1 << self.shift)
-            stream |= ((low << (unary + 1)) | ((1 << unary) - 1)) << length
-            length += unary + 1 + self.shift
-            code, size = self._label_code(label)
-            stream |= code << length
-            length += size
+            stream.put((low << (unary + 1)) | ((1 << unary) - 1), unary + 1 + self.shift)
+            stream.put(*self._label_code(label))
             next_key = key + 1
         last = last_silence(self.keys - next_key, self.shift)
-        stream |= ((1 << last) - 1) << length
-        return stream, length + last
+        stream.put((1 << last) - 1, last)
 
     def decode(self, data: bytes) -> Payload:
         return self.unstack(self.read(Payloads.of([data])).without_flaw())[0]

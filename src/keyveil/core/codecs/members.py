@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.loops import Counts, read_gaps, read_triples
 from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Payloads, malformed, plainly
 from keyveil.core.report import Payload
@@ -108,14 +109,13 @@ class RealMembers(Members):
         self._check(payload)
         assert isinstance(payload, tuple)
         missing = self.size - len(payload)
-        stream, length = (1 << missing) - 1, missing + 1
-        previous = -1
+        stream, previous = BitStream(), -1
+        stream.put((1 << missing) - 1, missing + 1)
         for symbol in payload:
             gap, previous = symbol - previous - 1, symbol
             unary, low = gap >> self.shift, gap & ((1 << self.shift) - 1)
-            stream |= ((low << (unary + 1)) | ((1 << unary) - 1)) << length
-            length += unary + 1 + self.shift
-        return stream.to_bytes((length + 7) // 8, "little")
+            stream.put((low << (unary + 1)) | ((1 << unary) - 1), unary + 1 + self.shift)
+        return stream.to_bytes()
 
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         rows, counts, flaws = self._room(payloads, keep)
@@ -146,7 +146,7 @@ class DenseMembers(Members):
             return total
 
         whole, rest = divmod(self.symbols, 3)
-        return whole * average(3) + (average(rest) if rest else 0.0)
+        return (whole * average(3) if whole else 0.0) + (average(rest) if rest else 0.0)
 
     @property
     def longest(self) -> int:
@@ -154,20 +154,20 @@ class DenseMembers(Members):
         return (2 * triples + min(self.size, 2 * triples) + 7) // 8  # a member adds at most a bit to its triple
 
     def encode(self, payload: Payload) -> bytes:
-        stream, length = self.write(payload)
-        return stream.to_bytes((length + 7) // 8, "little")
+        stream = BitStream()
+        self.write(payload, stream)
+        return stream.to_bytes()
 
-    def write(self, payload: Payload) -> tuple[int, int]:
-        """The bits of a payload, the first one lowest, and how many they are."""
+    def write(self, payload: Payload, stream: BitStream) -> None:
+        """Put the bits of a payload into a stream."""
         self._check(payload)
         assert isinstance(payload, tuple)
-        there = sum(1 << symbol for symbol in payload)
-        stream = length = 0
+        there = bytearray(self.symbols + 2)
+        for symbol in payload:
+            there[symbol] = 1
         for first in range(0, self.symbols, 3):
-            bits, code = TRIPLES[there >> first & 7]
-            stream |= code << length
-            length += bits
-        return stream, length
+            bits, code = TRIPLES[there[first] | there[first + 1] << 1 | there[first + 2] << 2]
+            stream.put(code, bits)
 
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         rows, counts, flaws = self._room(payloads, keep)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.codecs.loops import read_rare_bits
 from keyveil.core.codecs.members import AHEAD, TRIPLES, DenseMembers
@@ -64,10 +65,12 @@ class RareBits(BitVector):
 
     def encode(self, payload: Payload) -> bytes:
         plain = BitVector(self.length).encode(payload)
-        form, (stream, length) = PLACES, self._placed(plain)
-        if length >= self.length:
-            form, stream, length = PLAIN, int.from_bytes(plain, "little"), self.length
-        return (stream << 1 | form).to_bytes(length // 8 + 1, "little")
+        stream = BitStream()
+        stream.put(PLACES, 1)
+        self.places.write(_ones(plain), stream)
+        if len(stream) > self.length:
+            return (int.from_bytes(plain, "little") << 1 | PLAIN).to_bytes(self.longest, "little")
+        return stream.to_bytes()
 
     def decode(self, data: bytes) -> Payload:
         return self.unstack(self.read(Payloads.of([data])).without_flaw())[0]
@@ -82,9 +85,10 @@ class RareBits(BitVector):
         )
         return Decoded(rows if keep else None, flaws)
 
-    def _placed(self, payload: bytes) -> tuple[int, int]:
-        bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
-        return self.places.write(tuple(np.flatnonzero(bits).tolist()))
+
+def _ones(payload: bytes) -> tuple[int, ...]:
+    bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
+    return tuple(np.flatnonzero(bits).tolist())
 
 
 def _by_threes(length: int, share: Fraction) -> Fraction:

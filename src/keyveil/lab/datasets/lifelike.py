@@ -1,9 +1,10 @@
 """Populations with what real people bring and the papers' recipes lack.
 
 Keys that go together, a few people who hold very much, values that are ratings, signs, skewed, in two peaks or all
-equal, and keys that hardly anybody holds. Intervals are measured on them (docs/honesty.md); no constant of an estimator
-was chosen on them. The ``frequencies`` and ``means`` of these recipes set the level of a key: what a population really
-has follows from the seed, too, and is read off the people.
+equal, and keys that hardly anybody holds. Intervals are measured on them (docs/honesty.md). No constant of an estimator
+was chosen on them, but for the limits of empirical Bayes (``activity``, ``tail``, ``constant``). The ``frequencies``
+and ``means`` of these recipes set the level of a key: what a population really has follows from the seed, too, and is
+read off the people.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ class IOH(KeyValue):
     oracle: str = "oue"
 
     name: ClassVar[str] = "ioh"
+    unit_counts: ClassVar[bool] = True
 
     @property
     def title(self) -> str:

@@ -302,8 +302,8 @@ def _weights_of(statistic: Statistic) -> dict[Term, float]:
     return {(valued, one): scale * (-1.0) ** sum(held[place] for place in one) for one in subsets}
 
 
-def _weights(law: str, count: int) -> list[int]:
-    parts = law.split(",")
+def _weights(law: object, count: int) -> list[int]:
+    parts = law.split(",") if isinstance(law, str) else []
     if len(parts) != count or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise MechanismError(
             "mechanism/option",

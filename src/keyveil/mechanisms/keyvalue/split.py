@@ -86,6 +86,8 @@ class Split(SideBySide):
     def _made(self, name: str) -> Mechanism:
         assert isinstance(self.group_options, Mapping)
         own = dict(self.group_options.get(name, {}))
+        if taken := {"name", "schema", "epsilon"} & set(own):
+            raise _refused(f"{min(taken)!r} is no option of a group.")
         if self.max_pairs is not None and "max_pairs" in {option.name for option in fields(find_mechanism(name))}:
             own.setdefault("max_pairs", self.max_pairs)
         return create(name, self.schema, self.epsilon, **own)
@@ -155,8 +157,10 @@ def _read_shares(text: str) -> dict[str, Fraction]:
 
 def _read_options(options: Options | str) -> Options:
     """Options of groups, also from the text that the command line gives."""
-    if not isinstance(options, str):
+    if isinstance(options, Mapping) and all(isinstance(own, Mapping) for own in options.values()):
         return {name: dict(own) for name, own in options.items()}
+    if not isinstance(options, str):
+        raise _refused("Options of groups are a mapping of mappings, or a text such as ssr.max_pairs=3.")
     read: dict[str, dict[str, Any]] = {}
     for place, value in assignments(options).items():
         group, dot, option = place.partition(".")

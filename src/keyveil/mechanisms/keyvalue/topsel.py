@@ -36,20 +36,21 @@ class TopSel(SetResponse):
 
     The options below are those of cover mode; direct mode has none.
 
-    ``set_sizes`` is the law of set sizes ("5", or "1:0.2,2:0.8"). ``padding`` fills small sets of dense data up to that
-    many symbols; where nobody holds more, the law need not be given. ``hashing`` is the way into the buckets: a
-    balanced "partition", or a "hash" that puts the two signs of a key into one bucket with probability ``kappa``: more
-    for frequencies, less for values. ``cohorts`` is the number of seeds that reports share; 0 gives each its own, which
-    is more precise where a large part of the people hold one key, and the default unless counting would take long.
-    ``refine`` corrects popular keys for the smaller sets of those who lack them; by default where sets are sparse, vary
-    in size, and are not padded. What is not given is chosen.
+    ``set_sizes`` is the law of set sizes ("5", or "1:0.2,2:0.8"). ``padding`` fills small sets up to that many symbols;
+    where nobody holds more, the law need not be given. Sets of several sizes that are not sparse are padded to the
+    largest by default, and a smaller padding is refused: estimates would be biased. ``hashing`` is the way into the
+    buckets: a balanced "partition", or a "hash" that puts the two signs of a key into one bucket with probability
+    ``kappa``: more for frequencies, less for values. ``cohorts`` is the number of seeds that reports share; 0 gives
+    each its own, which is more precise where a large part of the people hold one key, and the default unless counting
+    would take long. ``refine`` corrects popular keys for the smaller sets of those who lack them; by default where sets
+    are sparse, vary in size, and are not padded. What is not given is chosen.
     """
 
     exhaustive: ClassVar[bool] = False  # words seed hashes
 
     mode: str = "cover"
     set_sizes: str | None = None
-    padding: int = 0
+    padding: int | None = None
     buckets: int | None = None
     marked: int | None = None
     hashing: str | None = None
@@ -58,7 +59,7 @@ class TopSel(SetResponse):
     refine: bool | None = None
 
     name: ClassVar[str] = "topsel"
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"set_sizes": "1:0.6,2:0.4"}, {"padding": 2}, {"mode": "direct"})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"set_sizes": "2"}, {"padding": 2}, {"mode": "direct"})
 
     @classmethod
     def class_for(cls, options: Mapping[str, Any]) -> type[Mechanism]:
@@ -91,6 +92,11 @@ class TopSel(SetResponse):
         """``hits`` of many people, as arcs of one bucket."""
 
     @property
+    def padded(self) -> int:
+        """The number of symbols up to which small sets are filled; 0 if they are not."""
+        return self.padding or 0
+
+    @property
     def groups(self) -> int:
         """How many groups of reports are counted apart: by shared seed, or by key; 0 if there are none."""
         assert self.cohorts is not None
@@ -114,7 +120,7 @@ class TopSel(SetResponse):
     @property
     def sizes(self) -> dict[str, int]:
         own = {"buckets": self.channel.outputs, "marked": self.channel.marked, "cohorts": self.groups}
-        return {**super().sizes, **own, "padding": self.padding}
+        return {**super().sizes, **own, "padding": self.padded}
 
     @property
     def codec(self) -> Symbol:

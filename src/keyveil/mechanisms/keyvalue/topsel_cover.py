@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.epsilon import levels
+from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.public import public_index, public_word
 from keyveil.core.tally import Tally
@@ -47,17 +48,25 @@ class TopSelCover(CalibratedOnDevice, TopSel):
 
     @classmethod
     def options_for_sizes(cls, law: SizeLaw, cap: int, keys: int) -> dict[str, Any]:
-        """The law itself; and where sets are dense, they are padded to the cap."""
-        return {"set_sizes": law.rounded, "padding": cap if law.mean > SPARSE * keys else 0}
+        """The law itself: where sets are dense, the padding follows from it."""
+        return {"set_sizes": law.rounded}
 
     def chosen(self) -> dict[str, Any]:
         if self.set_sizes is None and not self.padding:
             raise refused("topsel needs the law of set sizes, such as sizes=5 or sizes=1:0.2,2:0.8, or a padding.")
         law = SizeLaw.read(self.padding if self.set_sizes is None else self.set_sizes)
-        if not 0 <= self.padding <= self.schema.d or not 1 <= law.largest <= self.schema.d:
+        dense = len(law.shares) > 1 and law.mean > SPARSE * self.schema.d
+        padding = self.padding if self.padding is not None else law.largest if dense else 0
+        if not 0 <= padding <= self.schema.d or not 1 <= law.largest <= self.schema.d:
             raise refused(f"topsel takes sizes and a padding up to {self.schema.d}, the number of keys.")
-        if self.buckets is not None and not 2 <= self.buckets <= self.symbols + self.padding:
-            raise refused(f"topsel takes from 2 to {self.symbols + self.padding} buckets, not {self.buckets}.")
+        if dense and padding < law.largest:
+            raise MechanismError(
+                "mechanism/dense",
+                f"Sets of several sizes with more than {SPARSE:.0%} of the keys on average must be padded to the "
+                f"largest, {law.largest}, or topsel is biased: leave padding out, or take kvue, ssr or wheel.",
+            )
+        if self.buckets is not None and not 2 <= self.buckets <= self.symbols + padding:
+            raise refused(f"topsel takes from 2 to {self.symbols + padding} buckets, not {self.buckets}.")
         if self.marked is not None and self.marked < 1:
             raise refused(f"topsel marks at least one bucket, not {self.marked}.")
         if self.hashing not in (None, *HASHINGS) or (self.kappa is not None and self.hashing == "partition"):
@@ -65,7 +74,7 @@ class TopSelCover(CalibratedOnDevice, TopSel):
         if self.kappa is not None and not 0 <= self.kappa < 1:
             raise refused(f"topsel takes a kappa from 0 to below 1, not {self.kappa}.")
         way = Given(self.hashing if self.kappa is None else "hash", self.kappa)
-        cover = best_cover(self.schema.d, self.padding, law, self._gain, self.buckets, self.marked, way)
+        cover = best_cover(self.schema.d, padding, law, self._gain, self.buckets, self.marked, way)
         buckets, hashed = cover.scheme.buckets, isinstance(cover.scheme, SignHash)
         steps, cohorts = cover.scheme.steps(self.symbols), self.cohorts
         alone = steps == 1  # every symbol has its own bucket, and there is nothing to seed
@@ -73,15 +82,15 @@ class TopSelCover(CalibratedOnDevice, TopSel):
             cohorts = 1 if alone else 0 if steps <= MOST_STEPS else min(MOST_COHORTS, MOST_COUNTS // buckets)
         if not 0 <= cohorts <= max(1, MOST_COUNTS // buckets) or (alone and not cohorts):
             raise refused(f"topsel takes up to {MOST_COUNTS // buckets} cohorts of {buckets} buckets, not {cohorts}.")
-        sparse = len(law.shares) > 1 and not self.padding and law.mean <= SPARSE * self.schema.d
         return {
             "set_sizes": str(law),
+            "padding": padding,
             "buckets": buckets,
             "marked": cover.marked,
             "hashing": HASHINGS[hashed],
             "kappa": (way.kappa if way.kappa is not None else best_kappa(buckets)) if hashed else None,
             "cohorts": cohorts,
-            "refine": sparse if self.refine is None else self.refine,
+            "refine": len(law.shares) > 1 and not padding if self.refine is None else self.refine,
         }
 
     def reduced(self) -> Self:
@@ -90,7 +99,7 @@ class TopSelCover(CalibratedOnDevice, TopSel):
             self,
             schema=self.few_keys,
             set_sizes="1",
-            padding=min(self.padding, REDUCED_MARKS),
+            padding=min(self.padded, REDUCED_MARKS),
             buckets=buckets,
             marked=min(self.channel.marked, REDUCED_MARKS, buckets - 1),
             cohorts=min(self.groups, REDUCED_SEEDS),
@@ -120,7 +129,7 @@ class TopSelCover(CalibratedOnDevice, TopSel):
     @cached_property
     def scheme(self) -> Scheme:
         """The way into the buckets."""
-        (scheme,) = Given(self.hashing, self.kappa).schemes(self.channel.outputs, self.symbols + self.padding)
+        (scheme,) = Given(self.hashing, self.kappa).schemes(self.channel.outputs, self.symbols + self.padded)
         return scheme
 
     @property
@@ -129,7 +138,7 @@ class TopSelCover(CalibratedOnDevice, TopSel):
 
     @cached_property
     def cover(self) -> Cover:
-        return Cover(self.scheme, self.channel.marked, self.padding, SizeLaw.read(self.set_sizes), self._gain)
+        return Cover(self.scheme, self.channel.marked, self.padded, SizeLaw.read(self.set_sizes), self._gain)
 
     def seed_of(self, word: int) -> int:
         """The seed of a report: its own word, or a keyed hash of its cohort, which no other collection has."""
@@ -154,12 +163,12 @@ class TopSelCover(CalibratedOnDevice, TopSel):
         return 2 if self.hashing == "hash" else 1
 
     def hits(self, held: list[int], word: int) -> list[int]:
-        dummies = (self.symbols + self._apart * number for number in range(self.padding - len(held)))
+        dummies = (self.symbols + self._apart * number for number in range(self.padded - len(held)))
         seed, scheme = self.seed_of(word), self.scheme
         return sorted({scheme.bucket(seed, symbol) for symbol in (*held, *dummies)})
 
     def hits_many(self, held: Held, words: NDArray[np.uint64]) -> Arcs:
-        missing = np.maximum(self.padding - held.sizes, 0)
+        missing = np.maximum(self.padded - held.sizes, 0)
         owners = np.concatenate((held.owners, np.repeat(np.arange(held.n), missing)))
         numbers = np.arange(missing.sum()) - np.repeat(np.cumsum(missing) - missing, missing)
         order = np.argsort(owners, kind="stable")
@@ -195,12 +204,12 @@ class TopSelCover(CalibratedOnDevice, TopSel):
 
     @property
     def title(self) -> str:
-        return "topsel with padding" if self.padding else self.name
+        return "topsel with padding" if self.padded else self.name
 
     def constraint(self, estimates: Estimates) -> Constraint:
         """The law of sizes has a mean; padded sets, of which the law may be a guess, only a largest size."""
         law = self.cover.law
-        if self.padding:
+        if self.padded:
             return Constraint(most=float(law.largest))
         return Constraint(total=law.mean, most=law.mean)
 
@@ -233,7 +242,7 @@ class TopSelCover(CalibratedOnDevice, TopSel):
         """
         meeting, sharing = self.cover.meeting, self.cover.sharing
         held = float(frequency.sum())
-        dummies = max(self.padding - held, 0.0)  # per person; at worst everybody has the same ones
+        dummies = max(self.padded - held, 0.0)  # per person; at worst everybody has the same ones
         uneven = float(squares.sum()) / 2 + dummies
         if isinstance(self.scheme, Partition):  # in equal buckets, what one symbol meets more another meets less
             uneven -= (held + dummies) ** 2 / self.scheme.symbols

@@ -38,7 +38,7 @@ class TopSelDirect(NothingAnnounced, TopSel):
         sizes = zip((self.buckets, self.marked, self.cohorts), (3, 1, self.schema.d), strict=True)
         if any(one is not None for one in given) or any(size not in (None, fixed) for size, fixed in sizes):
             raise refused("topsel in direct mode has no options: a key is drawn, and its state is told.")
-        return {"buckets": 3, "marked": 1, "cohorts": self.schema.d, "refine": False}
+        return {"padding": 0, "buckets": 3, "marked": 1, "cohorts": self.schema.d, "refine": False}
 
     def reduced(self) -> Self:
         return replace(self, schema=self.few_keys, buckets=None, marked=None, cohorts=None, refine=None)

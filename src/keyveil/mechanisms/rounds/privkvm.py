@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from operator import index
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,6 +50,7 @@ class PrivKVRound(OneKey):
     fake: tuple[int, ...] = ()
 
     name: ClassVar[str] = "privkv-round"
+    unit_counts: ClassVar[bool] = True
 
     @property
     def lacks(self) -> frozenset[type]:
@@ -207,13 +209,17 @@ class PrivKVRound(OneKey):
 
 def checked_broadcast(schema: Schema, means: Sequence[int]) -> tuple[int, ...]:
     """Announced means, nothing where all are 0; refused unless there is one for each key, between -1 and 1."""
+    try:
+        means = tuple(index(mean) for mean in means)
+    except TypeError:  # in a document anything may stand here
+        raise ProtocolError("protocol/broadcast", "A broadcast is a list of whole numbers.") from None
     if means and len(means) != schema.d:
         raise ProtocolError(
             "protocol/broadcast", f"A broadcast has a mean for each of {schema.d} keys, not {len(means)}."
         )
     if any(abs(mean) > GRID for mean in means):
         raise ProtocolError("protocol/broadcast", "A broadcast mean lies between -1 and 1; one of these does not.")
-    return tuple(means) if any(means) else ()
+    return means if any(means) else ()
 
 
 def broadcast(means: Floats) -> tuple[int, ...]:

@@ -94,6 +94,7 @@ class LabelRound(CalibratedOnDevice, OneState):
     keys: tuple[int, ...] = ()
 
     name: ClassVar[str] = "label-round"
+    unit_counts: ClassVar[bool] = True
 
     @property
     def lacks(self) -> frozenset[type]:
@@ -102,7 +103,9 @@ class LabelRound(CalibratedOnDevice, OneState):
     def validate(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:
             raise MechanismError("mechanism/option", f"Values have from 1 to {MOST_BINS} cells, not {self.bins}.")
-        if any(not 0 <= key < self.schema.d for key in self.keys) or list(self.keys) != sorted(set(self.keys)):
+        keys: object = self.keys  # in a document anything may stand here
+        named = isinstance(keys, list | tuple) and all(isinstance(key, int) for key in keys)
+        if not named or not set(self.keys) <= set(range(self.schema.d)) or list(self.keys) != sorted(set(self.keys)):
             raise ProtocolError(
                 "protocol/broadcast", f"A broadcast names some of the {self.schema.d} keys, each once and in order."
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -19,32 +20,33 @@ from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import ProtocolError
-from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.simplex import nearest_with_sum
-from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import KeyDependence, need
-from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue, silent_about_keys
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.overflow.undercount import Surplus
 from keyveil.mechanisms.registry import create
+from keyveil.mechanisms.rounds.about_sets import AboutSets
 from keyveil.mechanisms.size_law import SizeLaw
 
 
 @dataclass(frozen=True)
-class SizeQuestion(NothingAnnounced, KeyValue):
+class SizeQuestion(AboutSets):
     """The number of pairs, ``most`` standing for itself and all above, through a frequency oracle with the whole ε."""
 
     most: int
 
     name: ClassVar[str] = "set-size"
+    tells: ClassVar[str] = "how many pairs people hold, not which"
 
     @property
-    def estimated(self) -> frozenset[str]:
-        return frozenset()
+    def width(self) -> int:
+        """How many sizes an answer above 0 stands for."""
+        return 1
 
     def validate(self) -> None:
         if not 1 <= self.most <= self.schema.d:
@@ -77,10 +79,10 @@ class SizeQuestion(NothingAnnounced, KeyValue):
     # -- device and bulk ----------------------------------------------------------------------------------------
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        return self.oracle.respond([(min(len(pairs), self.most), 0)], word, coins)
+        return self.oracle.respond([(min(-(-len(pairs) // self.width), self.most), 0)], word, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        sizes = np.minimum(records.sizes, self.most).astype(np.int32)
+        sizes = np.minimum(-(-records.sizes // self.width), self.most).astype(np.int32)
         own = Records(np.arange(records.n + 1, dtype=np.int64), sizes, np.zeros_like(sizes), self.most + 1)
         return self.oracle.respond_many(own, words, coins)
 
@@ -98,7 +100,8 @@ class SizeQuestion(NothingAnnounced, KeyValue):
         if not tally.reports:
             raise ProtocolError("protocol/few", "Nobody has told how many pairs they hold.")
         estimates = self.oracle.estimate(Tally(self.oracle.fingerprint, tally.reports, self._own(tally)))
-        return SizeLaw.of(nearest_with_sum(estimates.frequency.values).tolist())
+        shares = nearest_with_sum(estimates.frequency.values).tolist()
+        return SizeLaw.read({self.stands_for(told): Fraction(share) for told, share in enumerate(shares)})
 
     def surplus(self, tally: Tally, cap: int) -> Surplus | None:
         """How far people exceed a cap; nothing if nobody answered, or if no answer tells that somebody does."""
@@ -107,14 +110,38 @@ class SizeQuestion(NothingAnnounced, KeyValue):
         told = self.oracle.estimate(Tally(self.oracle.fingerprint, tally.reports, self._own(tally)), population=True)
         shares, errors = told.frequency.values, told.frequency.se
         constants = replace(need(self.oracle, KeyDependence).dependence(True), n=tally.reports)
-        above = np.maximum(np.arange(self.most + 1.0) - cap, 0.0)
+        above = np.maximum(np.array([self.stands_for(told) for told in range(self.most + 1)], float) - cap, 0.0)
         (mean, se), over = (
             (float(weights @ shares), math.sqrt(constants.variance(weights, shares, errors)))
             for weights in (above, np.minimum(above, 1.0))
         )
         return Surplus(mean, se, *over, reach=math.inf if self.most == self.schema.d else self.most - cap)
 
-    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        self._own(tally)  # refuses the tally of another mechanism
-        header = self.header(tally.reports, confidence, population)
-        return silent_about_keys(header, "This group tells how many pairs people hold, not which.")
+    def stands_for(self, told: int) -> int:
+        """The size that an answer stands for in the law."""
+        return told
+
+
+@dataclass(frozen=True)
+class SizeClasses(SizeQuestion):
+    """The same in few answers for many keys: 0, and up to ``most`` classes that part the sizes from 1 to d alike.
+
+    Few answers are told more exactly; up to ``most`` keys every size has its own.
+    """
+
+    most: int = 16
+
+    name: ClassVar[str] = "size-classes"
+
+    @property
+    def width(self) -> int:
+        return -(-self.schema.d // self.most)
+
+    def validate(self) -> None:
+        if self.most > 0:
+            object.__setattr__(self, "most", -(-self.schema.d // self.width))  # no class beyond the last key
+        super().validate()
+
+    def stands_for(self, told: int) -> int:
+        """The middle of the class."""
+        return min((told - 1) * self.width + self.width // 2 + 1, self.schema.d) if told else 0

@@ -40,6 +40,7 @@ from keyveil.mechanisms.responses import Solution, Spread
 MOST_BLOCK = 128  # keys that a report is about
 MOST_SCALE = 1 << 10
 MOST_RADIUS = 1 << 14  # keeps every inner product below 2^24, where single precision is exact
+MOST_TILT = 4  # would move a frequency of one half by one
 REDUCED_KEYS, REDUCED_ROWS = 2, 4
 
 _AT_ONCE = 1 << 12  # people whose vectors are held at once
@@ -52,7 +53,8 @@ Words = NDArray[np.uint64]
 @dataclass(frozen=True)
 class Project(CalibratedOnDevice, KeyValue):
     """``centres`` are what is expected of everybody's presences and then values, out of 2^16, and ``scales`` how much
-    each of these coordinates counts, all whole numbers; ``shrink`` is what cutting leaves of a vector on average.
+    each of these coordinates counts, all whole numbers. ``shrink`` is what cutting leaves of a vector on average, and
+    ``tilt`` says how far it may move frequencies: by tilt·f·(1 - f), for which intervals allow.
     """
 
     centres: tuple[int, ...]
@@ -61,9 +63,10 @@ class Project(CalibratedOnDevice, KeyValue):
     rows: int = 64
     marked: int | None = None
     shrink: Fraction = Fraction(1)
+    tilt: Fraction = Fraction(0)
 
     name: ClassVar[str] = "project"
-    readings: ClassVar[frozenset[str]] = frozenset({"shrink"})
+    readings: ClassVar[frozenset[str]] = frozenset({"shrink", "tilt"})
 
     def validate(self) -> None:
         d = self.schema.d
@@ -73,6 +76,8 @@ class Project(CalibratedOnDevice, KeyValue):
             raise _refused(f"project takes centres up to {GRID} and scales from 1 to {MOST_SCALE}.")
         if not 1 <= self.radius <= MOST_RADIUS or not 2 <= self.rows <= 256 or not 0 < self.shrink <= 1:
             raise _refused(f"project takes a radius up to {MOST_RADIUS}, 2 to 256 rows, and a shrink of at most 1.")
+        if abs(self.tilt) > MOST_TILT:
+            raise _refused(f"project takes a tilt from -{MOST_TILT} to {MOST_TILT}, not {self.tilt}.")
         if self.marked is None:
             object.__setattr__(self, "marked", best_marked(self.rows, self.epsilon))
         if not 1 <= self.channel.marked < self.rows:
@@ -121,7 +126,7 @@ class Project(CalibratedOnDevice, KeyValue):
     # -- announcements ------------------------------------------------------------------------------------------
 
     def announced(self) -> frozenset[str]:
-        return frozenset({"centres", "scales", "radius", "shrink"})
+        return frozenset({"centres", "scales", "radius", "shrink", "tilt"})
 
     def announced_forms(self) -> Sequence[Mechanism]:
         """Centres, scales and radii at the ends of what a device accepts."""
@@ -169,13 +174,19 @@ class Project(CalibratedOnDevice, KeyValue):
         held[owners, block + places] = records.values[inside]
         keys = (first[:, None] + np.arange(block)) % d
         both = np.concatenate((keys, d + keys), axis=1)
-        mine = (held - np.array(self.centres)[both]) * np.array(self.scales)[both] // GRID
+        scales = np.array(self.scales)[both]
+        mine = _rounded(held * scales) - self.origins[both]
         norms = _root((mine**2).sum(axis=1))
         longer = norms > self.radius
         cut = mine[longer] * self.radius
         mine[longer] = np.sign(cut) * (np.abs(cut) // norms[longer, None])
         rest = np.maximum(self.radius**2 - (mine**2).sum(axis=1), 0)
         return np.concatenate((mine, _root(rest)[:, None]), axis=1).astype(np.int16)  # no longer than MOST_RADIUS
+
+    @cached_property
+    def origins(self) -> Integers:
+        """The coordinates of the middle; apart from a person's, so that presences are not rounded at all."""
+        return _rounded(np.array(self.centres) * np.array(self.scales))
 
     def first(self, words: Words) -> Integers:
         """The key from which on every report is about ``block`` keys in a row: all of them, or from a public one on."""
@@ -194,9 +205,9 @@ class Project(CalibratedOnDevice, KeyValue):
     def solve(self, tally: Tally, population: bool) -> Solution:
         respondents, *totals = self._own(tally).astype(np.float64)
         d, people = self.schema.d, np.maximum(respondents, 1)
-        centres, scales = np.array(self.centres) / GRID, np.array(self.scales, dtype=np.float64)
+        scales = np.array(self.scales, dtype=np.float64)
         frequency, product = (
-            centres[part] + self._length * total / (2 * people) / scales[part]
+            (self.origins[part] + self._length * total / (2 * people)) / scales[part]
             for part, total in zip((slice(d), slice(d, 2 * d)), totals, strict=True)
         )
         share, known = np.clip(frequency, 0, 1), 0.0 if population else respondents / max(tally.reports, 1)
@@ -220,11 +231,12 @@ class Project(CalibratedOnDevice, KeyValue):
         """Variances when ``people`` reports are about a key, of the share ``known`` of everybody.
 
         Each coordinate of a direction has variance 1 (docs/protocols-groups.md). The errors of f and f·m are
-        correlated, since both depend on whether the key is held.
+        correlated, since both depend on whether the key is held. So are the moves by cutting, which are allowed for.
         """
         d, scales = self.schema.d, np.array(self.scales, dtype=np.float64)
         var_f, var_u = (self._length**2 / scales[part] ** 2 / people for part in (slice(d), slice(d, 2 * d)))
-        along = (excess(self.channel) - known) * frequency * (1 - frequency) / people
+        between = frequency * (1 - frequency)
+        along = (excess(self.channel) - known) * between / people + (float(self.tilt) * between) ** 2
         return Spread(np.maximum(var_f + along, 0), np.maximum(var_u + along * mean**2, 0), along * mean)
 
     def key_covariances(
@@ -269,6 +281,11 @@ def best_marked(rows: int, epsilon: Fraction) -> int:
     return max(range(1, rows), key=lambda marked: gain(two_level(rows, marked, epsilon)))
 
 
+def best_channel(rows: int, epsilon: Fraction) -> TwoLevel:
+    """The channel of so many rows that tells most."""
+    return two_level(rows, best_marked(rows, epsilon), epsilon)
+
+
 @lru_cache(maxsize=4096)
 def _top_mean(rows: int, marked: int, power: int = 1) -> float:
     """The mean of the ``marked`` largest of ``rows`` standard normal numbers, or of a power of them."""
@@ -286,6 +303,11 @@ def _quadrature(rows: int) -> tuple[Floats, Floats, Floats]:
     choose = np.array([math.comb(rows - 1, count) for count in range(rows)], dtype=np.float64)[:, None]
     density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi) * (points[1] - points[0])
     return points, density, choose * above**counts * (1 - above) ** (rows - 1 - counts)
+
+
+def _rounded(parts: Integers) -> Integers:
+    """Parts of 2^16 to the nearest whole number, halves upwards."""
+    return (2 * parts + GRID) // (2 * GRID)
 
 
 def _root(squares: Integers) -> Integers:
