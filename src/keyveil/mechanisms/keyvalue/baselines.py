@@ -8,7 +8,6 @@ halves no longer belong together, and they come without intervals. Derivation: d
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
