@@ -16,6 +16,7 @@ from keyveil.mechanisms.rounds.privkvm import PrivKVRound
 from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
 from keyveil.privacy.certify import certify
 from keyveil.protocols.base import Finished, most_spent
+from keyveil.protocols.privkvm import PrivKVM
 from keyveil.protocols.privkvm_baselines import PrivKVMHarmony, PrivKVMMeanEst
 from tests.protocols.hostile import records, worst_loss
 from tests.protocols.test_privkvm import FREQUENCIES, MEANS, in_expectation
@@ -50,6 +51,41 @@ def test_harmony_has_no_unbiased_estimator() -> None:
     with pytest.raises(KeyveilError) as refused:
         PrivKVMHarmony(SCHEMA, Fraction(1), estimator="unbiased")
     assert refused.value.code == "protocol/option"
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("kind", [PrivKVM, PrivKVMHarmony])
+def test_virtual_iterations_after_real_rounds_remove_the_bias(kind: type[PrivKVM], rounds: int) -> None:
+    """At expected counts: many of them give the truth, and one has the bias of one more round."""
+    options = {"estimator": "published"} if kind is PrivKVM else {}
+    many = kind(SCHEMA, Fraction(4), rounds=rounds, virtual=5000, **options)
+    history = in_expectation(many, FREQUENCIES, MEANS)
+    np.testing.assert_allclose(many.estimate(history).mean.values, MEANS, atol=1e-4)
+    none, one = (kind(SCHEMA, Fraction(4), rounds=rounds, virtual=count, **options) for count in (None, 1))
+    before, after = (made.estimate(history).mean.values - MEANS for made in (none, one))
+    last = history[-1].round.mechanism
+    presence = float(last.truths[0]) if isinstance(last, PrivKVRound) else 0.5
+    lying = (1 - np.array(FREQUENCIES)) * (1 - presence)
+    theta = lying / (lying + np.array(FREQUENCIES) * presence)
+    np.testing.assert_allclose(after, theta * before, atol=1e-5)
+
+
+def test_virtual_iterations_remove_the_bias_of_filled_vectors() -> None:
+    """At ε = 16 the noise of 4,000 people is below 0.05 a key; one round alone keeps 1 - f of the distance to 0."""
+    people = datasets.independent(4000, FREQUENCIES, MEANS, 1)
+    protocol = PrivKVMMeanEst(SCHEMA, Fraction(16), rounds=1, virtual=1000)
+    result = simulate(protocol, people, seed=1)
+    once = PrivKVMMeanEst(SCHEMA, Fraction(16), rounds=1).estimate(result.history).mean.values
+    truth = people.truth(SCHEMA)
+    np.testing.assert_allclose(once[1:], (truth.frequency * truth.mean)[1:], atol=0.05)
+    np.testing.assert_allclose(result.estimates.mean.values[1:], truth.mean[1:], atol=0.15)
+
+
+def test_virtual_iterations_of_unbiased_means_are_refused() -> None:
+    for options in ({"virtual": 3}, {"virtual": -1, "estimator": "published"}):
+        with pytest.raises(KeyveilError) as refused:
+            PrivKVM(SCHEMA, Fraction(1), **options)  # type: ignore[arg-type]
+        assert refused.value.code == "protocol/option"
 
 
 @pytest.mark.parametrize("fake", [(), (GRID, -GRID, 0), (GRID // 3, 0, 0)])
@@ -90,5 +126,5 @@ def test_vectors_converge_like_everybody_who_lacks_the_key_were_a_liar() -> None
 
 def test_only_few_keys_fit_a_vector() -> None:
     with pytest.raises(KeyveilError) as refused:
-        PrivKVMMeanEst(Schema(keys=100), Fraction(1))
+        PrivKVMMeanEst(Schema(keys=5000), Fraction(1))
     assert refused.value.code == "mechanism/too-many-keys"

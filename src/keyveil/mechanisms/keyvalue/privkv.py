@@ -18,12 +18,13 @@ import numpy as np
 from keyveil.core.channels import Table
 from keyveil.core.epsilon import RESOLUTION, levels, lie_threshold
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import Column, Estimates
+from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
 from keyveil.mechanisms.ratios import CLIPPED, SHRUNK, biased_means
-from keyveil.mechanisms.responses import INSUFFICIENT, Floats, Spread
+from keyveil.mechanisms.responses import Floats, Spread
+from keyveil.mechanisms.virtual import iterated_means
 
 ESTIMATORS = ("unbiased", "published", "iterated")
 
@@ -115,7 +116,9 @@ class PrivKV(OneKey):
             return estimates
         mean = self._mixed_means(tally)
         if self.estimator == "iterated":
-            return replace(estimates, mean=self._iterated(mean, estimates))
+            presence, fake = float(self.truths[0]), float(self.fake_mean)
+            seen, respondents = estimates.frequency, estimates.respondents
+            return replace(estimates, mean=iterated_means(mean, fake, presence, seen, respondents, self.iterations))
         flag = np.where(np.abs(mean) > 1, CLIPPED, SHRUNK)
         return replace(estimates, mean=biased_means(self.schema, np.clip(mean, -1, 1), flag))
 
@@ -125,18 +128,3 @@ class PrivKV(OneKey):
         told, keep = minus + plus, float(2 * self.truths[1] - 1)
         mean: Floats = np.where(told > 0, (plus - minus) / (keep * np.maximum(told, 1)), np.nan)
         return mean
-
-    def _iterated(self, mean: Floats, estimates: Estimates) -> Column:
-        """Means after c virtual rounds, whose bias is θᶜ·(fake mean - mean): θ of those who claim the key lack it.
-
-        A frequency that cannot be told from zero would make θ reach one and the sum explode, so it is floored.
-        """
-        presence, fake = float(self.truths[0]), float(self.fake_mean)
-        seen = estimates.frequency
-        floor = np.maximum(1 / np.maximum(estimates.respondents, 1), np.nan_to_num(2 * seen.se))
-        frequency = np.clip(np.nan_to_num(seen.values), np.minimum(floor, 1), 1)
-        true, false = frequency * presence, (1 - frequency) * (1 - presence)  # claims to hold the key
-        theta = false / (true + false)
-        values = fake + (mean - fake) * (1 - theta**self.iterations) / (1 - theta)
-        flag = np.select([seen.values < floor, seen.values > 1], [INSUFFICIENT, CLIPPED], SHRUNK)
-        return biased_means(self.schema, values, flag)
