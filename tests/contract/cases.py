@@ -11,6 +11,8 @@ from keyveil.mechanisms.registry import create, find_mechanism, mechanism_names
 from keyveil.testing.people import EXTREME
 
 NAMES = mechanism_names()
+# Half of the public suite's sizes, for every form and for all mutants; soak tests take more.
+SCORES, REPEATS, DRAWS, SINGLES = 800, 200, 2000, 600
 CAP = {"max_pairs": 8}  # of eight keys: nobody is cut, so estimates are unbiased
 TWO = {"max_pairs": 2}  # as many as ``two_halves`` gives: sampling one of many pairs would drown means in noise
 OPTIONS: dict[str, dict[str, Any]] = {  # what a mechanism cannot do without
