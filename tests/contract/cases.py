@@ -32,6 +32,8 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("kvue", {"bins": 4}),
     ("kvue", {"bins": 4, "rounding": "cell"}),
     ("kvue", {"levels": {"0": [-1, 0, 1], "1": [-1, "-0.5", "0.5", 1]}}),
+    ("block", {"width": 2, "states": 2}),
+    ("block", {"width": 2, "states": 4}),
     ("privkv", {"fake_mean": "0.5"}),
     ("f2m", {"estimator": "mle"}),
     ("kvoh", {"bits": "optimised"}),
@@ -110,7 +112,8 @@ def extreme(name: str, epsilon: str = "4", **options: Any) -> Mechanism:
 
 def estimates_products(name: str, options: dict[str, Any]) -> bool:
     """Whether a variant has unbiased estimates of f and f·m: not frequencies alone, nor means of everybody."""
-    return issubclass(find_mechanism(name), KeyValue) and name not in BASELINES and "rounding" not in options
+    no_means = "rounding" in options or options.get("states") == 2
+    return issubclass(find_mechanism(name), KeyValue) and name not in BASELINES and not no_means
 
 
 def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
