@@ -11,6 +11,7 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import Capped
 from keyveil.mechanisms.questions import ASKABLE, answerable
 from keyveil.mechanisms.registry import find, is_protocol, make, names
 from keyveil.protocols.base import Protocol
@@ -77,9 +78,15 @@ def describe(name: str) -> Description:
             _spelled(options): answered(as_protocol(make(name, Schema(keys=3), EPSILON, **options)))
             for options in kind.examples
         },
-        options=tuple(_option(field) for field in fields(kind) if field.name not in ("schema", "epsilon")),
+        options=(*(_option(field) for field in fields(kind) if field.name not in ("schema", "epsilon")), *_group(kind)),
         price=Price(_bits(usual), keys, len(rounds)),
     )
+
+
+def _group(kind: type) -> tuple[Option, ...]:
+    """The option that every mechanism with a cap has besides its own."""
+    capped = issubclass(kind, Mechanism) and issubclass(kind, Capped)
+    return (Option("overflow", "number", False, None),) if capped else ()
 
 
 def unsuited(protocol: Protocol) -> Mechanism | None:
