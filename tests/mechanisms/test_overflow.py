@@ -28,6 +28,7 @@ from keyveil.lab.simulate import simulate
 from keyveil.learn.dependence import links
 from keyveil.learn.shrinkage import bayes, without_undercount
 from keyveil.mechanisms.capabilities import Capped, can
+from keyveil.mechanisms.overflow import undercount as judgement
 from keyveil.mechanisms.overflow.undercount import Surplus, truncated_keys, undercount
 from keyveil.mechanisms.registry import create, create_round, forms, from_document
 from keyveil.mechanisms.responses import Solution, Spread
@@ -238,12 +239,33 @@ def test_frequencies_are_corrected_and_covered_and_a_mutant_is_not(
     """Twenty keys of six runs at ε 6: of 120 intervals of 95 % fewer than 105 hold with probability 1e-4 at most."""
     share, estimates = covered(baskets, 6, "wsr", 6)
     assert share > 0.87 and {one.header.undercount.state for one in estimates if one.header.undercount} == {"corrected"}
-    dropped, plain = covered(baskets, 6, "wsr", 6, overflow="off")
+    dropped, plain = covered(baskets, 6, "wsr", 3, overflow="off")
     uncorrected = np.mean([[one.frequency.flag == 4] for one in plain])
     assert uncorrected > 0 and dropped > 0.87  # the lab knows the records, and flags what is missing
-    monkeypatch.setattr(OverflowQuestion, "_states", Deaf._states)
-    deaf, told = covered(baskets, 6, "wsr", 6)
+    with monkeypatch.context() as patched:
+        patched.setattr(OverflowQuestion, "_states", Deaf._states)
+        deaf, told = covered(baskets, 6, "wsr", 3)
     assert deaf < 0.8 and "corrected" not in {one.header.undercount.state for one in told if one.header.undercount}
+    monkeypatch.setattr(judgement, "with_undercount", lambda solution, found: solution)  # the correction is dropped
+    assert covered(baskets, 6, "wsr", 3)[0] < 0.8
+
+
+@pytest.mark.parametrize("mutant", [False, True])
+def test_keys_that_the_cap_surely_moves_are_flagged_and_a_mutant_that_says_ok_is_seen(
+    mutant: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People far above the cap, beyond what answers reach: nothing is corrected, and the 20 most frequent keys lack
+    more than two standard errors each. Seeded; their estimates would have to be six standard errors off not to be seen.
+    """
+    if mutant:
+        monkeypatch.setattr(judgement, "truncated_keys", lambda found, f, variance: np.zeros(len(f), dtype=bool))
+    heavy = datasets.load("heavy", n=30_000, seed=4)
+    _, (estimates,) = covered(heavy, 6, "wsr", 1)
+    lost = missing(create("wsr", heavy.schema, 1, **{**estimates.header.options, "overflow": "off"}), heavy.population)
+    much = lost > 2 * estimates.frequency.se
+    assert much.sum() >= 20 and estimates.header.undercount is not None
+    assert estimates.header.undercount.state == "truncated"
+    assert (estimates.frequency.flag[much] == 4).all() != mutant
 
 
 def test_shrinkage_and_sums_know_what_all_keys_have_in_common(baskets: Dataset) -> None:

@@ -11,7 +11,8 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Capped
+from keyveil.mechanisms.options import option_names
+from keyveil.mechanisms.overflow.beside import OPTION, options_of
 from keyveil.mechanisms.questions import ASKABLE, answerable
 from keyveil.mechanisms.registry import find, is_protocol, make, names
 from keyveil.protocols.base import Protocol
@@ -85,8 +86,7 @@ def describe(name: str) -> Description:
 
 def _group(kind: type) -> tuple[Option, ...]:
     """The option that every mechanism with a cap has besides its own."""
-    capped = issubclass(kind, Mechanism) and issubclass(kind, Capped)
-    return (Option("overflow", "number", False, None),) if capped else ()
+    return (Option(OPTION, "number", False, None),) if options_of(kind) != option_names(kind) else ()
 
 
 def unsuited(protocol: Protocol) -> Mechanism | None:

@@ -8,24 +8,22 @@ are rare (for the weights of ``wsr``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
-from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Capped, LearnsSizes, Parted, can
+from keyveil.mechanisms.capabilities import Capped, LearnsSizes, can
 from keyveil.mechanisms.options import assignments
-from keyveil.mechanisms.overflow.undercount import judged, size_error, solved, undercount
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.rounds.reading import TellsSizes
 from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
 from keyveil.protocols.declarations import announced_options
-from keyveil.protocols.merged import merged
+from keyveil.protocols.merged import judged_by, merged
 from keyveil.protocols.weights import rare_first
 
 MOST_SIZES = 32  # pairs that the pilot counts, unless told otherwise
@@ -162,17 +160,11 @@ class Pilot(Protocol):
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         """What all groups say of keys, judged by what the pilot says of set sizes above the cap."""
         told = merged(finished, self, confidence, population)
-        sizes, main = self._group(finished, "sizes"), finished[-1]
-        capped = can(main.round.mechanism, Capped)
+        sizes, capped = self._group(finished, "sizes"), can(finished[-1].round.mechanism, Capped)
         if capped is None or capped.cap() >= self.schema.d:
             return told
         surplus = None if sizes is None else sizes.seen_as(TellsSizes).surplus(sizes.tally, capped.cap())
-        if surplus is None or not main.tally.reports:
-            return told.under(replace(told.header, undercount=Undercount(capped.cap())))
-        solution = solved(told)
-        error = size_error(main.round.mechanism, main.tally.reports, solution, population)
-        exact = can(main.round.mechanism, Parted) is None
-        return judged(told.header, solution, told, undercount(capped.cap(), surplus, solution, error, exact))
+        return judged_by(surplus, told, finished[-1], population)
 
 
 def _refused(sentence: str) -> ProtocolError:

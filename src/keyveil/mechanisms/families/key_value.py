@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar, Self
 
-import numpy as np
-
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import Column, Estimates, Header
 from keyveil.core.schema import GRID, Schema
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import Takes
@@ -50,13 +47,3 @@ class KeyValue(Mechanism):
 def refused(sentence: str) -> MechanismError:
     """One sentence about options that make no sense."""
     return MechanismError("mechanism/option", sentence)
-
-
-def silent_about_keys(header: Header, why: str) -> Estimates:
-    """The estimates of a group that is asked about something else than keys; ``why`` says what."""
-    return Estimates(
-        header=header,
-        respondents=np.zeros(header.schema.d, dtype=np.int64),
-        frequency=Column.unknown(header.schema, why),
-        mean=Column.unknown(header.schema, why, scaled=True),
-    )

@@ -42,7 +42,7 @@ from keyveil.mechanisms.capabilities import (
 )
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.merging import Floats, PartAnswer
-from keyveil.mechanisms.options import fitted, spelled
+from keyveil.mechanisms.options import fitted, option_names, spelled
 from keyveil.mechanisms.overflow.undercount import judged, size_error, stated_spread, undercount
 from keyveil.mechanisms.registry import find
 from keyveil.mechanisms.responses import Solution, Spread
@@ -58,6 +58,7 @@ OPTION = "overflow"
 USUAL_SHARE = Fraction(3, 100)  # of the people; costs 3 % of variance (docs/decisions/0048-overflow-group.md)
 
 _OWN = frozenset({"schema", "epsilon", OPTION})
+_UNBIASED = {"estimator": "unbiased", "variant": "repaired"}  # forms of which only the cap is to be judged
 
 
 @dataclass(frozen=True)
@@ -268,13 +269,20 @@ def made_beside(
     return made.main if isinstance(made, BesideOverflow) and made.question is None else made
 
 
+def options_of(kind: type) -> tuple[str, ...]:
+    """The names of the options of a mechanism or protocol, with ``overflow`` wherever a cap may have a group."""
+    own = option_names(kind)
+    capped = issubclass(kind, Mechanism) and issubclass(kind, Capped)
+    return (*own, OPTION) if capped and OPTION not in own else own
+
+
 def with_usual_group(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a collection with the usual overflow group, where a cap may hide pairs and nobody said otherwise.
 
-    Campaigns and simulations fill it in; published estimates stay as they were published.
+    Campaigns and simulations fill it in; forms that are published stay as they were published.
     """
-    kind, given = find(name), spelled(options)
-    fit = issubclass(kind, Mechanism) and issubclass(kind, Capped) and given.get("estimator", "unbiased") == "unbiased"
+    given = spelled(options)
+    fit = OPTION in options_of(find(name)) and all(given.get(one, usual) == usual for one, usual in _UNBIASED.items())
     return {**given, OPTION: decimal_text(USUAL_SHARE)} if fit and given.get(OPTION) is None else given
 
 

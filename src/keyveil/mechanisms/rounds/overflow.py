@@ -17,28 +17,28 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Ratio, Table, true_state
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
-from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
-from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue, refused, silent_about_keys
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS, refused
 from keyveil.mechanisms.overflow.undercount import Surplus, share_and_error
+from keyveil.mechanisms.rounds.about_sets import AboutSets
 from keyveil.mechanisms.tally_laws import draw_outputs
 
 WITHIN, NEAR, FAR = range(3)  # the states: not above the cap, above it, above it and drawn by the size of the surplus
 
 
 @dataclass(frozen=True)
-class OverflowQuestion(NothingAnnounced, KeyValue):
+class OverflowQuestion(AboutSets):
     """Randomised response over three states of the number of pairs above ``max_pairs``."""
 
     max_pairs: int
 
     name: ClassVar[str] = "overflow"
+    tells: ClassVar[str] = "how far people exceed the cap, not which keys they hold"
 
     def validate(self) -> None:
         if not 1 <= self.max_pairs < self.schema.d:
@@ -46,10 +46,6 @@ class OverflowQuestion(NothingAnnounced, KeyValue):
                 f"Only a cap from 1 to {self.schema.d - 1}, below the number of keys, can be exceeded, "
                 f"not {self.max_pairs}."
             )
-
-    @property
-    def estimated(self) -> frozenset[str]:
-        return frozenset()
 
     @property
     def reach(self) -> int:
@@ -113,8 +109,3 @@ class OverflowQuestion(NothingAnnounced, KeyValue):
         over = share_and_error(near + far, tally.reports, true + false, 2 * false)
         mean = share_and_error(far, tally.reports, true, false)
         return Surplus(self.reach * mean[0], self.reach * mean[1], *over, reach=self.reach)
-
-    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        self._own(tally)  # refuses the tally of another mechanism
-        header = self.header(tally.reports, confidence, population)
-        return silent_about_keys(header, "This group tells how far people exceed the cap, not which keys they hold.")
