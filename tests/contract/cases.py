@@ -48,6 +48,11 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("topsel", {"mode": "direct", "padding": 0}),
     ("topsel", {"kappa": "0.2"}),
     ("split", {"groups": "kvue:2,wsr:1,privkv:3", "options": "wsr.bins=4"}),
+    ("ssr", {"max_pairs": 2, "overflow": "0.1"}),
+    ("wsr", {"max_pairs": 2, "bins": 4, "overflow": "0.1"}),
+    ("pckv-ue", {"overflow": "0.1"}),
+    ("kv-sw", {"overflow": "0.1"}),
+    ("split", {"overflow": "0.1"}),
 ]
 PUBLISHED: list[tuple[str, dict[str, Any]]] = [  # other numbers in the same channels
     ("privkv", {"split": "paper"}),

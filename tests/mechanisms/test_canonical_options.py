@@ -33,6 +33,7 @@ ROUND_OPTIONS: dict[str, dict[str, Any]] = {
     "adaptive-value": {"max_pairs": 2},
     "project": {"centres": (0,) * 6, "scales": (1,) * 6, "radius": 9},
     "set-size": {"most": 3},
+    "overflow": {"max_pairs": 2},
 }
 ALL: dict[str, Mechanism] = dict(forms()) | {
     name: create_round(name, SCHEMA, 1, **ROUND_OPTIONS.get(name, {})) for name in ROUNDS

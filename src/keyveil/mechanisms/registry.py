@@ -91,6 +91,7 @@ ROUNDS = {
     "adaptive-value": "keyveil.mechanisms.rounds.adaptive:ValuePhase",
     "project": "keyveil.mechanisms.rounds.topsel_project:Project",
     "set-size": "keyveil.mechanisms.rounds.set_size:SizeQuestion",
+    "overflow": "keyveil.mechanisms.rounds.overflow:OverflowQuestion",
     "size-classes": "keyveil.mechanisms.rounds.set_size:SizeClasses",
     "energy": "keyveil.mechanisms.rounds.energy:EnergyQuestion",
     "topsel-pilot": "keyveil.mechanisms.rounds.topsel_pilot:TopSelPilot",
