@@ -175,7 +175,8 @@ def with_undercount(solution: Solution, found: Undercount) -> Solution:
     frequency, product = solution.frequency / scale, solution.product / scale
     added = found.added(frequency, product)
     parts = (part / scale**2 + more for part, more in zip(solution.spread, added, strict=True))
-    return replace(solution, frequency=frequency, product=product, spread=Spread(*parts))
+    noise = None if solution.noise is None else solution.noise / scale**2
+    return replace(solution, frequency=frequency, product=product, spread=Spread(*parts), noise=noise)
 
 
 def with_upper_limits(estimates: Estimates, found: Undercount, noise_se: Floats) -> Estimates:
