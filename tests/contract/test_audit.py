@@ -36,7 +36,7 @@ from tests.contract.test_mutants import (
 CONFIDENCE = 1 - 1e-7
 
 
-def attacked(subject: Any, draws: int = 40_000, **options: Any) -> Audit:
+def attacked(subject: Any, draws: int = 20_000, **options: Any) -> Audit:
     return audit(subject, draws=draws, confidence=CONFIDENCE, coins=SeededCoins(31), **options)
 
 
@@ -62,7 +62,7 @@ def test_ten_per_cent_too_much_is_refuted() -> None:
     ids=lambda given: type(given).__name__ if isinstance(given, Mechanism) else "",
 )
 def test_mutants_are_refuted(mutant: Mechanism, way: str) -> None:
-    found = attacked(mutant, draws=100_000 if isinstance(mutant, NoisyBulk) else 30_000)  # the others leak much more
+    found = attacked(mutant, draws=100_000 if isinstance(mutant, NoisyBulk) else 15_000)  # the others leak much more
     assert found.violated
     assert found.worst.way == way
 
