@@ -7,7 +7,7 @@ and adds up their probabilities as fractions: the distribution of what the real 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, repeat
 from typing import Any, NoReturn, TypeVar
@@ -114,6 +114,15 @@ def law(program: Callable[[Coins], Output], limit: int = LIMIT) -> dict[Output, 
     for (output, total), weight in masses.items():
         distribution[output] = distribution.get(output, Fraction(0)) + Fraction(weight, total)
     return distribution
+
+
+def over_one_total(laws: Sequence[Mapping[Output, Fraction]]) -> tuple[list[dict[Output, int]], int]:
+    """Laws as whole weights over one total, which are compared a good deal faster than fractions."""
+    total = math.lcm(*(share.denominator for one in laws for share in one.values()))
+    weights = [
+        {output: share.numerator * (total // share.denominator) for output, share in one.items()} for one in laws
+    ]
+    return weights, total
 
 
 def _alike(answers: Iterable[Any], count: int) -> Branches:
