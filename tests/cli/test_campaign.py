@@ -77,7 +77,7 @@ def test_options_write_a_complete_document(tmp_path: Path, capsys: Output) -> No
     written = said(capsys, "campaign", "create", *OPTIONS, "--closes", "2030-01-31", "--out", str(file))
 
     assert json.loads(file.read_text()) == written == Campaign.from_document(written).document()
-    assert written["protocol"] == {"name": "ssr", "epsilon": "3", "max_pairs": 2}
+    assert written["protocol"] == {"name": "ssr", "epsilon": "3", "max_pairs": 2, "overflow": "0.03"}
     assert written["rounds"] == [{"closes": "2030-01-31", "enough": 3000}]
     assert written["schema"] == {"keys": ["burger", "fries", "pepsi"], "low": 1, "high": 5}
 
@@ -124,6 +124,7 @@ def test_a_document_in_order_comes_with_errors_to_expect(tmp_path: Path, capsys:
         (["--closes", "2020-01-01"], "unwise/over"),
         ([], "unwise/endless"),
         ([], "unwise/enrolment"),
+        (["--set", "overflow=off"], "unwise/overflow"),
         ([], "unwise/contact"),
         (["--epsilon", "0.01", "--enough", "1000"], "unwise/noise"),
         (["--mechanism", "pilot"], "unwise/rounds"),

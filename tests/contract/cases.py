@@ -32,6 +32,8 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("kvue", {"bins": 4}),
     ("kvue", {"bins": 4, "rounding": "cell"}),
     ("kvue", {"levels": {"0": [-1, 0, 1], "1": [-1, "-0.5", "0.5", 1]}}),
+    ("block", {"width": 2, "states": 2}),
+    ("block", {"width": 2, "states": 4}),
     ("privkv", {"fake_mean": "0.5"}),
     ("f2m", {"estimator": "mle"}),
     ("kvoh", {"bits": "optimised"}),
@@ -46,6 +48,11 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("topsel", {"mode": "direct", "padding": 0}),
     ("topsel", {"kappa": "0.2"}),
     ("split", {"groups": "kvue:2,wsr:1,privkv:3", "options": "wsr.bins=4"}),
+    ("ssr", {"max_pairs": 2, "overflow": "0.1"}),
+    ("wsr", {"max_pairs": 2, "bins": 4, "overflow": "0.1"}),
+    ("pckv-ue", {"overflow": "0.1"}),
+    ("kv-sw", {"overflow": "0.1"}),
+    ("split", {"overflow": "0.1"}),
 ]
 PUBLISHED: list[tuple[str, dict[str, Any]]] = [  # other numbers in the same channels
     ("privkv", {"split": "paper"}),
@@ -110,7 +117,8 @@ def extreme(name: str, epsilon: str = "4", **options: Any) -> Mechanism:
 
 def estimates_products(name: str, options: dict[str, Any]) -> bool:
     """Whether a variant has unbiased estimates of f and f·m: not frequencies alone, nor means of everybody."""
-    return issubclass(find_mechanism(name), KeyValue) and name not in BASELINES and "rounding" not in options
+    no_means = "rounding" in options or options.get("states") == 2
+    return issubclass(find_mechanism(name), KeyValue) and name not in BASELINES and not no_means
 
 
 def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:

@@ -284,7 +284,7 @@ def test_json_is_one_object_that_every_parser_takes() -> None:
     document = json.loads(lunch(epsilon=Fraction(1, 10)).to_json(), parse_constant=refuse)
     rows, exact, schema = (document.pop(name) for name in ("estimates", "exact", "schema"))
     header = {"mechanism": "ssr", "epsilon": "0.1", "options": {}, "n": 10_000, "confidence": 0.95, "population": False}
-    assert document == {**header, "decision": "by"}
+    assert document == {**header, "decision": "by", "undercount": None}
     assert rows == lunch().rows() and schema == LUNCH.document()
     assert exact["mean"]["values"] == [0.0, 1.1, None] and exact["mean"]["high"] == [0.2, 1.2, "inf"]
 

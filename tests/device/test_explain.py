@@ -47,6 +47,20 @@ def test_a_person_is_told_everything_that_the_campaign_says_and_more() -> None:
     assert len(from_packed(collector.bodies[0]).payloads[0]) == 1
 
 
+def test_who_is_asked_something_else_is_said_and_reports() -> None:
+    """With everybody but a few in the overflow group, its people answer through the same device."""
+    collector = Collector()
+    capped = {"name": "ssr", "epsilon": "1", "max_pairs": 1, "overflow": "0.75"}
+    collector.open(document(protocol=capped, rounds=DATED["rounds"]))
+    device = Device(":memory:", collector, clock=Watch(), sleep=Sleeper())
+    told = device.explain("snack-survey")
+    assert "75 of 100 people, chosen by the random id, are asked how far they exceed" in told.text
+    assert "1 key, at the same epsilon" in told.text
+    device.consent("snack-survey", told)
+    device.report("snack-survey", {"fries": 4, "pepsi": 1})
+    assert len(collector.bodies[0]) == told.wire_bytes
+
+
 def test_explaining_changes_nothing() -> None:
     collector = Collector()
     collector.open(DATED)

@@ -120,15 +120,14 @@ OVER = kv.Population.from_records([{"a": 1, "b": 0, "c": -1}] * 360 + [{"a": 1}]
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("split", {"groups": "ssr:1", "max_pairs": 2}),
-        ("split", {"groups": "ssr:1,kvue:1", "max_pairs": 2}),
+        ("split", {"groups": "ssr:1", "max_pairs": 2, "overflow": "off"}),
+        ("split", {"groups": "ssr:1,kvue:1", "max_pairs": 2, "overflow": "off"}),
         ("adaptive", {"max_pairs": 2}),
         ("adaptive", {"max_pairs": 2, "variant": "published"}),
-        ("pilot", {"quantile": "0.5"}),
     ],
 )
 def test_keys_of_people_above_the_cap_are_flagged_as_in_one_round(name: str, options: dict[str, Any]) -> None:
-    alone = simulate("ssr", OVER, NAMED, 8, seed=1, max_pairs=2).document()
+    alone = simulate("ssr", OVER, NAMED, 8, seed=1, max_pairs=2, overflow="off").document()
     document = simulate(name, OVER, NAMED, 8, seed=1, **options).document()
     wanted = {"a", "b", "c"}
     assert {row["key"] for row in alone["estimates"] if row["flag"] == "truncated"} == wanted
@@ -140,12 +139,16 @@ def test_keys_of_people_above_the_cap_are_flagged_as_in_one_round(name: str, opt
     assert "9.0% of the people hold more pairs than the cap" in notes and "flagged truncated" in notes
 
 
-def test_a_round_that_tells_nothing_of_a_key_does_not_flag_it() -> None:
-    """The pilot of sizes has no cap; the round after it has the one that the pilot found."""
+def test_a_pilot_of_set_sizes_tells_what_the_cap_hides() -> None:
+    """The pilot of sizes has no cap; the round after it has the one that the pilot found, and is judged by it."""
     result = simulate(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1)
     first, last = result.rounds
-    assert "truncated" not in first.flag and last.flag[0] == "truncated"
-    assert "the cap of 1 in round 2;" in " ".join(result.notes)
+    assert "truncated" not in first.flag and set(last.flag[:3]) == {"truncated"}
+    assert first.header.undercount is None
+    found = last.header.undercount
+    assert found is not None and (found.cap, found.state, result.notes) == (1, "truncated", ())
+    assert 0.06 < (found.limit or 0) < 0.12  # 9 % hold three pairs, so that each of their keys lacks 6 %
+    assert json.loads(json.dumps(result.document()))["undercount"]["state"] == "truncated"
 
 
 def test_keys_that_a_round_is_silent_about_are_not_its_fault() -> None:
@@ -157,7 +160,7 @@ def test_keys_that_a_round_is_silent_about_are_not_its_fault() -> None:
             frequency, mean = (replace(one, values=one.values + silence) for one in (own.frequency, own.mean))
             return replace(own, frequency=frequency, mean=mean)
 
-    (heard,) = simulate("ssr", OVER, NAMED, 8, seed=1, max_pairs=2).history
+    (heard,) = simulate("ssr", OVER, NAMED, 8, seed=1, max_pairs=2, overflow="off").history
     nobody = Tally.empty(heard.round.mechanism.fingerprint, heard.round.mechanism.tally_shape)
     assert truncated(heard, OVER).tolist() == [True, True, True, False]
     assert truncated(Silent(heard.round, heard.tally), OVER).tolist() == [False, True, True, False]
@@ -166,12 +169,13 @@ def test_keys_that_a_round_is_silent_about_are_not_its_fault() -> None:
 
 def test_of_several_groups_the_smallest_cap_counts() -> None:
     options = "ssr.max_pairs=3;pckv-ue.max_pairs=2"
-    result = simulate("split", OVER, NAMED, 8, seed=1, groups="ssr:1,pckv-ue:1", max_pairs=3, options=options)
+    groups: dict[str, Any] = {"groups": "ssr:1,pckv-ue:1", "max_pairs": 3, "options": options}
+    result = simulate("split", OVER, NAMED, 8, seed=1, overflow="off", **groups)
     assert result.estimates.flag[0] == "truncated" and result.estimates.flag[3] != "truncated"
 
 
 def test_a_cap_that_everybody_keeps_flags_nothing() -> None:
-    result = simulate("split", OVER, NAMED, 8, seed=1, groups="ssr:1", max_pairs=3)
+    result = simulate("split", OVER, NAMED, 8, seed=1, groups="ssr:1", max_pairs=3, overflow="off")
     assert "truncated" not in result.estimates.flag and not result.notes
 
 

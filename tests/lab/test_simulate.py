@@ -57,7 +57,7 @@ def test_rows_are_those_of_the_estimates_and_counts_are_called_n(five: Dataset, 
 def test_a_mechanism_is_a_protocol_of_one_round(five: Dataset) -> None:
     """By name, as an object, and as a round that a protocol asks: the same coins, the same counts."""
     mechanism = kv.mechanism("ssr", five.schema, 1, max_pairs=5)
-    named = simulate("ssr", five.population, five.schema, 1, seed=2, max_pairs=5)
+    named = simulate("ssr", five.population, five.schema, 1, seed=2, max_pairs=5, overflow="off")
     made, driven = (simulate(one, five.population, seed=2) for one in (mechanism, as_protocol(mechanism)))
     assert named.tally == made.tally == driven.tally == ask(as_protocol(mechanism), _blocks(five), 2)[0].tally
     assert made.mechanism == mechanism and made.protocol.single == mechanism
@@ -182,7 +182,7 @@ def test_a_missing_law_of_sizes_is_that_of_the_data() -> None:
 
 def test_keys_of_people_above_the_cap_are_flagged() -> None:
     people = Population.from_records([{"a": 1}, {"a": 0, "b": 1}, {"c": -1}] * 50)
-    result = simulate("pckv-ue", people, Schema(keys=["a", "b", "c"]), 4, seed=1, max_pairs=1)
+    result = simulate("pckv-ue", people, Schema(keys=["a", "b", "c"]), 4, seed=1, max_pairs=1, overflow="off")
     flags = dict(zip("abc", result.estimates.flag, strict=True))
     assert flags["a"] in ("truncated", "insufficient") and flags["b"] != "ok"
     assert result.estimates.frequency["a"].flag == "truncated"
@@ -191,7 +191,7 @@ def test_keys_of_people_above_the_cap_are_flagged() -> None:
 
 
 def test_nobody_above_the_cap_means_no_flag(five: Dataset) -> None:
-    result = simulate("pckv-ue", five.population, five.schema, 1, seed=1, max_pairs=5)
+    result = simulate("pckv-ue", five.population, five.schema, 1, seed=1, max_pairs=5, overflow="off")
     assert "truncated" not in result.estimates.flag and result.notes == ()
 
 

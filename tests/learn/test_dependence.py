@@ -89,6 +89,7 @@ FORMS: list[tuple[str, dict[str, Any]]] = [
     ("marginals", {"oracle": "grr"}),
     ("marginals", {"oracle": "oue"}),
     ("ioh", {"oracle": "oue"}),
+    ("block", {"width": 2, "states": 4}),
 ]
 
 

@@ -18,9 +18,11 @@ from keyveil.core.errors import KeyveilError, ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.core.undercount import Undercount
+from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.fairness import with_true_epsilon
-from keyveil.lab.simulate import FAIR_RUNS, summary
+from keyveil.lab.simulate import FAIR_RUNS, simulate, summary
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.numeric.piecewise import piecewise_window
 from keyveil.mechanisms.registry import create
@@ -301,3 +303,31 @@ def test_repairing_beats_splitting_people_beats_splitting_the_budget(slope: floa
 def test_an_adaptive_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(KeyveilError):
         Adaptive(TWENTY, ONE, **{"max_pairs": 5, **wrong})  # type: ignore[arg-type]
+
+
+# -- the cap --------------------------------------------------------------------------------------------------------
+
+
+def test_a_last_group_tells_how_far_people_exceed_the_cap_and_without_it_the_undercount_is_unknown() -> None:
+    """Half of the people hold 2 of 20 keys, half 6, and 4 count: of 8 pairs 6 are kept."""
+    crowd = Population.from_records(
+        [{str((3 * who + step) % 20): 0.5 for step in range(2 if who % 2 else 6)} for who in range(8000)]
+    )
+    judged = simulate("adaptive", crowd, TWENTY, 8, seed=5, max_pairs=4)
+    found = judged.estimates.header.undercount
+    assert found is not None and found.state == "corrected" and found.kept == pytest.approx(6 / 8, abs=0.1)
+    truth, column = judged.truth.frequency, judged.estimates.frequency
+    assert np.mean((column.low <= truth) & (truth <= column.high)) >= 0.9
+    silent = simulate("adaptive", crowd, TWENTY, 8, seed=5, max_pairs=4, overflow="off").estimates
+    assert silent.header.undercount == Undercount(4) and (silent.frequency.high < truth).all()
+
+
+def test_the_group_has_people_of_its_own_and_documents_without_it_are_as_before() -> None:
+    grouped = Adaptive(TWENTY, ONE, 5, overflow="0.03")
+    assert [one.mechanism.name for one in grouped.course] == ["adaptive-key", "adaptive-value", "overflow"]
+    assert most_spent(grouped.course) == ONE and log_ceiling(grouped.certificate().ratio) <= ONE
+    assert "overflow" not in Adaptive(TWENTY, ONE, 5).parameters
+    assert Adaptive(TWENTY, ONE, 20, overflow="0.03").parameters == Adaptive(TWENTY, ONE, 20).parameters
+    for options in ({"variant": "published"}, {"variant": "parted"}, {"share": Fraction(98, 100)}):
+        with pytest.raises(ProtocolError, match="repaired form, and room"):
+            Adaptive(TWENTY, ONE, 5, overflow="0.03", **options)

@@ -12,6 +12,7 @@ from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.epsilon import decimal_text
 from keyveil.device import Caps
+from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE
 from keyveil.planning.forecast import MOST_INVENTED, Forecast, ForecastRound, forecast
 
 USUAL_PEOPLE = 10_000  # where the campaign does not say how many are enough
@@ -57,6 +58,15 @@ def forecast_document(campaign: Campaign, found: Forecast) -> dict[str, Any]:
     return {**found.document(), "rounds": rounds}
 
 
+def hidden_caps(campaign: Campaign) -> list[int]:
+    """Caps of rounds that may hide pairs without anybody knowing how many; none where a group or a pilot tells it."""
+    protocol = campaign.protocol
+    if protocol.single is None:
+        return []
+    hidden = protocol.single.header(0).undercount
+    return [] if hidden is None or OPTION in protocol.parameters else [hidden.cap]
+
+
 def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> list[Warning]:
     """What is allowed and probably not meant."""
     enough, last, listed = enough_people(campaign), campaign.rounds[-1], []
@@ -88,6 +98,13 @@ def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> 
         campaign.enrolment == "none",
         "enrolment",
         "Anybody can send any number of reports; enrolment by token bounds that.",
+    )
+    unseen = hidden_caps(campaign)
+    warn(
+        bool(unseen),
+        "overflow",
+        f"At most {min(unseen, default=0)} pairs of a person count, and nobody is asked how far people exceed that: "
+        f"overflow={decimal_text(USUAL_SHARE)} asks {round(100 * USUAL_SHARE)} of 100.",
     )
     if found is not None:
         planned = len(found.rounds)

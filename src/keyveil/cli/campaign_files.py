@@ -15,6 +15,7 @@ from keyveil.cli.data import listed
 from keyveil.core.canonical import decimal, exact
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.mechanisms.overflow.beside import OPTION, with_usual_group
 
 LONGEST_LIST = 2000  # keys that stay in the document
 MOST_DIGITS = 18  # of a number of keys; Python refuses to read thousands
@@ -91,13 +92,16 @@ def drafted(
         "name": name,
         "purpose": purpose,
         "schema": schema,
-        "protocol": {"name": mechanism, "epsilon": epsilon, **options},
+        "protocol": {"name": mechanism, "epsilon": epsilon, **with_usual_group(mechanism, options)},
         "rounds": [{key: one for key, one in window.items() if one is not None}],
         **{key: one for key, one in settings.items() if one is not None},
     }
     slim, beside = parted(document)
     complete = Campaign.from_document(slim, None if beside is None else lambda _: beside)
-    return {**complete.document(), "schema": complete.schema.document()}
+    told = {**complete.document(), "schema": complete.schema.document()}
+    if OPTION in complete.protocol.parameters:
+        return told
+    return {**told, "protocol": {name: one for name, one in told["protocol"].items() if name != OPTION}}  # no group
 
 
 def _dates(every: int, opens: str | None, closes: str | None) -> tuple[str, str]:

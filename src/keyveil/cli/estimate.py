@@ -129,14 +129,14 @@ def _methods(choice: Choice) -> Table:
 
 def show(console: Terminal, estimates: Estimates, top: int, raw: bool) -> None:
     """The table of estimates and what more people would give, or why there is none."""
-    from keyveil.display.estimates import listed, more_people
+    from keyveil.display.estimates import listed, remarks
 
     silent = refuse_silent(estimates)
     if silent is not None:
         console.print(silent)
         return
     console.print(table(estimates if raw else listed(estimates, min(top, estimates.schema.d)), top))
-    console.print(more_people(estimates))
+    console.print(remarks(estimates))
 
 
 def _read(path: Path, about: Path | None) -> tuple[Mechanism, Tally, int]:

@@ -33,10 +33,10 @@ from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
-from keyveil.display.estimates import more_people
+from keyveil.display.estimates import remarks
 from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
-from keyveil.lab.public_options import made_for
+from keyveil.lab.public_options import collected_for
 from keyveil.lab.simulate import Simulation
 from keyveil.mechanisms.registry import find
 from keyveil.protocols.registry import as_protocol
@@ -72,7 +72,7 @@ def simulate(
         data, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed or 0
     )
     sizes = dataset.population.keyed(dataset.schema).sizes
-    made, chosen = made_for(mechanism, dataset.schema, epsilon, sizes, options)
+    made, chosen = collected_for(mechanism, dataset.schema, epsilon, sizes, options)
     single = as_protocol(made).single
     if single is None and tally is not None:
         raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
@@ -93,7 +93,7 @@ def simulate(
     else:
         console = screen()
         console.print(_table(result.estimates, top, raw))
-        console.print(more_people(result.estimates))
+        console.print(remarks(result.estimates))
         console.print(_summary(result))
         if single is None:
             console.print(total(result))

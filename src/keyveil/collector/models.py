@@ -176,6 +176,7 @@ class EstimatesView(BaseModel):
     confidence: float
     population: bool
     decision: str  # how keys are told from absent
+    undercount: dict[str, Any] | None  # what the cap on pairs hides, with its state; null where no cap can bind
     round: int | None
     as_of: Days | None  # on which the campaign's reports can have been drawn; null if it has no dates
     estimates: list[Row]

@@ -80,6 +80,12 @@ def binary(truth_of_one: int, truth_of_zero: int, resolution: int = RESOLUTION) 
     return Table(((resolution - truth_of_zero, truth_of_zero), (resolution - truth_of_one, truth_of_one)))
 
 
+def true_state(states: int, epsilon: Fraction) -> Table:
+    """Randomised response over so many states: the true one with weight e^epsilon, each other one with weight 1."""
+    (high, low), each = levels(epsilon), range(states)
+    return Table(tuple(tuple(high if output == state else low for output in each) for state in each))
+
+
 def randomised_response(epsilon: Fraction) -> Table:
     """Binary randomised response: the truth with probability e^epsilon / (e^epsilon + 1), rounded down."""
     lie = lie_threshold(epsilon)

@@ -37,6 +37,7 @@ from keyveil.core.discovery import Decision, told_from_absent, widening
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import MechanismError
 from keyveil.core.rendering import look
+from keyveil.core.undercount import Undercount
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,6 +80,7 @@ class Header:
     population: bool = False  # the target is the population that the people are a sample of, not these people alone
     options: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism, as they stand in documents
     decision: Decision = "by"  # how keys are told from absent; "bh" where errors of keys are known not to harm it
+    undercount: Undercount | None = None  # what the cap on pairs hides; nothing where no cap can bind
 
     def document(self) -> dict[str, Any]:
         """The header as JSON, without the schema."""
@@ -90,6 +92,7 @@ class Header:
             "confidence": self.confidence,
             "population": self.population,
             "decision": self.decision,
+            "undercount": None if self.undercount is None else self.undercount.document(),
         }
 
 
@@ -204,8 +207,12 @@ class Estimates:
         return dataclasses.replace(self, truth=truth)
 
     def under(self, header: Header) -> Estimates:
-        """The same numbers under another header: what a round says, as the answer of its protocol."""
-        return dataclasses.replace(self, header=header)
+        """The same numbers under another header: what a round says, as the answer of its protocol.
+
+        What is known of a cap stays, unless the header says it itself.
+        """
+        undercount = self.header.undercount if header.undercount is None else header.undercount
+        return dataclasses.replace(self, header=dataclasses.replace(header, undercount=undercount))
 
     def flagged(self, flag: str, where: NDArray[np.bool_] | None = None) -> Estimates:
         """The same estimates with a flag on some keys, or on all, where there is none that is more severe."""

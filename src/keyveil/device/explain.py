@@ -15,10 +15,11 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.verification import Notice, plain
 from keyveil.campaign.wire import Batch
 from keyveil.core.canonical import decimal
-from keyveil.core.epsilon import decimal_text
+from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.device.consent import GIVEN, Terms
 from keyveil.device.ledger import Line, shown
+from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.questions import ASKABLE
 
 _KEYS = 12  # so many are named; of the others only their number
@@ -195,6 +196,21 @@ class Explanation:
         return [
             f"Now          round {current.number} costs epsilon {shown(current.cost)}, computed on this device",
             f"             from {current.mechanism.name} (the collector says {stated})",
+            *self._asked_instead(),
             f"Leaves       a random id of {PUBLIC_BYTES} bytes and a randomised answer, filled up to",
             f"             {current.report_bytes} bytes whatever you have ({self.wire_bytes} bytes with the envelope)",
+        ]
+
+    def _asked_instead(self) -> list[str]:
+        """Who is asked something else than the main question; the public id decides, and nothing that they have."""
+        mechanism = None if self.open_round is None else self.open_round.mechanism
+        capped = None if mechanism is None else can(mechanism, Capped)
+        share = None if mechanism is None or capped is None else mechanism.options.get("overflow")
+        if share is None or capped is None:
+            return []
+        of_hundred, cap = decimal_text(100 * read_fraction(share)), capped.cap()
+        keys = "1 key" if cap == 1 else f"{cap} keys"
+        return [
+            f"Asked        {of_hundred} of 100 people, chosen by the random id, are asked how far they exceed",
+            f"             {keys}, at the same epsilon; all others are asked which keys they have",
         ]

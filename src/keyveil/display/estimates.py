@@ -52,7 +52,7 @@ def table(estimates: Estimates) -> str:
     return (
         f'<div style="font-variant-numeric:tabular-nums"><div>{escape(_caption(estimates))}</div>'
         f"<table><thead><tr><th {left}>key</th>{head}<th {left}>flag</th></tr></thead><tbody>{body}</tbody></table>"
-        f"{more}<div>{escape(more_people(estimates))}</div></div>"
+        f"{more}<div>{escape(remarks(estimates))}</div></div>"
     )
 
 
@@ -68,6 +68,12 @@ def more_people(estimates: Estimates) -> str:
     doubtful = sum(flag in ("insufficient", "wide") for flag in estimates.flag)
     few = f"; {doubtful:,} of {estimates.schema.d:,} keys are not known well yet" if doubtful else ""
     return f"Four times as many people, {4 * estimates.n:,}, would make these intervals half as wide{few}."
+
+
+def remarks(estimates: Estimates) -> str:
+    """What stands under every table: what more people would give, and what a cap on pairs hides."""
+    hidden = estimates.header.undercount
+    return more_people(estimates) + ("" if hidden is None or not estimates.n else f" {hidden}")
 
 
 def page(estimates: Estimates, title: str, note: str = "") -> str:

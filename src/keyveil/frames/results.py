@@ -17,6 +17,7 @@ from keyveil.core.estimates import FLAGS, OPTIONAL, Backend, Column, Estimates, 
 from keyveil.core.extras import extra
 from keyveil.core.rendering import look
 from keyveil.core.schema import Schema
+from keyveil.core.undercount import Undercount
 from keyveil.frames.truth import Truth
 
 AS_OF = ("as_of_first", "as_of_last")  # the first and the last day on which the reports can have been drawn
@@ -70,6 +71,8 @@ def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:
         options = (document[name] for name in ("confidence", "population", "options"))
         header = Header(schema, document["mechanism"], read_fraction(document["epsilon"]), document["n"], *options)
         header = replace(header, decision=document.get("decision", "per-key"))  # older documents do not say it
+        if document.get("undercount") is not None:
+            header = replace(header, undercount=Undercount.from_document(document["undercount"]))
         if header.decision not in DECISIONS:
             raise unreadable(f"keys are not told from absent by {header.decision!r}")
         found = from_exact(header, document["exact"])

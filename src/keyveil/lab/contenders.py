@@ -21,6 +21,7 @@ from keyveil.lab.public_options import with_public
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Parted
 from keyveil.mechanisms.options import option_names, spelled, unknown_option
+from keyveil.mechanisms.overflow.beside import options_of
 from keyveil.mechanisms.registry import build, find, names
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
@@ -45,7 +46,7 @@ class Contender:
     def parse(cls, text: str) -> Contender:
         """What a text says; an unknown name or option is a mistake, not a contender that does not apply."""
         name, colon, rest = text.partition(":")
-        known = option_names(find(name.strip()))
+        known = options_of(find(name.strip()))
         options: dict[str, str] = {}
         for item in _options(rest) if colon else ():
             option, equals, value = (part.strip() for part in item.partition("="))
@@ -64,7 +65,7 @@ class Contender:
     @property
     def known(self) -> tuple[str, ...]:
         """The names of the options that it can be told."""
-        return () if self.made is not None else option_names(find(self.name))
+        return () if self.made is not None else options_of(find(self.name))
 
     def at(
         self, epsilon: Fraction, schema: Schema, sizes: NDArray[np.int64], options: Mapping[str, Any]

@@ -1,7 +1,8 @@
 """Options about people's sets that a collection must fix in public, filled in from the data of a simulation.
 
 A mechanism or protocol that has the option ``max_pairs`` gets a cap, one that has ``set_sizes`` the law of set sizes,
-unless they are given, or its rounds find them out (``Protocol.finds_out``).
+unless they are given, or its rounds find them out (``Protocol.finds_out``). A collection with a cap also gets the usual
+overflow group, as a campaign does.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import LearnsSizes
 from keyveil.mechanisms.construction import form_of
 from keyveil.mechanisms.options import option_names, spelled
+from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE, with_usual_group
 from keyveil.mechanisms.registry import build, find
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import Protocol
+from keyveil.protocols.registry import as_protocol
 
 CAP_QUANTILE = 0.9  # of set sizes, when a cap is needed and none is given
 
@@ -33,6 +36,19 @@ def made_for(
     """A mechanism or protocol by name for people who hold so many pairs each, and what was chosen for it."""
     filled, notes = with_public(name, sizes, schema.d, options)
     return build(name, schema, epsilon, filled), notes
+
+
+def collected_for(
+    name: str, schema: Schema, epsilon: Number, sizes: NDArray[np.int64], options: Mapping[str, Any]
+) -> tuple[Mechanism | Protocol, tuple[str, ...]]:
+    """The same as a campaign would collect it: with the usual overflow group, unless ``overflow`` is given."""
+    filled, notes = with_public(name, sizes, schema.d, with_usual_group(name, options))
+    made = build(name, schema, epsilon, filled)
+    if OPTION in as_protocol(made).parameters and spelled(options).get(OPTION) is None:
+        share = round(100 * USUAL_SHARE)
+        told = f"{share} of 100 people are asked how far they exceed the cap instead; overflow=off asks nobody."
+        notes += (told,)
+    return made, notes
 
 
 def with_public(

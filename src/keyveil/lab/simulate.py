@@ -22,9 +22,9 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
-from keyveil.lab.caps import cap_notes, truncated
+from keyveil.lab.caps import cap_notes, tells_undercount, truncated
 from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost, wasserstein
-from keyveil.lab.public_options import made_for
+from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Histograms, can
@@ -164,11 +164,12 @@ def simulate(
 ) -> Simulation:
     """Run a mechanism or protocol over a population; without a seed the coins come from the operating system.
 
-    A name is made for ``schema`` (otherwise that of the data), ``epsilon`` (otherwise 1) and ``options``; an object
-    has them already. A cap that is needed and not given is the 90 % quantile of the set sizes, a law of set sizes that
-    of the data. ``shortcut`` draws tallies from their law where there is one, instead of every report. ``progress``
-    hears after each block how many people answered, ``announce`` of each round before anybody answers it. Results do
-    not depend on the number of threads.
+    A name is made for ``schema`` (otherwise that of the data), ``epsilon`` (otherwise 1) and ``options``; an object has
+    them already. A cap that is needed and not given is the 90 % quantile of the set sizes, a law of set sizes that of
+    the data; beside a cap 3 % of the people form the overflow group, unless ``overflow`` says otherwise. ``shortcut``
+    draws tallies from their law where there is one, instead of every report. ``progress`` hears after each block how
+    many people answered, ``announce`` of each round before anybody answers it. Results do not depend on the number of
+    threads.
     """
     if repeats < 1 or threads < 1:
         raise MechanismError("simulate/size", "A simulation needs at least one run and one thread.")
@@ -193,14 +194,13 @@ def simulate(
         first = first or history
         ends.append(protocol.estimate(history, confidence).with_truth(truth))
         others.append({"cost": _cost(protocol, history, truth), "wasserstein": distribution_error(history, people)})
+    known = [protocol.estimate(first[:count], confidence).with_truth(truth) for count in range(1, len(first) + 1)]
     over = [truncated(one, people) for one in first]
     rounds = [
-        protocol.estimate(first[:count], confidence)
-        .with_truth(truth)
-        .flagged("truncated", np.any(over[:count], axis=0))
-        for count in range(1, len(first) + 1)
+        one if tells_undercount(one) else one.flagged("truncated", np.any(over[:count], axis=0))
+        for count, one in enumerate(known, start=1)
     ]
-    notes += cap_notes(first, over, people)
+    notes += () if tells_undercount(rounds[-1]) else cap_notes(first, over, people)
     if repeats > 1:
         notes += (f"Rounds and estimates are those of the first of {repeats} runs; metrics are averages over all.",)
     answers = summary(ends, truth) | averaged(others)
@@ -248,7 +248,7 @@ def _made(
     if isinstance(mechanism, str):
         schema = schema or population.schema()
         people = population.keyed(schema)
-        made, notes = made_for(mechanism, schema, 1 if epsilon is None else epsilon, people.sizes, options)
+        made, notes = collected_for(mechanism, schema, 1 if epsilon is None else epsilon, people.sizes, options)
         return made, people, notes
     if options:
         raise MechanismError(

@@ -27,5 +27,7 @@ def constraint_of(estimates: Estimates, total: float | None = None, mechanism: M
         return Constraint()
     if (known := can(own, KnownTotal)) is not None:
         return known.constraint(estimates)
-    capped = can(own, Capped)
-    return Constraint() if capped is None else Constraint(most=float(capped.cap()))
+    capped, hidden = can(own, Capped), estimates.header.undercount
+    if capped is None:
+        return Constraint()
+    return Constraint(most=capped.cap() / (1.0 if hidden is None else hidden.scale))  # what was corrected may exceed it

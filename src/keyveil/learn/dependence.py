@@ -109,7 +109,9 @@ def dependence(estimates: Estimates, mechanism: Mechanism | None = None) -> Depe
             f"The estimates of {name} do not tell how they depend on each other; "
             f"those of {who_can(*KEYS_TOGETHER)} do.",
         )
-    return replace(known.dependence(estimates.population), n=max(estimates.n, 1))
+    constants = replace(known.dependence(estimates.population), n=max(estimates.n, 1))
+    found = estimates.header.undercount
+    return constants if found is None else constants.of_corrected(found.scale, found.common)
 
 
 @dataclass(frozen=True, eq=False)

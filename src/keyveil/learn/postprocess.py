@@ -133,7 +133,8 @@ def _absent_se(raw: Estimates, mechanism: Mechanism | None) -> Floats:
         return raw.frequency.se
     nothing, sizes = np.zeros(raw.schema.d), np.eye(1, raw.schema.d + 1, 1)[0]
     variance = predicts.predicted_spread(nothing, nothing, sizes, max(raw.n, 1)).frequency
-    return np.where(variance > 0, np.sqrt(np.abs(variance)), raw.frequency.se)
+    scale = 1.0 if raw.header.undercount is None else raw.header.undercount.scale
+    return np.where(variance > 0, np.sqrt(np.abs(variance)) / scale, raw.frequency.se)
 
 
 def _support_rates(raw: Estimates, mechanism: Mechanism | None) -> tuple[float | None, float | None]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from keyveil.core.discovery import false_shares
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates
+from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.responses import normal_quantile
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,7 @@ STRONG = 8.0  # standard errors above zero from which a frequency is as good as 
 SMALL = 500  # keys below which a law is smoothed, and learnt without the keys that it is used for
 WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)  # of the smoothing kernel, in steps of the grid
 FOLDS = 10  # groups of keys; the law of each is learnt from the other groups
+_NO_CAP = Undercount(0)  # adds nothing to any error
 VAGUE_KEYS = 4.0  # invented keys of any frequency or mean in every law: z² at 95 %, as in Wilson's interval
 SLACK = 0.15  # standard errors that any estimate may be moved
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
@@ -52,19 +54,42 @@ def bayes(estimates: Estimates) -> Estimates:
     """Posterior means and standard deviations of every key's frequency and mean; flagged ``shrunk``."""
     if estimates.frequency.absent:
         raise MechanismError("learn/no-frequency", f"{estimates.mechanism} gives no frequencies to learn a prior from.")
-    z = normal_quantile(estimates.confidence)
-    beliefs = _frequencies(estimates.frequency.values, estimates.frequency.se)
-    moves = _frequency_moves(estimates)
-    frequency = _column(estimates.frequency, beliefs.mean, beliefs.sd, moves, z)
+    z, found = normal_quantile(estimates.confidence), estimates.header.undercount or _NO_CAP
+    noise = without_undercount(estimates)
+    beliefs = _frequencies(noise.frequency.values, noise.frequency.se)
+    wider = np.hypot(beliefs.sd, math.sqrt(found.common) * beliefs.mean)
+    frequency = _column(estimates.frequency, beliefs.mean, wider, _frequency_moves(estimates), z)
+    hidden = np.minimum(found.stretch * (frequency.values + z * beliefs.sd), 1.0)  # what a cap may hide
+    frequency = replace(frequency, high=np.maximum(frequency.high, hidden))
     if estimates.mean.absent or estimates.product is None or np.isnan(estimates.mean.se).all():
         # means that are published without errors do not say how far they may be moved: they stay as they are
         return replace(estimates, frequency=frequency, product=None, product_se=None, covariance=None)
-    centre, sd = _means(estimates, beliefs)
-    mean = _column(estimates.mean, centre, sd, _mean_moves(estimates.mean.se), z)
+    centre, sd = _means(noise, beliefs)
+    moves = _mean_moves(estimates.mean.se)
+    mean = _column(estimates.mean, centre, np.hypot(sd, math.sqrt(found.shift)), moves, z)
     scores = estimates.distances  # whether a key is absent is decided by what was counted
     alone = np.maximum(np.asarray(estimates.alone), FLAGS.index("shrunk"))
     shrunk = replace(estimates, frequency=frequency, mean=mean, scores=scores, alone=alone)
     return replace(shrunk, product=None, product_se=None, covariance=None)
+
+
+def without_undercount(estimates: Estimates) -> Estimates:
+    """The estimates with the errors of noise alone: what keys have in common by a cap says nothing about their law."""
+    found = estimates.header.undercount
+    if found is None or not found.seen:
+        return estimates
+    f, unknown = estimates.frequency.values, np.full(estimates.schema.d, np.nan)
+    of_f, of_u, of_both = found.added(f, unknown if estimates.product is None else estimates.product)
+
+    def less(errors: Floats, added: Floats) -> Floats:
+        return np.sqrt(np.maximum(errors**2 - added, 0))
+
+    frequency = replace(estimates.frequency, se=less(estimates.frequency.se, of_f))
+    mean = replace(estimates.mean, se=less(estimates.mean.se, np.full_like(f, found.shift)))
+    if estimates.product_se is None or estimates.covariance is None:
+        return replace(estimates, frequency=frequency, mean=mean)
+    product_se, covariance = less(estimates.product_se, of_u), estimates.covariance - of_both
+    return replace(estimates, frequency=frequency, mean=mean, product_se=product_se, covariance=covariance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,9 +32,10 @@ from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.core.undercount import Undercount
 from keyveil.kernels.reading import read
 from keyveil.kernels.siphash import siphash_many
-from keyveil.mechanisms.capabilities import KeyDependence, Parted, Takes, can
+from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, Takes, can
 from keyveil.mechanisms.options import documented
 
 if TYPE_CHECKING:
@@ -264,7 +265,9 @@ class Mechanism(ABC):
         """What estimates from ``n`` reports of this mechanism are about."""
         safe = can(self, KeyDependence) is not None or can(self, Parted) is not None
         decision: Decision = "bh" if safe else "by"  # docs/decisions/0040-many-keys.md
-        return Header(self.schema, self.name, self.epsilon, n, confidence, population, self.options, decision)
+        capped = can(self, Capped)
+        unseen = None if capped is None or capped.cap() >= self.schema.d else Undercount(capped.cap())
+        return Header(self.schema, self.name, self.epsilon, n, confidence, population, self.options, decision, unseen)
 
     def certificate(self) -> Certificate:
         """The exact epsilon, and the pair of records and the report that attain it."""

@@ -11,13 +11,18 @@ from keyveil.core.errors import ContractError, KeyveilError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Takes
-from keyveil.mechanisms.options import fitted
+from keyveil.mechanisms.options import fitted, spelled
 
 
 def construct(name: str, kind: Any, schema: Schema, epsilon: Number, options: Mapping[str, Any]) -> Any:
     """The one place that calls a class behind a name, after options have chosen among its forms."""
-    form = form_of(kind, options)
-    return form(schema, parse_epsilon(epsilon), **fitted(name, form, options))
+    given = spelled(options)
+    form = form_of(kind, given)
+    if "overflow" not in given or not issubclass(kind, Mechanism):
+        return form(schema, parse_epsilon(epsilon), **fitted(name, form, given))
+    from keyveil.mechanisms.overflow.beside import made_beside  # only who asks for the group needs it
+
+    return made_beside(name, form, schema, parse_epsilon(epsilon), given)
 
 
 def form_of(kind: Any, options: Mapping[str, Any]) -> Any:

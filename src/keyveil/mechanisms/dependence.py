@@ -51,6 +51,17 @@ class Dependence:
             return self
         return replace(self, both=min(self.both + 1.0, 0.0), product=self.product - 1.0)
 
+    def of_corrected(self, scale: float, common: float) -> Dependence:
+        """The same for frequencies that were divided by ``scale``, with a relative variance that all have in common."""
+        return replace(
+            self,
+            base=self.base / scale**2,
+            slope=self.slope / scale,
+            both=self.both / scale,
+            product=self.product + common * self.n,
+            extra=self.extra / scale**2,
+        )
+
     def variance(self, weights: Floats, frequency: Floats, se: Floats) -> float:
         """An upper bound, close where few people hold two of the keys, of the variance of a weighted sum."""
         f = np.clip(frequency, 0.0, 1.0)

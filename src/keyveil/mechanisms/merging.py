@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.estimates import FLAGS, Column, Estimates, Header
 from keyveil.core.tally import Tally
+from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread, normal_quantile
 
@@ -33,15 +34,15 @@ def merge(header: Header, fixed: Sequence[Estimates], sampled: Sequence[Estimate
     ``fixed`` and ``sampled`` are the same groups' estimates with ``population`` False and True: the weights need both
     kinds of variance. What comes out is about the target that ``header`` names, with the groups' schema.
     """
-    header = replace(header, schema=fixed[0].schema)
+    header = replace(header, schema=fixed[0].schema, undercount=header.undercount or _unseen(fixed))
     if len(fixed) == 1:
         return (sampled if header.population else fixed)[0].under(header)
     n = np.array([float(one.n) for one in fixed])
     frequency, product = _frequency_and_product(fixed, sampled, n)
     respondents = np.sum([one.respondents for one in fixed], axis=0)
-    carried = np.max([_carried(one) for one in fixed], axis=0)
+    carried = np.max([carried_flags(one) for one in fixed], axis=0)
     if product is None or frequency is None:
-        return _flagged(_apart(header, respondents, fixed, sampled, frequency, n), carried)
+        return with_flags(_apart(header, respondents, fixed, sampled, frequency, n), carried)
     crossed = [(a.covariance, b.covariance) for a, b in _pairs(fixed, sampled)]
     spread = Spread(
         frequency.variance(n, header.population),
@@ -49,7 +50,7 @@ def merge(header: Header, fixed: Sequence[Estimates], sampled: Sequence[Estimate
         _covariance(crossed, frequency, product, n, header.population),
     )
     solution = Solution(frequency.value, product.value, spread)
-    return _flagged(solution.estimates(header, respondents=respondents), carried)
+    return with_flags(solution.estimates(header, respondents=respondents), carried)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +169,12 @@ def _total(within: Floats, between: Floats, a: GroupValues, b: GroupValues, n: F
     return total
 
 
+def _unseen(groups: Sequence[Estimates]) -> Undercount | None:
+    """The smallest cap of groups, whose effect on the merged answer nobody knows; nothing if no cap can bind."""
+    caps = [one.header.undercount.cap for one in groups if one.header.undercount is not None]
+    return Undercount(min(caps)) if caps else None
+
+
 def _apart(
     header: Header,
     respondents: NDArray[np.int64],
@@ -204,13 +211,13 @@ def _pairs(fixed: Sequence[Estimates], sampled: Sequence[Estimates]) -> list[tup
     return list(zip(fixed, sampled, strict=True))
 
 
-def _carried(estimates: Estimates) -> NDArray[np.int8]:
+def carried_flags(estimates: Estimates) -> NDArray[np.int8]:
     """Flags that stay whatever others say: what one group got wrong is still in the sum; what it lacked is not."""
     flags = np.maximum(estimates.frequency.flag, np.asarray(estimates.alone))
     return np.where((flags < INSUFFICIENT) & (flags != WIDE), flags, 0).astype(np.int8)
 
 
-def _flagged(estimates: Estimates, flags: NDArray[np.int8]) -> Estimates:
+def with_flags(estimates: Estimates, flags: NDArray[np.int8]) -> Estimates:
     for code in np.unique(flags[flags > 0]):
         estimates = estimates.flagged(FLAGS[code], flags == code)
     return estimates

@@ -15,9 +15,11 @@ from typing import Any, ClassVar, Literal
 
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
+from keyveil.mechanisms.overflow.beside import OPTION, read_share
 from keyveil.mechanisms.rounds.adaptive import KeyPhase, ValuePhase
+from keyveil.mechanisms.rounds.overflow import OverflowQuestion
 from keyveil.protocols.base import EVERYONE, History, Protocol, Round, in_parts, part_of
-from keyveil.protocols.merged import merged
+from keyveil.protocols.merged import judged_by, merged
 from keyveil.protocols.weights import rare_first
 
 Variant = Literal["repaired", "published", "parted"]
@@ -31,6 +33,7 @@ class Adaptive(Protocol):
 
     ``share`` of the people answer the first phase of the repaired form. ``theta`` is 1/2 there and 2 in the others:
     where sampling is the same for everybody, a popular key is not made up for by records without rare ones.
+    ``overflow`` of the people, or "off", answer a last round of the repaired form: how far they exceed the cap.
     """
 
     max_pairs: int
@@ -38,6 +41,7 @@ class Adaptive(Protocol):
     theta: Fraction | None = None
     share: Fraction = Fraction(1, 10)
     steps: int = 1024
+    overflow: str = "off"
 
     name: ClassVar[str] = "adaptive"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2},)
@@ -49,7 +53,21 @@ class Adaptive(Protocol):
             object.__setattr__(self, "theta", THETA[self.variant])
         if self.exponent < 0 or not 0 < self.share < 1:
             raise _refused("adaptive takes a theta of at least 0 and a share of the people between 0 and 1.")
+        if self.group < 0 or self.share + self.group >= 1 or (self.group and not self.repaired):
+            raise _refused("adaptive has an overflow group in its repaired form, and room for it beside the share.")
+        if self.max_pairs == self.schema.d:
+            object.__setattr__(self, "overflow", "off")  # nobody can exceed it
         self.values(None)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Without a group its option is left out, so that documents of before it mean what they meant."""
+        return {name: one for name, one in super().parameters.items() if name != OPTION or self.group}
+
+    @property
+    def group(self) -> Fraction:
+        """The share of the people who are asked how far they exceed the cap."""
+        return read_share(self.overflow)
 
     @property
     def exponent(self) -> float:
@@ -95,18 +113,24 @@ class Adaptive(Protocol):
         return max(key * again, pair)
 
     def plan(self, finished: History) -> Round | None:
-        people = in_parts(self.share, 1 - self.share) if self.repaired else in_parts(Fraction(1), Fraction(1))
-        first, rest = (EVERYONE, EVERYONE) if self.both else people
+        shares = (self.share, 1 - self.share - self.group, self.group) if self.repaired else (Fraction(1), Fraction(1))
+        first, rest, *last = (EVERYONE, EVERYONE) if self.both else in_parts(*filter(None, shares))
         match len(finished):
             case 0:
                 return Round(1, self.keys(), first)
             case 1:
                 return Round(2, self.values(rare_first(finished[0].estimates(), self.exponent)), rest)
+            case 2 if last:
+                return Round(3, OverflowQuestion(self.schema, self.epsilon, self.max_pairs), last[0])
         return None
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         if self.repaired or len(finished) < 2:
-            return merged(finished, self, confidence, population)
+            told = merged(finished, self, confidence, population)
+            if len(finished) < 3:
+                return told
+            surplus = finished[2].seen_as(OverflowQuestion).surplus(finished[2].tally)
+            return judged_by(surplus, told, finished[1], population)
         keys, values = (one.estimates(confidence, population) for one in finished)
         return replace(values.under(self.header(values.n, confidence, population)), frequency=keys.frequency)
 

@@ -11,6 +11,8 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.options import option_names
+from keyveil.mechanisms.overflow.beside import OPTION, options_of
 from keyveil.mechanisms.questions import ASKABLE, answerable
 from keyveil.mechanisms.registry import find, is_protocol, make, names
 from keyveil.protocols.base import Protocol
@@ -77,9 +79,14 @@ def describe(name: str) -> Description:
             _spelled(options): answered(as_protocol(make(name, Schema(keys=3), EPSILON, **options)))
             for options in kind.examples
         },
-        options=tuple(_option(field) for field in fields(kind) if field.name not in ("schema", "epsilon")),
+        options=(*(_option(field) for field in fields(kind) if field.name not in ("schema", "epsilon")), *_group(kind)),
         price=Price(_bits(usual), keys, len(rounds)),
     )
+
+
+def _group(kind: type) -> tuple[Option, ...]:
+    """The option that every mechanism with a cap has besides its own."""
+    return (Option(OPTION, "number", False, None),) if options_of(kind) != option_names(kind) else ()
 
 
 def unsuited(protocol: Protocol) -> Mechanism | None:

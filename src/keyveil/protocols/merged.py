@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
+from keyveil.core.undercount import Undercount
+from keyveil.mechanisms.capabilities import Capped, Parted, can, need
 from keyveil.mechanisms.merging import merge
+from keyveil.mechanisms.overflow.undercount import Surplus, judged, size_error, solved, undercount
 from keyveil.protocols.base import Finished, Protocol
 
 
@@ -20,3 +24,15 @@ def merged(
     fixed, sampled = ([one.estimates(confidence, whole) for one in heard] for whole in (False, True))
     header = protocol.header(sum(one.n for one in fixed), confidence, population)
     return merge(header, fixed, sampled)
+
+
+def judged_by(surplus: Surplus | None, told: Estimates, main: Finished, population: bool) -> Estimates:
+    """The merged answer, judged by how far a group says that people exceed the cap of the main round."""
+    mechanism = main.round.mechanism
+    cap = need(mechanism, Capped).cap()
+    if surplus is None or not main.tally.reports:
+        return told.under(replace(told.header, undercount=Undercount(cap)))
+    solution = solved(told)
+    error = size_error(mechanism, main.tally.reports, solution, population)
+    exact = can(mechanism, Parted) is None  # groups of a split may have caps of their own, or none
+    return judged(told.header, solution, told, undercount(cap, surplus, solution, error, exact))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import LearnsSizes
+from keyveil.mechanisms.capabilities import Capped, LearnsSizes, can
 from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.rounds.reading import TellsSizes
@@ -23,7 +23,7 @@ from keyveil.mechanisms.rounds.set_size import SizeQuestion
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.protocols.base import Finished, History, Part, Protocol, Round, in_parts
 from keyveil.protocols.declarations import announced_options
-from keyveil.protocols.merged import merged
+from keyveil.protocols.merged import judged_by, merged
 from keyveil.protocols.weights import rare_first
 
 MOST_SIZES = 32  # pairs that the pilot counts, unless told otherwise
@@ -158,7 +158,13 @@ class Pilot(Protocol):
         return finished[at].answered() if at < len(finished) else None
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
-        return merged(finished, self, confidence, population)
+        """What all groups say of keys, judged by what the pilot says of set sizes above the cap."""
+        told = merged(finished, self, confidence, population)
+        sizes, capped = self._group(finished, "sizes"), can(finished[-1].round.mechanism, Capped)
+        if capped is None or capped.cap() >= self.schema.d:
+            return told
+        surplus = None if sizes is None else sizes.seen_as(TellsSizes).surplus(sizes.tally, capped.cap())
+        return judged_by(surplus, told, finished[-1], population)
 
 
 def _refused(sentence: str) -> ProtocolError:

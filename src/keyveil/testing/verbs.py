@@ -69,7 +69,7 @@ def header(mechanism: Foreign) -> None:
     with about(mechanism, "header"):
         found = mechanism.header(7, 0.9, True)
     about_this = (mechanism.schema, mechanism.name, mechanism.epsilon, 7, 0.9, True, mechanism.options)
-    fits = isinstance(found, Header) and found == Header(*about_this, found.decision)
+    fits = isinstance(found, Header) and found == Header(*about_this, found.decision, found.undercount)
     hold(fits, mechanism, "header", "is not that of this mechanism, with the n, confidence and target given")
 
 

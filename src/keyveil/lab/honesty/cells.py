@@ -28,6 +28,7 @@ from keyveil.learn.distributions import distribution
 from keyveil.learn.postprocess import estimates as processed
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
+from keyveil.mechanisms.overflow.beside import with_usual_group
 from keyveil.protocols.registry import as_protocol
 
 Floats = NDArray[np.float64]
@@ -108,7 +109,9 @@ def measure(cell: Cell, seed: int, least: int = LEAST, most_runs: int = MOST_RUN
     people, rng = data.population.keyed(data.schema), np.random.default_rng(seed + 1)
     facts, counts = Facts(people, data.schema), dict[str, Count]()
     try:
-        made = Contender.parse(cell.contender).at(Fraction(cell.epsilon), data.schema, people.sizes, {})
+        contender = Contender.parse(cell.contender)
+        grouped = with_usual_group(contender.name, dict(contender.options))  # as it is collected
+        made = contender.at(Fraction(cell.epsilon), data.schema, people.sizes, grouped)
     except KeyveilError as refused:
         return Measured(cell, seed, 0, {}, str(refused))
     protocol, of_sample, run = as_protocol(made), cell.target == "population", 0
@@ -121,8 +124,8 @@ def measure(cell: Cell, seed: int, least: int = LEAST, most_runs: int = MOST_RUN
         except KeyveilError as refused:
             return Measured(cell, seed, run, {}, str(refused))
         last = history[-1]
-        capped = can(last.round.mechanism, Capped)
-        lost = facts.undercount(capped.cap()) if capped is not None else np.zeros(data.schema.d)
+        caps = [capped.cap() for one in history if (capped := can(one.round.mechanism, Capped))]
+        lost = facts.undercount(min(caps)) if caps else np.zeros(data.schema.d)
         _columns(counts, estimates, facts, lost, "")
         if not estimates.frequency.absent:
             _columns(counts, processed("bayes", estimates), facts, lost, ", shrunk")

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Ratio, Table
+from keyveil.core.channels import Ratio, Table, true_state
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
-from keyveil.core.epsilon import levels
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
@@ -160,8 +159,7 @@ class OneState(OneKey):
 
     @cached_property
     def channel(self) -> Table:
-        (high, low), states = levels(self.epsilon), range(1 + self.labels.count)
-        return Table(tuple(tuple(high if output == state else low for output in states) for state in states))
+        return true_state(1 + self.labels.count, self.epsilon)
 
     @property
     def supports(self) -> Sequence[int]:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from keyveil.core.tally import Tally
     from keyveil.mechanisms.evidence import Observed
+    from keyveil.mechanisms.overflow.undercount import Surplus
     from keyveil.mechanisms.responses import Floats
     from keyveil.mechanisms.size_law import SizeLaw
 
@@ -44,3 +45,6 @@ class TellsSizes(Protocol):
 
     def law(self, tally: Tally) -> SizeLaw:
         """The shares of the people by the number of their pairs."""
+
+    def surplus(self, tally: Tally, cap: int) -> Surplus | None:
+        """How far people exceed a cap; nothing if the answers do not tell it."""

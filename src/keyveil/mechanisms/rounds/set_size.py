@@ -6,6 +6,7 @@ comes a law of set sizes. Its quantile is a good cap for everybody else (docs/th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +26,9 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.kernels.simplex import nearest_with_sum
 from keyveil.mechanisms.base import Mechanism, Pairs
+from keyveil.mechanisms.capabilities import KeyDependence, need
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
+from keyveil.mechanisms.overflow.undercount import Surplus
 from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.rounds.about_sets import AboutSets
 from keyveil.mechanisms.size_law import SizeLaw
@@ -99,6 +102,20 @@ class SizeQuestion(AboutSets):
         estimates = self.oracle.estimate(Tally(self.oracle.fingerprint, tally.reports, self._own(tally)))
         shares = nearest_with_sum(estimates.frequency.values).tolist()
         return SizeLaw.read({self.stands_for(told): Fraction(share) for told, share in enumerate(shares)})
+
+    def surplus(self, tally: Tally, cap: int) -> Surplus | None:
+        """How far people exceed a cap; nothing if nobody answered, or if no answer tells that somebody does."""
+        if not tally.reports or cap >= self.most:
+            return None
+        told = self.oracle.estimate(Tally(self.oracle.fingerprint, tally.reports, self._own(tally)), population=True)
+        shares, errors = told.frequency.values, told.frequency.se
+        constants = replace(need(self.oracle, KeyDependence).dependence(True), n=tally.reports)
+        above = np.maximum(np.array([self.stands_for(told) for told in range(self.most + 1)], float) - cap, 0.0)
+        (mean, se), over = (
+            (float(weights @ shares), math.sqrt(constants.variance(weights, shares, errors)))
+            for weights in (above, np.minimum(above, 1.0))
+        )
+        return Surplus(mean, se, *over, reach=math.inf if self.most == self.schema.d else self.most - cap)
 
     def stands_for(self, told: int) -> int:
         """The size that an answer stands for in the law."""

@@ -1,0 +1,78 @@
+"""What a cap on pairs does to frequencies: pairs above it are not counted, so that keys come out too low.
+
+How much is missing is *unknown* unless somebody was asked how many pairs they hold (docs/theory.md, the cap).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+UNKNOWN, NONE, TRUNCATED, CORRECTED = "unknown", "none", "truncated", "corrected"
+
+
+@dataclass(frozen=True)
+class Undercount:
+    """How much the cap hides. Where nobody was asked, everything but the cap is ``None``."""
+
+    cap: int
+    over: float | None = None  # share of the people who hold more pairs than the cap, unclipped
+    over_se: float | None = None
+    surplus: float | None = None  # pairs above the cap a person, on average, unclipped
+    surplus_se: float | None = None
+    kept: float | None = None  # share of all pairs that count
+    kept_se: float | None = None
+    limit: float | None = None  # one-sided 95 %: the frequency of no key lacks more than this, before a correction
+    common: float = 0.0  # relative variance of f and f·m that all keys share: of the correction, or of what is missing
+    shift: float = 0.0  # variance of f·m over f², for values of dropped pairs that differ from those of kept ones
+    stretch: float = 1.0  # what upper limits of frequencies were multiplied by, where they were not corrected
+    seen: bool = False  # whether the surplus is told from none
+    corrected: bool = False  # whether frequencies were divided by ``kept``
+
+    @property
+    def state(self) -> str:
+        """unknown; none that is told from chance; truncated (frequencies are too low); or corrected."""
+        if self.surplus is None:
+            return UNKNOWN
+        return CORRECTED if self.corrected else TRUNCATED if self.seen else NONE
+
+    @property
+    def scale(self) -> float:
+        """What frequencies were divided by."""
+        return self.kept if self.corrected and self.kept is not None else 1.0
+
+    def added(self, frequency: Floats, product: Floats) -> tuple[Floats, Floats, Floats]:
+        """What this adds to the variances of f and f·m and to their covariance, beyond the noise of reports."""
+        common = self.common
+        return common * frequency**2, common * product**2 + self.shift * frequency**2, common * frequency * product
+
+    def __str__(self) -> str:
+        """One sentence for people."""
+        counted = "1 pair of a person counts" if self.cap == 1 else f"{self.cap} pairs of a person count"
+        if self.surplus is None or self.over is None or self.kept is None or self.limit is None:
+            return (
+                f"At most {counted}; how much that hides is unknown, because nobody was asked how many pairs they hold."
+            )
+        told = (
+            f"At most {counted}: {min(max(self.over, 0.0), 1.0):.1%} of the people hold more, and no frequency is too "
+            f"low by more than {self.limit:.4f} for that (95 % confidence)"
+        )
+        if not self.seen:
+            return f"{told}."
+        if not self.corrected:
+            return f"{told}; keys that this surely moves are flagged truncated."
+        return f"{told}; frequencies were divided by {self.kept:.3f}, the share of all pairs that count."
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"state": self.state, **asdict(self)}
+
+    @classmethod
+    def from_document(cls, document: Any) -> Self:
+        """The undercount that ``document`` wrote down."""
+        return cls(**{name: value for name, value in document.items() if name != "state"})

@@ -1,0 +1,296 @@
+"""The overflow group: what a cap hides is measured, limited, flagged and, where it pays, corrected."""
+
+from __future__ import annotations
+
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from keyveil.cli.campaign_files import drafted
+from keyveil.core.coins import Coins
+from keyveil.core.errors import KeyveilError
+from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.core.undercount import Undercount
+from keyveil.frames.population import Population
+from keyveil.lab import datasets
+from keyveil.lab.aggregate import aggregate
+from keyveil.lab.caps import missing
+from keyveil.lab.coins import SeededCoins
+from keyveil.lab.datasets.dataset import Dataset
+from keyveil.lab.simulate import simulate
+from keyveil.learn.dependence import links
+from keyveil.learn.shrinkage import bayes, without_undercount
+from keyveil.mechanisms.capabilities import Capped, can
+from keyveil.mechanisms.overflow import undercount as judgement
+from keyveil.mechanisms.overflow.undercount import Surplus, truncated_keys, undercount
+from keyveil.mechanisms.registry import create, create_round, forms, from_document
+from keyveil.mechanisms.responses import Solution, Spread
+from keyveil.mechanisms.rounds.overflow import OverflowQuestion
+
+KEYS = Schema(keys=30)
+ONE = Fraction(1)
+
+
+def solution(frequency: Any, variance: float = 1e-6) -> Solution:
+    """Frequencies of this variance, and means of zero."""
+    f = np.asarray(frequency, dtype=np.float64)
+    return Solution(f, np.zeros_like(f), Spread(np.full_like(f, variance), np.full_like(f, variance), np.zeros_like(f)))
+
+
+# -- the question ---------------------------------------------------------------------------------------------------
+
+
+def test_the_surplus_and_the_share_of_kept_pairs_of_a_worked_example() -> None:
+    """Vector 7: ε 1, 1500 answers of which 360 are far, R = 26, mean kept size 7.5."""
+    question = OverflowQuestion(KEYS, ONE, 13)
+    surplus = question.surplus(Tally(question.fingerprint, 1500, np.array([840, 300, 360])))
+    assert surplus is not None and surplus.reach == 26
+    assert [float(question.channel.probability(state, 2)) for state in (2, 0)] == pytest.approx(
+        [0.576116885, 0.211941558], abs=1e-9
+    )
+    assert (surplus.mean, surplus.se) == pytest.approx((2.003210, 0.787281), abs=1e-6)
+    found = undercount(13, surplus, solution(np.full(30, 0.25)), 0.0)
+    assert (found.kept, found.kept_se) == pytest.approx((0.789207, 0.065381), abs=1e-6)
+    assert question.surplus(Tally.empty(question.fingerprint, (3,))) is None
+
+
+def people_of_sizes(sizes: NDArray[np.int64], d: int) -> Records:
+    """People who hold the first so many keys, with the value 0."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    keys = (np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)).astype(np.int32)
+    return Records(offsets, keys, np.zeros_like(keys), d)
+
+
+class Deaf(OverflowQuestion):
+    """A mutant: the answer ignores how many pairs there truly are above the cap."""
+
+    def _states(self, records: Records, coins: Coins) -> NDArray[np.int64]:
+        return np.zeros(records.n, dtype=np.int64)
+
+
+@pytest.mark.parametrize("kind", [OverflowQuestion, Deaf])
+def test_the_mean_surplus_is_told_without_bias(kind: type[OverflowQuestion]) -> None:
+    """Sizes 0 to 9 around a cap of 3; five standard errors (a false alarm in 2 million); a mutant is seen."""
+    sizes = np.arange(60_000) % 10
+    records, question = people_of_sizes(sizes, 30), kind(KEYS, ONE, 3)
+    truth = np.maximum(sizes - 3, 0).mean(), (sizes > 3).mean()
+    for tally in (
+        question.tally(question.perturb_many(records, SeededCoins(3))),
+        aggregate(OverflowQuestion(KEYS, ONE, 3), records, SeededCoins(4)) if kind is OverflowQuestion else None,
+    ):
+        if tally is not None:
+            told = question.surplus(tally)
+            assert told is not None
+            off = abs(told.mean - truth[0]) / told.se, abs(told.over - truth[1]) / told.over_se
+            assert (max(off) < 5) == (kind is OverflowQuestion)
+
+
+def test_a_surplus_beyond_reach_counts_as_the_reach() -> None:
+    question = OverflowQuestion(KEYS, Fraction(12), 2)  # R = 4, hardly any noise
+    told = question.surplus(
+        question.tally(question.perturb_many(people_of_sizes(np.full(999, 20), 30), SeededCoins(5)))
+    )
+    assert told is not None and told.mean == pytest.approx(4, abs=0.05) and not told.reached
+
+
+# -- the judgement --------------------------------------------------------------------------------------------------
+
+
+def test_the_limit_holds_for_any_key_and_shrinks_with_the_surplus() -> None:
+    """Whoever holds s pairs keeps a key with probability cap/s: a key of the busiest lacks most."""
+    sizes = np.repeat([2, 3, 9], [700, 200, 100])
+    lost = {cap: float(np.mean(np.where(sizes == 9, np.maximum(1 - cap / sizes, 0), 0))) for cap in (2, 3, 8)}
+    for cap, worst in lost.items():
+        mean, over = float(np.maximum(sizes - cap, 0).mean()), float((sizes > cap).mean())
+        found = undercount(cap, Surplus(mean, 0.0, over, 0.0, 2.0 * cap), solution(np.full(30, 0.05)), 0.0)
+        assert found.limit is not None and worst - 1e-12 <= found.limit <= min(over, mean / (cap + 1)) + 1e-12
+        near = float(np.clip(sizes - cap, 0, 1).mean())  # answers that reach one pair above the cap, and no further
+        found = undercount(cap, Surplus(near, 0.0, over, 0.0, 1.0), solution(np.full(30, 0.05)), 0.0)
+        assert found.limit is not None and worst <= found.limit + 1e-12
+    assert undercount(2, Surplus(-0.1, 0.01, -0.05, 0.01, 4.0), solution(np.ones(3)), 0.0).limit == 0
+
+
+def test_a_correction_is_made_where_it_pays_and_reaches() -> None:
+    told = Surplus(0.5, 0.05, 0.2, 0.01, 16.0)
+    states = {
+        "pays": undercount(8, told, solution(np.full(30, 0.1)), 0.0),
+        "noise": undercount(8, told, solution(np.full(30, 0.1), variance=0.01), 0.0),
+        "beyond reach": undercount(8, told._replace(over=0.05), solution(np.full(30, 0.1)), 0.0),
+        "several caps": undercount(8, told, solution(np.full(30, 0.1)), 0.0, exact=False),
+        "chance": undercount(8, told._replace(mean=0.07), solution(np.full(30, 0.1)), 0.0),
+    }
+    assert {name: one.state for name, one in states.items()} == {
+        "pays": "corrected",
+        "noise": "truncated",
+        "beyond reach": "truncated",
+        "several caps": "truncated",
+        "chance": "none",
+    }
+    assert states["pays"].scale == states["pays"].kept == pytest.approx(3 / 3.5)
+    assert states["noise"].scale == 1 and states["noise"].stretch == pytest.approx(3.5 / 3)
+    unsuspected = undercount(8, told._replace(mean=0.04), solution(np.full(30, 0.1)), 0.0)
+    assert states["chance"].stretch > 1 == unsuspected.stretch  # upper limits allow for what is not ruled out
+    f, variance = np.array([0.5, 0.01, 0.0]), np.full(3, 1e-4)
+    assert truncated_keys(states["noise"], f, variance).tolist() == [True, False, False]
+    assert not truncated_keys(states["pays"], f, variance).any()
+
+
+# -- beside a mechanism ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("title", [title for title, one in forms() if can(one, Capped)])
+def test_the_group_stands_beside_every_capped_mechanism(title: str) -> None:
+    plain = dict(forms())[title]
+    made = create(plain.name, plain.schema, 1, **plain.options, overflow="0.03")
+    assert (made.name, made.title, made.estimated) == (plain.name, plain.title, plain.estimated)
+    assert made.options == {**plain.options, "overflow": "0.03"} and made.ratio >= plain.ratio
+    assert made.fingerprint != plain.fingerprint
+    for again in (from_document(made.document()), pickle.loads(pickle.dumps(made))):
+        assert again == made and again.fingerprint == made.fingerprint
+    estimates = made.estimate(made.tally(made.perturb_many(people_of_sizes(np.arange(900) % 4, 3), SeededCoins(1))))
+    assert estimates.header.undercount is not None and estimates.header.undercount.state != "unknown"
+    assert Estimates.from_json(estimates.to_json()).header == estimates.header
+
+
+def test_options_that_make_no_sense_are_refused_and_a_cap_that_cannot_bind_needs_no_group() -> None:
+    assert create("ssr", KEYS, 1, max_pairs=30, overflow="0.03") == create("ssr", KEYS, 1, max_pairs=30)
+    uncapped = {"groups": "kvue:1,privkv:1"}
+    assert create("split", KEYS, 1, **uncapped, overflow="0.03") == create("split", KEYS, 1, **uncapped)
+    for off in ("off", 0, "0", None):
+        assert create("ssr", KEYS, 1, max_pairs=3, overflow=off) == create("ssr", KEYS, 1, max_pairs=3)
+    for name, options, said in (
+        ("ssr", {"max_pairs": 0}, "max_pairs from 1 to 30"),
+        ("ssr", {"max_pairs": 0, "overflow": "0.03"}, "max_pairs from 1 to 30"),
+        ("ssr", {"max_pairs": 3, "overflow": "1"}, "between 0 and 1"),
+        ("ssr", {"max_pairs": 3, "overflow": "many"}, "or off, not 'many'"),
+        ("kvue", {"overflow": "0.03"}, "no option 'overflow'"),
+        ("pckv-ue", {"max_pairs": 3, "overflow": "0.03", "estimator": "published"}, "unbiased"),
+    ):
+        with pytest.raises(KeyveilError, match=said):
+            create(name, KEYS, 1, **options)
+    with pytest.raises(KeyveilError, match="can be exceeded"):
+        create_round("overflow", KEYS, 1, max_pairs=30)
+
+
+def test_without_the_group_the_undercount_is_unknown_and_everything_says_so() -> None:
+    estimates = simulate("ssr", people(), KEYS, 4, seed=1, max_pairs=2, overflow="off").estimates
+    assert estimates.header.undercount == Undercount(2) and "unknown" in str(estimates.header.undercount)
+    assert estimates.document()["undercount"]["state"] == "unknown"
+    assert create("ssr", KEYS, 1, max_pairs=30).header(1).undercount is None
+
+
+def people() -> Population:
+    """4000 people with 1 to 5 of 30 keys each."""
+    records = [{str((7 * who + step) % 30): 0.5 for step in range(1 + who % 5)} for who in range(4000)]
+    return Population.from_records(records).keyed(KEYS)
+
+
+def test_collections_have_the_usual_group_and_documents_say_so() -> None:
+    result = simulate("ssr", people(), KEYS, 4, seed=1, max_pairs=2)
+    assert result.document()["options"]["overflow"] == "0.03" and "3 of 100" in result.notes[0]
+    usual: dict[str, Any] = dict.fromkeys(
+        ("low", "high", "levels", "enough", "opens", "closes", "min_reports", "enrolment", "contact")
+    )
+    usual |= {"name": "snacks", "purpose": "To know.", "keys": "a,b,c", "epsilon": "1"}
+    written = {
+        name: drafted(mechanism=name, options=options, **usual)["protocol"]
+        for name, options in {"ssr": {"max_pairs": 2}, "wsr": {"max_pairs": 3}, "kvue": {}, "pilot": {}}.items()
+    }
+    assert {name: one.get("overflow") for name, one in written.items()} == {
+        "ssr": "0.03",
+        "wsr": None,  # a cap of three keys out of three
+        "kvue": None,
+        "pilot": None,  # which asks for set sizes itself
+    }
+    assert "overflow" not in drafted(mechanism="ssr", options={"max_pairs": 2, "overflow": "off"}, **usual)["protocol"]
+
+
+# -- people as they come --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def baskets() -> Dataset:
+    return datasets.load("baskets", n=30_000, seed=4)
+
+
+def covered(dataset: Dataset, epsilon: Any, mechanism: str, runs: int, **options: Any) -> tuple[float, list[Estimates]]:
+    """How often intervals of the 20 most frequent keys hold the truth, or are flagged; and the estimates."""
+    found, estimates = [], []
+    for seed in range(runs):
+        result = simulate(mechanism, dataset.population, dataset.schema, epsilon, seed=seed, shortcut=True, **options)
+        column, truth = result.estimates.frequency, result.truth.frequency
+        top = np.argsort(-truth)[:20]
+        told = (column.low <= truth) & (truth <= column.high) | (column.flag == 4)
+        found.append(told[top].mean())
+        estimates.append(result.estimates)
+    return float(np.mean(found)), estimates
+
+
+def test_frequencies_are_corrected_and_covered_and_a_mutant_is_not(
+    baskets: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty keys of six runs at ε 6: of 120 intervals of 95 % fewer than 105 hold with probability 1e-4 at most."""
+    share, estimates = covered(baskets, 6, "wsr", 6)
+    assert share > 0.87 and {one.header.undercount.state for one in estimates if one.header.undercount} == {"corrected"}
+    dropped, plain = covered(baskets, 6, "wsr", 3, overflow="off")
+    uncorrected = np.mean([[one.frequency.flag == 4] for one in plain])
+    assert uncorrected > 0 and dropped > 0.87  # the lab knows the records, and flags what is missing
+    with monkeypatch.context() as patched:
+        patched.setattr(OverflowQuestion, "_states", Deaf._states)
+        deaf, told = covered(baskets, 6, "wsr", 3)
+    assert deaf < 0.8 and "corrected" not in {one.header.undercount.state for one in told if one.header.undercount}
+    monkeypatch.setattr(judgement, "with_undercount", lambda solution, found: solution)  # the correction is dropped
+    assert covered(baskets, 6, "wsr", 3)[0] < 0.8
+
+
+@pytest.mark.parametrize("mutant", [False, True])
+def test_keys_that_the_cap_surely_moves_are_flagged_and_a_mutant_that_says_ok_is_seen(
+    mutant: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """People far above the cap, beyond what answers reach: nothing is corrected, and the 20 most frequent keys lack
+    more than two standard errors each. Seeded; their estimates would have to be six standard errors off not to be seen.
+    """
+    if mutant:
+        monkeypatch.setattr(judgement, "truncated_keys", lambda found, f, variance: np.zeros(len(f), dtype=bool))
+    heavy = datasets.load("heavy", n=30_000, seed=4)
+    _, (estimates,) = covered(heavy, 6, "wsr", 1)
+    lost = missing(create("wsr", heavy.schema, 1, **{**estimates.header.options, "overflow": "off"}), heavy.population)
+    much = lost > 2 * estimates.frequency.se
+    assert much.sum() >= 20 and estimates.header.undercount is not None
+    assert estimates.header.undercount.state == "truncated"
+    assert (estimates.frequency.flag[much] == 4).all() != mutant
+
+
+def test_shrinkage_and_sums_know_what_all_keys_have_in_common(baskets: Dataset) -> None:
+    _, (estimates,) = covered(baskets, 6, "wsr", 1)
+    found = estimates.header.undercount
+    assert found is not None and found.corrected and found.common > 0
+    noise = without_undercount(estimates).frequency.se
+    assert np.allclose(noise**2 + found.common * estimates.frequency.values**2, estimates.frequency.se**2)
+    top = np.argsort(-estimates.frequency.values)[:20]
+    shrunk, plain = bayes(estimates).frequency, estimates.frequency
+    assert np.abs(shrunk.values - plain.values)[top].max() < 2 * noise[top].max()
+    whole = links(estimates).variance(top, np.ones(20))
+    assert whole > found.common * float(plain.values[top].sum()) ** 2
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("epsilon", [1, 4])
+@pytest.mark.parametrize("mechanism", ["wsr", "pckv-grr", "ssr"])
+@pytest.mark.parametrize("name", ["heavy", "activity", "baskets"])
+def test_frequent_keys_are_covered_or_flagged_on_lifelike_people(name: str, mechanism: str, epsilon: int) -> None:
+    """Of 400 intervals of 93 % or more fewer than 360 hold with probability 0.003; a flag is deserved in 80 %."""
+    dataset = datasets.load(name, n=100_000, seed=11)
+    share, estimates = covered(dataset, epsilon, mechanism, 20)
+    assert share >= 0.9
+    capped = create(mechanism, dataset.schema, 1, **{**estimates[0].header.options, "overflow": "off"})
+    lost = missing(capped, dataset.population)
+    flagged = np.concatenate([(lost > 0.25 * one.frequency.se)[one.frequency.flag == 4] for one in estimates])
+    assert not len(flagged) or flagged.mean() >= 0.8
