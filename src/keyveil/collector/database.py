@@ -244,14 +244,14 @@ def translated() -> Iterator[None]:
         raise
     except exc.IntegrityError as reason:
         raise _conflict() from reason
-    except (exc.SQLAlchemyError, sqlite3.Error, OSError, *_errors_of_psycopg()) as reason:
+    except _driver_errors() as reason:
         raise _storage_error(getattr(reason, "orig", reason)) from reason
 
 
-def _errors_of_psycopg() -> Iterator[type[Exception]]:
-    """Nothing comes from a driver that was never loaded: SQLAlchemy does that for an address of PostgreSQL."""
-    if "psycopg" in sys.modules:
-        yield sys.modules["psycopg"].Error
+def _driver_errors() -> tuple[type[Exception], ...]:
+    """What the drivers raise that are loaded: SQLAlchemy loads psycopg for an address of PostgreSQL, and only then."""
+    psycopg = sys.modules.get("psycopg")
+    return exc.SQLAlchemyError, sqlite3.Error, OSError, *([psycopg.Error] if psycopg else [])
 
 
 # What a driver says, as a code: SQLite's primary result code, PostgreSQL's SQLSTATE, or the system's number.

@@ -66,29 +66,33 @@ class PathCoins(Coins):
         return answer
 
     def below(self, bound: int) -> int:
-        known = next(self._known, _NEW)
-        return known if known is not _NEW else self._choice(_alike(range(bound), bound), bound)
+        answer: int = next(self._known, _NEW)
+        if answer is _NEW:
+            answer = self._choice(_alike(range(bound), bound), bound)
+        return answer
 
     def choose(self, weights: Sequence[int]) -> int:
-        known = next(self._known, _NEW)
-        return known if known is not _NEW else self._choice(_weighted(range(len(weights)), weights), sum(weights))
+        answer: int = next(self._known, _NEW)
+        if answer is _NEW:
+            answer = self._choice(_weighted(range(len(weights)), weights), sum(weights))
+        return answer
 
     def chance(self, numerator: int, denominator: int) -> bool:
-        known = next(self._known, _NEW)
-        if known is not _NEW:
-            return known
-        return self._choice(_weighted((True, False), (numerator, denominator - numerator)), denominator)
+        answer: bool = next(self._known, _NEW)
+        if answer is _NEW:
+            answer = self._choice(_weighted((True, False), (numerator, denominator - numerator)), denominator)
+        return answer
 
     def pick(self, *runs: tuple[int, int]) -> tuple[int, int]:
         run = self.choose([count * weight for count, weight in runs])
         return run, self.below(runs[run][0])
 
     def subset(self, size: int, bound: int) -> list[int]:
-        known = next(self._known, _NEW)
-        if known is _NEW:
+        answer: tuple[int, ...] = next(self._known, _NEW)
+        if answer is _NEW:
             count = math.comb(bound, size)
-            known = self._choice(_alike(combinations(range(bound), size), count), count)
-        return list(known)
+            answer = self._choice(_alike(combinations(range(bound), size), count), count)
+        return list(answer)
 
     def bytes(self, count: int) -> NoReturn:
         raise PrivacyError(
