@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import bindparam, update
 
 from keyveil.cli.app import run
 from keyveil.collector.service import Service
-from tests.collector.campaigns import snacks
+from keyveil.collector.tables import report
+from tests.collector.campaigns import asked, batch_of, snacks
 
 Output = pytest.CaptureFixture[str]
 
@@ -102,3 +104,27 @@ def test_campaigns_end_and_enrolments_are_revoked(database: str, tmp_path: Path,
     for name in ("snacks", "drafted"):
         assert said(capsys, "campaign", "delete", name, "--yes", *here) == {"name": name}
     assert said(capsys, "campaign", "list", *here) == {"campaigns": []}
+
+
+def test_what_was_set_aside_is_tried_again(tmp_path: Path, capsys: Output) -> None:
+    path = tmp_path / "keyveil.db"
+    service = Service(f"sqlite:///{path}")
+    service.create(snacks())
+    service.act("snacks", "open")
+    batch = batch_of(asked(service), 30)
+    service.submit("snacks", batch).result(30)
+    change = update(report).where(report.c.id == bindparam("which")).values(payload=bindparam("bytes"))
+
+    def put(payloads: list[bytes]) -> None:
+        rows = [{"which": number, "bytes": data} for number, data in zip(batch.ids, payloads, strict=False)]
+        service.writer.run(lambda connection: connection.execute(change, rows))
+
+    put([b"\xff" * len(batch.payloads[0])] * 20)
+    service.settle()
+    put(list(batch.payloads[:20]))
+    service.close()
+
+    here = ("campaign", "retry", "snacks", "--database", str(path))
+    told = said(capsys, *here)
+    assert told["reports"] == 30 and told["folded"] + told["waiting"] == 30 and told["set_aside"] == 0
+    assert "campaign/state" in refused(capsys, *here)

@@ -2,8 +2,8 @@
 
     python -m tests.collector.spoilt_server FAULT [arguments of keyveil serve]
 
-The faults ``log``, ``database`` and ``metrics`` each let the user agent of whoever asks slip into one place;
-``broken`` raises exceptions that quote the request, which must not slip anywhere.
+``leaking`` lets the user agent of whoever asks slip into the log, the database and the metrics; ``broken`` raises
+exceptions that quote the request, which must not slip anywhere.
 """
 
 from __future__ import annotations
@@ -31,11 +31,9 @@ class Spoilt:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             agent = dict(scope["headers"]).get(b"user-agent", b"").decode("latin-1")
-            if self._fault == "log":
+            if self._fault == "leaking":
                 logs.logger().warning("A request.", software=agent)
-            if self._fault == "database":
                 self._state.service.refused("snacks", agent)
-            if self._fault == "metrics":
                 self._state.metrics.refused(None, agent)
             if self._fault == "broken" and scope["path"].endswith("/status"):
                 raise RuntimeError(f"{agent} asked for {scope['path']} with {scope['headers']}")

@@ -61,7 +61,7 @@ def test_no_request_makes_the_collector_fail(
 
 
 def fuzz(cases: SearchStrategy[schemathesis.Case], headers: dict[str, str]) -> None:
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(cases)
     def one(case: schemathesis.Case) -> None:
         case.call_and_validate(headers=headers, excluded_checks=UNDECIDED)

@@ -9,8 +9,6 @@ import secrets
 import socket
 from pathlib import Path
 
-import pytest
-
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import JSON
@@ -154,7 +152,7 @@ def test_an_exception_that_quotes_the_request_tells_nobody(tmp_path: Path) -> No
     assert searched(tmp_path / "broken", SPOILT, "broken") == set()
 
 
-@pytest.mark.parametrize(("fault", "place"), [("log", "stderr"), ("database", "keyveil.db"), ("metrics", "given 0")])
-def test_the_search_finds_a_collector_that_leaks(tmp_path: Path, fault: str, place: str) -> None:
-    found = searched(tmp_path / fault, SPOILT, fault)
-    assert any(where.startswith(f"agent in {place}") for where in found)
+def test_the_search_finds_wherever_a_collector_leaks(tmp_path: Path) -> None:
+    found = searched(tmp_path / "leaking", SPOILT, "leaking")
+    for place in ("stderr", "keyveil.db", "given 0"):  # the log, the database, the metrics
+        assert any(where.startswith(f"agent in {place}") for where in found), place

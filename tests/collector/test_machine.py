@@ -386,5 +386,8 @@ def test_the_machine_finds_planted_faults(
 ) -> None:
     mutant(monkeypatch)
 
+    # the same runs each time: how long chance takes to find a fault varies tenfold
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(machine, settings=settings(SETTINGS, max_examples=200, phases=[Phase.generate]))
+        run_state_machine_as_test(
+            machine, settings=settings(SETTINGS, max_examples=200, phases=[Phase.generate], derandomize=True)
+        )

@@ -11,12 +11,16 @@ from keyveil import testing as checks
 from tests.contract.cases import (
     BIASED,
     BIASED_MEANS,
+    DRAWS,
     FORMS,
     IDS,
     KEYS,
     NAMES,
     NOT_TIGHT,
     OPTIONS,
+    REPEATS,
+    SCORES,
+    SINGLES,
     VARIANTS,
     estimates_products,
     extreme,
@@ -30,6 +34,7 @@ PRODUCTS = [variant for variant in VARIANTS if estimates_products(*variant) and 
 
 every_mechanism = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=IDS)
 every_form = pytest.mark.parametrize(("name", "options"), FORMS, ids=IDS[: len(FORMS)])
+every_product = pytest.mark.parametrize(("name", "options"), PRODUCTS, ids=[label(*variant) for variant in PRODUCTS])
 either_target = pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
 
 
@@ -53,7 +58,7 @@ def test_privacy_is_exact(name: str, options: dict[str, Any], epsilon: str) -> N
 
 @every_mechanism
 def test_single_draws_have_the_law(name: str, options: dict[str, Any]) -> None:
-    checks.single_draws_have_the_law(tiny(name, **options))
+    checks.single_draws_have_the_law(tiny(name, **options), draws=DRAWS)
 
 
 @every_mechanism
@@ -63,8 +68,8 @@ def test_bulk_draws_have_the_law(name: str, options: dict[str, Any]) -> None:
 
 @every_mechanism
 def test_devices_do_at_full_size_what_bulk_does(name: str, options: dict[str, Any]) -> None:
-    checks.devices_do_at_full_size_what_bulk_does(usual(name, **options))
-    checks.devices_do_at_full_size_what_bulk_does(large(name, **options))
+    checks.devices_do_at_full_size_what_bulk_does(usual(name, **options), singles=SINGLES)
+    checks.devices_do_at_full_size_what_bulk_does(large(name, **options), singles=SINGLES)
 
 
 @every_mechanism
@@ -86,7 +91,7 @@ def test_parts_add_up(name: str, options: dict[str, Any]) -> None:
 @either_target
 def test_errors_are_as_stated(name: str, options: dict[str, Any], population: bool) -> None:
     biased = name in BIASED_MEANS
-    checks.errors_are_as_stated(usual(name, **options), population=population, biased_means=biased)
+    checks.errors_are_as_stated(usual(name, **options), population=population, scores=SCORES, biased_means=biased)
 
 
 @pytest.mark.soak
@@ -98,10 +103,17 @@ def test_errors_are_as_stated_at_full_size(name: str, options: dict[str, Any], p
     checks.errors_are_as_stated(usual(name, **options), population=population, scores=6400, biased_means=biased)
 
 
-@pytest.mark.parametrize(("name", "options"), PRODUCTS, ids=[label(*variant) for variant in PRODUCTS])
+@every_product
 @either_target
 def test_joint_errors_are_as_stated(name: str, options: dict[str, Any], population: bool) -> None:
-    checks.joint_errors_are_as_stated(extreme(name, **options), population=population)
+    checks.joint_errors_are_as_stated(extreme(name, **options), population=population, repeats=REPEATS)
+
+
+@pytest.mark.soak
+@every_product
+@either_target
+def test_joint_errors_are_as_stated_at_full_size(name: str, options: dict[str, Any], population: bool) -> None:
+    checks.joint_errors_are_as_stated(extreme(name, **options), population=population, repeats=1600)
 
 
 @pytest.mark.soak

@@ -29,7 +29,7 @@ ALARM = 1e-9  # per comparison; a test makes fewer than 900 of them
 # Who must have one, as docs/simulate.md says: bits that are noisy one by one, tables, and symbols that are the truth or
 # ignore it.
 EXPECTED = {
-    *("grr", "sue", "oue", "rappor", "ioh", "marginals", "moments", "krr-harmony"),
+    *("grr", "sue", "oue", "rappor", "ioh", "marginals", "moments", "krr-harmony", "block"),
     *("kvue", "privkv", "f2m", "kvoh", "pckv-ue", "pckv-grr", "kv-sw", "wsr"),
 }
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -37,6 +37,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("ioh", {"oracle": "grr"}),
     ("marginals", {"oracle": "oue"}),
     ("marginals", {"size": 3, "members": 4}),
+    ("block", {"width": 2, "states": 4}),
     ("moments", {"order": 3}),
     ("wsr", {"bins": 3}),
     ("wsr", {"weights": "1,1,2,3,5,9"}),

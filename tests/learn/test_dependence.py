@@ -91,6 +91,7 @@ def believable(spread: Floats, claims: list[Floats]) -> bool:
         ("marginals", {"oracle": "grr"}),
         ("marginals", {"oracle": "oue"}),
         ("ioh", {"oracle": "oue"}),
+        ("block", {"width": 2, "states": 4}),
     ],
 )
 def test_errors_are_as_large_as_they_say(name: str, options: dict[str, Any], population: bool) -> None:

@@ -50,6 +50,7 @@ SPELLINGS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("moments", {"law": "2,6,4,2"}, {"law": "1,3,2,1"}),
     ("moments", {"order": 1}, {"order": 1, "law": "uniform"}),
     ("marginals", {}, {"size": 2, "members": 3, "oracle": "grr"}),
+    ("block", {}, {"width": 1, "states": 3}),
     ("privkv", {"fake_mean": "1/2"}, {"fake_mean": "0.50"}),
     ("privkv-round", {"fake": (0, 0, 0)}, {}),
     ("filled-vector", {"fake": (0, 0, 0)}, {}),

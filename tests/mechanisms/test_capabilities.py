@@ -233,14 +233,14 @@ def test_every_form_of_every_name_is_there() -> None:
 
 def test_a_refusal_names_the_options_that_help() -> None:
     assert who_can(Cells) == "kvue with bins, wsr with bins and ssr with bins"
-    told = "ioh for at most 6 keys, moments, marginals and split with groups=ssr:1,moments:1"
+    told = "block with width=2, ioh for at most 6 keys, moments, marginals and split with groups=ssr:1,moments:1"
     assert who_can(JointStatistics) == told
     assert "topsel in direct mode" in who_can(SupportRates)
     rappor: Any = FORMS["rappor"]
     unequal, nnls = collected("wsr with unequal weights"), dataclasses.replace(rappor, decoder="nnls")
     with pytest.raises(MechanismError, match="The estimates of rappor do not tell") as refused:
         compare_keys(nnls.estimate(collected("rappor").tally), "0", "1")
-    assert refused.value.code == "question/dependence" and "kvue, privkv" in refused.value.sentence
+    assert refused.value.code == "question/dependence" and "kvue, block, privkv" in refused.value.sentence
     with pytest.raises(MechanismError, match="those of wsr with unequal weights say something else") as refused:
         processed("mle-apx", unequal.estimates)
     assert refused.value.code == "postprocess/constants" and who_can(SupportRates) in refused.value.sentence

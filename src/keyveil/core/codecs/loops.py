@@ -65,8 +65,7 @@ def read_gaps(
                 members += 1
         flaws[i] = closing(data, at, stop) if flaw == FINE else flaw
         if flaws[i] == FINE:
-            for place in range(members):
-                counts[rows[row, place]] += 1
+            count(rows[row, :members], counts)
 
 
 def read_triples(
@@ -104,8 +103,7 @@ def read_triples(
             flaw = NUMBER
         flaws[i] = closing(data, at, stop) if flaw == FINE else flaw
         if flaws[i] == FINE:
-            for place in range(members):
-                counts[rows[row, place]] += 1
+            count(rows[row, :members], counts)
 
 
 def read_labels(
@@ -277,4 +275,10 @@ def closing(data: Octets, at: int, stop: int) -> int:
     return FINE
 
 
-STEPS = (rice, last_silence, bits_at, triple, closing)
+def count(members: NDArray[np.int32], counts: Counts) -> None:
+    """One more for each member."""
+    for member in members:
+        counts[member] += 1
+
+
+STEPS = (rice, last_silence, bits_at, triple, closing, count)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
@@ -78,6 +79,11 @@ class Categorical(Mechanism):
                 f"{self.name} takes exactly one key a person, not {len(pairs)}; for sets use a key-value mechanism.",
             )
         return [(pairs[0][0], 0)]
+
+    def respond_for(self, keys: NDArray[np.int64], words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
+        """``respond_many`` for people who hold the given key each."""
+        held, offsets = keys.astype(np.int32), np.arange(len(keys) + 1, dtype=np.int64)
+        return self.respond_many(Records(offsets, held, np.zeros_like(held), self.schema.d), words, coins)
 
     def keys_of(self, records: Records) -> NDArray[np.int64]:
         """The one key of everybody."""

@@ -102,9 +102,7 @@ class IOH(KeyValue):
         return cells
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        held = self.cells_of(records, coins).astype(np.int32)
-        one_cell = Records(np.arange(records.n + 1, dtype=np.int64), held, np.zeros_like(held), self.inner.schema.d)
-        return self.inner.respond_many(one_cell, words, coins)
+        return self.inner.respond_for(self.cells_of(records, coins), words, coins)
 
     @property
     def tally_shape(self) -> tuple[int, ...]:

@@ -147,9 +147,7 @@ class Marginals(KeyValue):
         return cells
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        true = self.cells_of(records, self.members_of(words), coins).astype(np.int32)
-        one_cell = Records(np.arange(records.n + 1, dtype=np.int64), true, np.zeros_like(true), self.inner.schema.d)
-        return self.inner.respond_many(one_cell, words, coins)
+        return self.inner.respond_for(self.cells_of(records, self.members_of(words), coins), words, coins)
 
     def members_of(self, words: NDArray[np.uint64]) -> Ints:
         """The member of the family that every report is about."""
