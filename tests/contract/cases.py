@@ -52,6 +52,7 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("ssr", {"bins": 4}),
     ("ssr", {"levels": [-1, "-0.5", "0.5", 1]}),
     ("kv-sw", {"levels": [-1, "-0.5", "0.5", 1]}),
+    ("square-wave", {"levels": [-1, "-0.5", "0.5", 1]}),
     ("topsel", {"mode": "direct", "padding": 0}),
     ("topsel", {"kappa": "0.2"}),
     ("split", {"groups": "kvue:2,wsr:1,privkv:3", "options": "wsr.bins=4"}),

@@ -193,6 +193,28 @@ def test_values_between_levels_are_rounded_without_bias() -> None:
     assert 3.5 in found.mean("mixed") and 0.5 in found.share("mixed", 3, 3) and 0.5 in found.share("mixed", 4, 4)
 
 
+def test_a_square_wave_tells_levels_of_a_value_that_everybody_has() -> None:
+    """A false alarm in one of 200,000 runs; the coins are seeded."""
+    stars = kv.Schema(keys=["stars"], levels=[1, 2, 3, 4, 5])
+    mechanism = kv.mechanism("square-wave", stars, 3)
+    people = kv.Population.from_records([{"stars": 5}] * 6000 + [{"stars": 2.5}] * 2000)
+    tally = mechanism.tally(mechanism.perturb_many(people.records(stars), SeededCoins(2)))
+    found = distribution(mechanism, tally, confidence=0.999999)
+    assert found.of("stars").kind == "levels" and mechanism.options == {"cells": 5}
+    assert [share in found.share("stars", level, level) for level, share in ((2, 1 / 8), (3, 1 / 8), (5, 3 / 4))] == [
+        True
+    ] * 3
+    assert found.median("stars").value == 5 and (3 * 5 + 2.5) / 4 in found.mean("stars")
+    assert kv.mechanism("square-wave", RANGE, 3).options == {"cells": 1024}
+
+
+def test_levels_that_no_report_tells_are_unknown_and_say_so() -> None:
+    mechanism = kv.mechanism("kvue", RATINGS, 1)
+    found = distribution(mechanism, mechanism.tally([]))
+    for one in (found.share("best", 5, 5), found.median("best"), found.mean("best")):
+        assert one.flag == "insufficient" and np.isnan(one.value)
+
+
 def test_signs_can_still_be_asked_for() -> None:
     signs = kv.mechanism("ssr", RATINGS, 1, max_pairs=2, bins=2)
     assert signs.labels.count == 2  # type: ignore[union-attr]
