@@ -132,7 +132,7 @@ def estimates_products(name: str, options: dict[str, Any]) -> bool:
 
 def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
     """More keys than fit into a word, where the mechanism takes them, and sets larger than the reduced ones."""
-    keys = {"mean-est": 9, "rappor-meanest": 9, "ioh": 4}.get(name, 100)
+    keys = {"ioh": 4}.get(name, 100)
     given = {**OPTIONS.get(name, {}), **options}
     given.pop("weights", None)
     if given.get("max_pairs"):

@@ -185,7 +185,7 @@ def test_what_is_claimed_works_and_the_rest_is_refused(title: str, capability: t
     assert sentence.endswith(f"those of {who_can(capability)} do.") and "\n" not in sentence
 
 
-@pytest.mark.parametrize("title", ["kv-sw", "ioh for at most 6 keys", "marginals"])
+@pytest.mark.parametrize("title", ["kv-sw", "ioh for at most 10 keys", "marginals"])
 def test_what_only_mechanisms_of_the_house_declare_is_true(title: str) -> None:
     """The other checks are run on every kind of mechanism by the tests of ``keyveil.testing``."""
     mechanism = FORMS[title]
@@ -233,7 +233,7 @@ def test_every_form_of_every_name_is_there() -> None:
 
 def test_a_refusal_names_the_options_that_help() -> None:
     assert who_can(Cells) == "kvue with bins, wsr with bins and ssr with bins"
-    told = "block with width=2, ioh for at most 6 keys, moments, marginals and split with groups=ssr:1,moments:1"
+    told = "block with width=2, ioh for at most 10 keys, moments, marginals and split with groups=ssr:1,moments:1"
     assert who_can(JointStatistics) == told
     assert "topsel in direct mode" in who_can(SupportRates)
     rappor: Any = FORMS["rappor"]

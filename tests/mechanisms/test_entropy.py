@@ -37,7 +37,7 @@ from keyveil.mechanisms.numeric.mean_est import MeanEst
 from keyveil.mechanisms.registry import create, mechanism_names
 
 PAIRS, PEOPLE, ENCODED = 3, 6000, 600
-KEYS = {"mean-est": 9, "rappor-meanest": 9, "ioh": 6}  # 100 unless said here
+KEYS = {"ioh": 6}  # 100 unless said here
 NEEDED: dict[str, dict[str, Any]] = {
     **{name: {"max_pairs": PAIRS} for name in ("wsr", "ssr", "wheel", "collision", "pckv-ue", "pckv-grr", "kv-sw")},
     "topsel": {"set_sizes": str(PAIRS)},

@@ -71,6 +71,9 @@ class Mechanism(ABC):
     readings: ClassVar[frozenset[str]] = frozenset()
     """Options that only change how a tally is read; reports and tallies are the same whatever they say."""
 
+    unsaid: ClassVar[frozenset[str]] = frozenset()
+    """Options that documents and fingerprints do not name where they are not given (``None``)."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         self.validate()

@@ -58,8 +58,13 @@ def option_names(cls: Any) -> tuple[str, ...]:
 
 
 def documented(made: Any) -> dict[str, Any]:
-    """The options of a mechanism or protocol as JSON has them: fractions as decimals or "a/b", tuples as lists."""
-    return {name: _plain(getattr(made, name)) for name in option_names(type(made))}
+    """The options of a mechanism or protocol as JSON has them: fractions as decimals or "a/b", tuples as lists.
+
+    Options of ``unsaid`` are left out where they are not given: documents and fingerprints are those of the time before
+    there was such an option.
+    """
+    values = {name: getattr(made, name) for name in option_names(type(made))}
+    return {name: _plain(value) for name, value in values.items() if value is not None or name not in made.unsaid}
 
 
 def assignments(given: Mapping[str, Any] | str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Adaptive(Protocol):
 
     ``share`` of the people answer the first phase of the repaired form. ``theta`` is 1/2 there and 2 in the others:
     where sampling is the same for everybody, a popular key is not made up for by records without rare ones.
+    ``key_to_value`` is ε₂/ε₃, how the second phase shares its budget between a key and its value.
     ``overflow`` of the people, or "off", answer a last round of the repaired form: how far they exceed the cap.
     """
 
@@ -41,10 +42,12 @@ class Adaptive(Protocol):
     theta: Fraction | None = None
     share: Fraction = Fraction(1, 10)
     steps: int = 1024
+    key_to_value: Fraction | None = None
     overflow: str = "off"
 
     name: ClassVar[str] = "adaptive"
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2},)
+    unsaid: ClassVar[frozenset[str]] = frozenset({"key_to_value"})
 
     def validate(self) -> None:
         if self.variant not in THETA:
@@ -95,7 +98,15 @@ class Adaptive(Protocol):
     def values(self, weights: tuple[int, ...] | None) -> ValuePhase:
         """The second phase, with the weights that it broadcasts."""
         form: Literal["repaired", "published"] = "repaired" if self.repaired else "published"
-        return ValuePhase(self.schema, self.each, self.max_pairs, weights, variant=form, steps=self.steps)
+        return ValuePhase(
+            self.schema,
+            self.each,
+            self.max_pairs,
+            weights,
+            variant=form,
+            steps=self.steps,
+            key_to_value=self.key_to_value,
+        )
 
     def true_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of both published phases' reports together: less than their product.

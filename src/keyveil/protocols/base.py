@@ -110,6 +110,8 @@ class Protocol(ABC):
     """Options at which the protocol tells different things; the first are the usual ones."""
     finds_out: ClassVar[frozenset[str]] = frozenset()
     """Options about people's sets (``max_pairs``, ``set_sizes``) that its rounds find out where nobody gives them."""
+    unsaid: ClassVar[frozenset[str]] = frozenset()
+    """Options that documents do not name where they are not given (``None``)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))

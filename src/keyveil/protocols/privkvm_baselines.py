@@ -18,8 +18,9 @@ from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import broadcast
 from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
 from keyveil.mechanisms.rounds.reading import MixedMeans
+from keyveil.mechanisms.virtual import iterated_means
 from keyveil.protocols.base import History, Protocol, Round, cost_of, part_of, refuse_tiny_rounds
-from keyveil.protocols.privkv_rounds import nothing_finished, rounds_of
+from keyveil.protocols.privkv_rounds import check_virtual, nothing_finished, on_record, rounds_of
 from keyveil.protocols.privkvm import PrivKVM
 
 
@@ -55,18 +56,27 @@ class PrivKVMHarmony(PrivKVM):
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         estimates = super().estimate(finished, confidence, population)
-        return replace(estimates, mean=biased_means(self.schema, self.means(finished), _shrunk(self)))
+        means = self.means(finished)
+        if self.virtual:
+            return replace(estimates, mean=self.after_virtual(finished, means, estimates))
+        return replace(estimates, mean=biased_means(self.schema, means, _shrunk(self)))
 
 
 @dataclass(frozen=True)
 class PrivKVMMeanEst(Protocol):
-    """Half of ε on who holds a key, then ``rounds`` vectors of all values, gaps filled with the mean before."""
+    """Half of ε on who holds a key, then ``rounds`` vectors of all values, gaps filled with the mean before.
+
+    So many ``virtual`` iterations follow the last vectors; nobody is asked for them.
+    """
 
     rounds: int = 6
+    virtual: int | None = None
 
     name: ClassVar[str] = "privkvm-meanest"
+    unsaid: ClassVar[frozenset[str]] = frozenset({"virtual"})
 
     def validate(self) -> None:
+        check_virtual(self.name, self.virtual)
         if not 1 <= self.rounds <= 100:
             raise ProtocolError("protocol/option", f"{self.name} takes from 1 to 100 rounds, not {self.rounds}.")
         refuse_tiny_rounds(self, Fraction(1, 2 * self.rounds))
@@ -94,6 +104,10 @@ class PrivKVMMeanEst(Protocol):
             raise nothing_finished(self)
         estimates = finished[0].estimates(confidence, population)
         mean = biased_means(self.schema, self.means(finished), _shrunk(self))
+        if self.virtual and len(finished) > 1:  # gaps are filled for all who lack a key: θ = 1 - f, as with fair coins
+            fake, seen = on_record(self.means(finished[:-1])), estimates.frequency
+            iterations = 1 + self.virtual
+            mean = iterated_means(self.means(finished), fake, 0.5, seen, estimates.respondents, iterations)
         return replace(estimates.under(self.header(estimates.n, confidence, population)), mean=mean)
 
 

@@ -7,6 +7,7 @@ told apart and share their average, flagged ``shrunk``. Reconstructed; derivatio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.histogram import Histogram
-from keyveil.learn.consistency import cut_threshold
+from keyveil.learn.consistency import FALSE_POSITIVES, cut_threshold
 from keyveil.learn.distributions import Distributions, distribution
 from keyveil.mechanisms.capabilities import Histograms
 from keyveil.mechanisms.evidence import combined
@@ -64,11 +65,18 @@ class PrivKVMStar(Protocol):
         return Round(2, LabelRound(self.schema, self.epsilon, self.bins, keys), second)
 
     def frequent(self, finished: History) -> NDArray[np.bool_]:
-        """The keys that the first group finds more often than noise would; all of them, if there is none."""
+        """The keys that the first group finds more often than noise would; the likeliest ones, if there is none.
+
+        As many of those as Base-Cut lets pass by chance. Asking about all keys instead would leave the noise of every
+        key in the answers, while that of a few is small.
+        """
         column = finished[0].estimates().frequency
         with np.errstate(invalid="ignore"):
             hitters: NDArray[np.bool_] = column.values > cut_threshold(self.schema.d) * column.se
-        return hitters if hitters.any() else np.ones(self.schema.d, dtype=np.bool_)
+        if not hitters.any():
+            likeliest = np.argsort(-np.nan_to_num(column.values, nan=-np.inf), kind="stable")
+            hitters[likeliest[: math.ceil(FALSE_POSITIVES)]] = True
+        return hitters
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
         if not finished:
@@ -100,13 +108,17 @@ def usual_bins(epsilon: Fraction) -> int:
 
 
 def _pooled(estimates: Estimates, light: NDArray[np.bool_]) -> Estimates:
-    """Light keys share their average frequency and the mean of all of their holders together."""
+    """Light keys share their average frequency and the mean of all of their holders together.
+
+    There is no such mean where the average frequency is within two standard errors of nothing: it would be noise.
+    """
     assert estimates.product is not None
     known = light & np.isfinite(estimates.frequency.values)
     if not known.any():
         return estimates
     frequency, product = (float(np.mean(numbers[known])) for numbers in (estimates.frequency.values, estimates.product))
-    mean = float(np.clip(product / frequency, -1, 1)) if frequency > 0 else np.nan
+    noise = float(np.sqrt(np.sum(estimates.frequency.se[known] ** 2))) / np.count_nonzero(known)
+    mean = float(np.clip(product / frequency, -1, 1)) if frequency > 2 * noise else np.nan
     return replace(
         estimates,
         frequency=_shared(estimates.frequency, light, frequency),

@@ -171,7 +171,38 @@ def test_signs_follow_the_filter_at_any_length(bits: int) -> None:
 
 
 def test_what_one_of_the_halves_cannot_take_is_refused() -> None:
-    for schema, options in ((Schema(keys=65), {}), (Schema(keys=3), {"hashes": 9})):
+    for schema, options in ((Schema(keys=4097), {}), (Schema(keys=3), {"hashes": 9})):
         with pytest.raises(MechanismError):
             RAPPORMeanEst(schema, Fraction(1), **options)
     assert isinstance(create("rappor-meanest", Schema(keys=3), 1), Baseline)
+
+
+@pytest.mark.parametrize("keys", [1, 2, 6, 7])
+@pytest.mark.parametrize("epsilon", ["0.1", "4"])
+def test_the_pairs_of_people_that_are_compared_contain_the_worst_of_all(keys: int, epsilon: str) -> None:
+    """The closed form looks at 3·(d + 1) pairs of set sizes; here are all of them, weights counted one by one."""
+    mechanism = RAPPORMeanEst(Schema(keys=keys), Fraction(epsilon))
+    channel, sizes = mechanism.signs.channel, range(keys + 1)
+
+    def weight(held: int, sure: int) -> Fraction:
+        free = keys - held
+        ways = sum(math.comb(free, lucky) for lucky in range(free + 1) if 2 * (sure + lucky) > keys)
+        return channel.low + (channel.high - channel.low) * Fraction(ways, 2**free)
+
+    every = (
+        weight(held, held) / weight(other, 0) * Fraction(*named)
+        for held in sizes
+        for other in sizes
+        for named in mechanism._named(held, other)
+    )
+    assert max(every) == mechanism.ratio
+
+
+def test_a_thousand_keys_are_told_by_rappor_and_mean_est_within_epsilon() -> None:
+    mechanism = RAPPORMeanEst(Schema(keys=1000), Fraction(1), bits=40)  # signs begin inside of a word
+    assert 0.9 < math.log(mechanism.ratio) < 1
+    people = datasets.independent(40, [0.4] * 1000, [0.9] * 1000, 1).records(mechanism.schema)
+    reports = mechanism.perturb_many(people, SeededCoins(1))
+    assert mechanism.codec.unstack(mechanism.codec.stack(mechanism.codec.unstack(reports.payloads)))  # no bits beyond
+    one = mechanism.perturb_pairs(people.pairs(0), SeededCoins(2))
+    assert mechanism.decode(mechanism.encode(one), one.public) == one

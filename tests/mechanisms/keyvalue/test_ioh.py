@@ -123,7 +123,7 @@ def test_nothing_collected_is_insufficient() -> None:
 
 @pytest.mark.parametrize(
     ("keys", "options", "code"),
-    [(7, {}, "mechanism/too-many-keys"), (3, {"oracle": "olh"}, "mechanism/option")],
+    [(11, {}, "mechanism/too-many-keys"), (3, {"oracle": "olh"}, "mechanism/option")],
 )
 def test_what_it_cannot_do_is_refused(keys: int, options: dict[str, Any], code: str) -> None:
     with pytest.raises(MechanismError) as refused:
@@ -136,3 +136,16 @@ def test_a_condition_on_an_unknown_key_is_refused() -> None:
     with pytest.raises(SchemaError) as refused:
         mechanism.conditional_mean(tally, {"coffee": True})
     assert refused.value.code == "schema/unknown-key"
+
+
+def test_eight_keys_are_one_of_6561_cells() -> None:
+    """Everybody holds all keys with plus: the last cell; its share within six standard errors of one."""
+    mechanism = IOH(Schema(keys=8), Fraction(4))
+    people = crowd([(2000, dict.fromkeys(range(8), 1))], 8)
+    tally = mechanism.tally(mechanism.perturb_many(people, SeededCoins(3)))
+    cells = mechanism.cells(tally)
+    assert cells.shape == (6561,) and np.argmax(cells) == 6560
+    own, other = (float(one.support) for one in (mechanism.inner.response.holder, mechanism.inner.response.stranger))
+    assert abs(cells[6560] - 1) < 6 * np.sqrt(own * (1 - own) / 2000) / (own - other)
+    frequency = mechanism.estimate(tally).frequency
+    assert (abs(frequency.values - 1) < 6 * frequency.se).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from fractions import Fraction
 from itertools import product
@@ -11,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID
 from keyveil.lab.coins import SeededCoins
@@ -121,3 +123,20 @@ def test_a_wrong_bulk_law_is_seen() -> None:
     seen = Counter(wrong.codec.unstack(wrong.respond_many(everyone(np.ones(draws)), words, SeededCoins(7))))
     counts = [seen[payload] for payload in expected]
     assert stats.chisquare(counts, [float(draws * share) for share in expected.values()]).pvalue < 1e-8
+
+
+def test_mean_est_of_a_thousand_keys_is_unbiased_in_bulk_and_alone() -> None:
+    """Half of the keys at 1, half at -1: the average estimate of all signs, six standard errors (1e-9) around 1."""
+    d, n = 1000, 400
+    mechanism = numeric("mean-est", "8", d)
+    signs = np.where(np.arange(d) < d // 2, 1, -1)
+    values = np.tile(signs.astype(np.int32) * GRID, n)
+    records = Records(np.arange(n + 1, dtype=np.int64) * d, np.tile(np.arange(d, dtype=np.int32), n), values, d)
+    bulk = mechanism.perturb_many(records, SeededCoins(1))
+    alone = [mechanism.perturb_pairs(records.pairs(0), SeededCoins(seed)) for seed in range(3)]
+    for reports, count in ((bulk, n), (mechanism.gather(alone), 3)):
+        told = 2 * mechanism.tally(reports).counts / count - 1
+        agreed = float((told * signs).mean())  # the mean share of agreeing signs, less that of the others
+        spread = 1 / math.sqrt(d * count)
+        assert abs(agreed - float(mechanism.slope)) < 6 * spread
+    assert float(mechanism.slope) > 6 / math.sqrt(d * n)  # blind coins would be noticed

@@ -60,7 +60,7 @@ def test_other_things_are_refused(name: str, record: Any, code: str) -> None:
 @pytest.mark.parametrize(
     ("name", "keys", "options", "code"),
     [
-        ("mean-est", 65, {}, "mechanism/too-many-keys"),
+        ("mean-est", 4097, {}, "mechanism/too-many-keys"),
         ("piecewise", 1, {"steps": 0}, "mechanism/steps"),
         ("hybrid", 1, {"steps": "100000"}, "mechanism/steps"),
         ("hybrid", 1, {"steps": "many"}, "mechanism/option"),

@@ -158,4 +158,4 @@ class BitVector:
     @staticmethod
     def pack(bits: Sequence[int]) -> bytes:
         """Bits as bytes, in this codec's order."""
-        return sum(bit << place for place, bit in enumerate(bits)).to_bytes((len(bits) + 7) // 8, "little")
+        return np.packbits(np.asarray(bits, dtype=np.uint8), bitorder="little").tobytes()

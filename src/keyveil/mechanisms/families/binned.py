@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class Binned(KeyValue):
     bins: int | None = None
     rounding: str | None = None
 
+    unsaid: ClassVar[frozenset[str]] = frozenset({"rounding"})  # signs know no rounding
+
     def validate(self) -> None:
         super().validate()
         levels = self.schema.most_levels
@@ -59,12 +61,6 @@ class Binned(KeyValue):
                 f"The values of this schema have {levels} levels, so {self.name} takes bins={levels} for levels or "
                 f"bins=2 for signs, without rounding={CELLS}."
             )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Signs know no rounding, and say nothing of it."""
-        told = super().options
-        return told if self.bins is not None else {name: value for name, value in told.items() if name != "rounding"}
 
     @cached_property
     def labels(self) -> Labels:

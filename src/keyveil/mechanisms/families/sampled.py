@@ -22,6 +22,7 @@ from keyveil.core.estimates import FLAGS, Column, Estimates
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.announcements import AnnouncedCap
+from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.encoders import Labels, PadAndSample
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.responses import Floats, Response, Spread, three_state
@@ -103,13 +104,21 @@ class PCKV(Sampled):
 
     split: Split = "tight"
     estimator: Estimator = "unbiased"
+    value_epsilon: Fraction | None = None
 
     readings: ClassVar[frozenset[str]] = frozenset({"estimator"})
+    unsaid: ClassVar[frozenset[str]] = frozenset({"value_epsilon"})
 
     def validate(self) -> None:
         super().validate()
-        self._refuse_unknown("split", "tight", "paper")
+        self._refuse_unknown("split", *SPLITS)
         self._refuse_unknown("estimator", "unbiased", "published")
+        _ = self.sign_epsilon  # refuses a budget that leaves nothing
+
+    @property
+    def sign_epsilon(self) -> Fraction:
+        """ε₂, the budget of the sign; the key has the rest of ε (``split="paper"``) or all that ε allows beside it."""
+        return value_budget(self.name, self.epsilon, self.split, self.value_epsilon)
 
     @property
     @abstractmethod

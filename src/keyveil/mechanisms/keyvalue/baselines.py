@@ -8,9 +8,8 @@ halves no longer belong together, and they come without intervals. Derivation: d
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -28,6 +27,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.core.work import spend
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, KeyCovariances
@@ -39,7 +39,7 @@ from keyveil.mechanisms.encoders import are_positive, value_of, values_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.numeric.duchi import MINUS, PLUS, draw_sign, draw_signs
-from keyveil.mechanisms.numeric.mean_est import MeanEst
+from keyveil.mechanisms.numeric.mean_est import MeanEst, filled
 from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats, Spread, normal_quantile
 from keyveil.mechanisms.tally_laws import people_by
@@ -246,28 +246,56 @@ class RAPPORMeanEst(Baseline):
     def ratio(self) -> Ratio:
         """The largest loss over how many keys two people hold; attained where the filter of ⊥ meets none of a key's.
 
-        Who differs most in one half cannot differ most in the other: the halves are looked at together.
+        Who differs most in one half cannot differ most in the other: the halves are looked at together. It is worst
+        that two people hold all keys between them and none in common, or that one of them holds every key
+        (docs/mechanisms/rappor-meanest.md).
         """
-        d = range(self.schema.d + 1)
-        told, denied = [self._agreeing(held, True) for held in d], [self._agreeing(held, False) for held in d]
-        return max(told[k] / denied[other] * self._named(k, other) for k in d for other in d)
+        d = self.schema.d
+        spend(8 * d + d * d // 4, f"The exact loss of {self.name} with {d} keys")
+        told, denied = self._agreeing
+        worst, least = 1, 1  # compared as whole numbers: reducing fractions of so many digits would take minutes
+        for held, other in {pair for one in range(d + 1) for pair in ((one, d - one), (d, one), (one, d))}:
+            for named, unnamed in self._named(held, other):
+                high, low = told[held] * named, denied[other] * unnamed
+                if high * least > worst * low:
+                    worst, least = high, low
+        return Fraction(worst, least)
 
-    def _agreeing(self, held: int, right: bool) -> Fraction:
-        """The weight of a sign vector for whoever has all of its signs at held keys, or none; other signs are fair."""
-        channel, free, sure = self.signs.channel, self.schema.d - held, held if right else 0
-        more = sum(math.comb(free, lucky) for lucky in range(free + 1) if 2 * (sure + lucky) > self.schema.d)
-        return channel.low + (channel.high - channel.low) * Fraction(more, 2**free)
+    @cached_property
+    def _agreeing(self) -> tuple[list[int], list[int]]:
+        """For 0, …, d held keys: the weight of a sign vector for whoever has all of its signs at held keys, or none.
 
-    def _named(self, held: int, other: int) -> Fraction:
-        """How much likelier a filter can be for one of two people, who share as few keys as they must.
+        Other signs are fair. Of the ways in which they can fall, ``more`` and ``fewer`` agree with the vector in more
+        than half of the keys; both are counted from all keys held down to none. Weights are multiplied by 2^d.
+        """
+        d, channel = self.schema.d, self.signs.channel
+        half, rise = d // 2, channel.high - channel.low
+        more, fewer, weights = 1, 0, []
+        lost = gained = 0  # ways in which one more fair sign decides: C(free, lucky) and C(free, half)
+        for free in range(d + 1):
+            weights.append([(channel.low << d) + (rise * ways << d - free) for ways in (more, fewer)])
+            lucky = half - (d - free - 1)
+            lost = lost * free // lucky if lucky > 0 else int(lucky == 0)
+            gained = gained * free // (free - half) if free > half else int(free == half)
+            more, fewer = 2 * more - lost, 2 * fewer + gained
+        told, denied = zip(*reversed(weights), strict=True)
+        return list(told), list(denied)
+
+    @cached_property
+    def _favour(self) -> tuple[int, int]:
+        return Fraction(self.oracle.ratio).as_integer_ratio()
+
+    def _named(self, held: int, other: int) -> Iterator[tuple[int, int]]:
+        """How much likelier a filter can be for one of two people, who share as few keys as they must: fractions.
 
         For one report, the symbols differ by at most the factor of the oracle. It favours the keys that only the first
         person holds, and ⊥ if that helps, over all others.
         """
-        d, most = self.schema.d, Fraction(self.oracle.ratio)
+        d, (most, one) = self.schema.d, self._favour
         shared = max(0, held + other - d)
-        own = (held - shared) * most + shared
-        return max((own + (d - held) * absent) / (other + (d - other) * absent) for absent in (Fraction(1), most))
+        own = (held - shared) * most + shared * one
+        for absent in (one, most):
+            yield own + (d - held) * absent, other * one + (d - other) * absent
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -292,21 +320,17 @@ class RAPPORMeanEst(Baseline):
         return both.to_bytes(self.codec.size, "little")
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        n, d = records.n, self.schema.d
         symbols, _ = self.draw_many(records, coins)
         report = self.oracle.respond_many(symbols, words, coins)
-        values = np.zeros((n, d), dtype=np.int32)
-        values[np.repeat(np.arange(n), records.sizes), records.keys] = records.values
-        keys = np.tile(np.arange(d, dtype=np.int32), n)
-        complete = Records(np.arange(n + 1, dtype=np.int64) * d, keys, values.reshape(-1), d)
-        signs = self.signs.respond_many(complete, words, coins)[:, 0]
-        both = np.zeros((n, self.codec.words), dtype=np.uint64)
+        signs = self.signs.tell(filled(records, (0,) * self.schema.d), coins)
+        both = np.zeros((records.n, self.codec.words + 1), dtype=np.uint64)  # one more, where the last signs end
         both[:, : report.shape[1]] = report
-        word, shift = divmod(self.bits, 64)
-        both[:, word] |= signs << np.uint64(shift)
-        if word + 1 < self.codec.words:
-            both[:, word + 1] |= signs >> np.uint64(64 - shift)
-        return both
+        first, shift = divmod(self.bits, 64)
+        stop = first + signs.shape[1]
+        both[:, first:stop] |= signs << np.uint64(shift)
+        if shift:
+            both[:, first + 1 : stop + 1] |= signs >> np.uint64(64 - shift)
+        return both[:, :-1]
 
     @property
     def tally_shape(self) -> tuple[int, ...]:

@@ -21,8 +21,8 @@ from keyveil.core.epsilon import RESOLUTION, lie_threshold, tightest
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.budget_split import SPLITS
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
-from keyveil.mechanisms.keyvalue.privkv import SPLITS
 from keyveil.mechanisms.responses import FEWEST, Floats, Solution, Spread
 
 ESTIMATORS = ("unbiased", "mle")

@@ -1,7 +1,7 @@
 """IOH: the whole set as one of 3^d cells, through a frequency oracle (Sun et al. 2019).
 
 A cell says for every key minus, absent or plus, so all questions about how keys depend on each other can be answered.
-But errors grow exponentially in d, and six keys are the limit. Derivation: docs/mechanisms/ioh.md.
+But errors grow exponentially in d, and ten keys are the limit. Derivation: docs/mechanisms/ioh.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
 from keyveil.mechanisms.responses import Floats, Solution, Spread, fieller, normal_quantile
 
 ORACLES: dict[str, type[GRR | Unary]] = {"sue": SUE, "oue": OUE, "grr": GRR}
-MOST_KEYS = 6
+MOST_KEYS = 10  # 59,049 cells
 REDUCED_KEYS = 2
 
 

@@ -28,6 +28,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
 from keyveil.kernels.vectors import count_labels, perturb_labels
 from keyveil.mechanisms.base import Pairs
+from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.encoders import round_many, round_to
@@ -52,18 +53,21 @@ class KVSW(Sampled):
     """The sampled key speaks with probability 1/2, any other as rarely as ε allows and with a uniform cell.
 
     ``cells`` are equidistant points from low to high end; unless given, as many as the levels of the schema need to be
-    among them, or 64. The window spends ε (``split="tight"``: best for
-    distributions) or ε/2 (``"paper"``: better frequencies); either way all of ε is used.
+    among them, or 64. The window spends ε (``split="tight"``: best for distributions), ε/2 (``"paper"``: better
+    frequencies) or ``value_epsilon``; in each case keys have the rest, and all of ε is used.
     """
 
     cells: int | None = None
     split: Split = "tight"
+    value_epsilon: Fraction | None = None
 
     name: ClassVar[str] = "kv-sw"
+    unsaid: ClassVar[frozenset[str]] = frozenset({"value_epsilon"})
 
     def validate(self) -> None:
         super().validate()
-        self._refuse_unknown("split", "tight", "paper")
+        self._refuse_unknown("split", *SPLITS)
+        _ = self.window_epsilon  # refuses a budget that leaves nothing
         if self.cells is None:
             object.__setattr__(self, "cells", self._lattice or USUAL_CELLS)
         if not 2 <= self.points <= MOST_CELLS:
@@ -87,9 +91,14 @@ class KVSW(Sampled):
             return None
         return window_levels(self.schema, self.points)
 
+    @property
+    def window_epsilon(self) -> Fraction:
+        """ε₂, what the window spends."""
+        return value_budget(self.name, self.epsilon, self.split, self.value_epsilon)
+
     @cached_property
     def window(self) -> Window:
-        epsilon = self.epsilon if self.split == "tight" else self.epsilon / 2
+        epsilon = self.window_epsilon
         return window(self.points, max(1, int(bandwidth(epsilon) * self.points)), epsilon)
 
     @cached_property

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from keyveil.core.channels import Ratio
 from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
-from keyveil.core.epsilon import RESOLUTION, exp_floor
+from keyveil.core.epsilon import RESOLUTION, exp_floor, tightest
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.capabilities import CountDraws, TallyLaw
 from keyveil.mechanisms.dependence import Dependence, one_symbol
 from keyveil.mechanisms.families.sampled import PCKV, Rates
 from keyveil.mechanisms.totals import Constraint, told_sum
@@ -60,7 +60,8 @@ class SignedSymbols:
 class PCKVGRR(PCKV):
     """Weight 1 + ℓ(e^ε - 1) on the sampled symbol, 1 on every other; the dummies' symbols travel as one.
 
-    ``split="paper"`` gives ε/2 each to key and sign, as the comparisons in the literature do.
+    ``split="paper"`` gives ε/2 each to key and sign, as the comparisons in the literature do. ``value_epsilon`` is
+    another budget of the sign; in the tight split the key then has the largest weight that ε allows.
     """
 
     name: ClassVar[str] = "pckv-grr"
@@ -68,12 +69,25 @@ class PCKVGRR(PCKV):
     @cached_property
     def channel(self) -> SignedSymbols:
         keys = self.schema.d + self.max_pairs
-        if self.split == "tight":
+        if self.split == "tight" and self.value_epsilon is None:
             sharp = 1 + self.max_pairs * (exp_floor(self.epsilon) - 1)
             return SignedSymbols(keys, math.floor(sharp * RESOLUTION), RESOLUTION, RESOLUTION)
-        half = exp_floor(self.epsilon / 2)  # of the key and of its sign; both signs share the weight of the key
-        true, lie = (2 * half * share / (half + 1) for share in (half, 1))
-        return SignedSymbols(keys, math.floor(true * RESOLUTION), math.ceil(lie * RESOLUTION), RESOLUTION)
+        sign = exp_floor(self.sign_epsilon)
+        if self.split == "tight":
+            true, lie = math.floor(sign * RESOLUTION), RESOLUTION
+
+            def spent(low: int) -> Fraction:
+                return SignedSymbols(keys, true, lie, low).ratio(self.max_pairs)
+
+            return SignedSymbols(keys, true, lie, tightest(spent, self.epsilon, 1, true))
+        key = exp_floor(self.epsilon - self.sign_epsilon)  # both signs share the weight of the key
+        high, low = (2 * key * share / (sign + 1) for share in (sign, 1))
+        return SignedSymbols(keys, math.floor(high * RESOLUTION), math.ceil(low * RESOLUTION), RESOLUTION)
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        """A sign that is denied less often than another key is named has no short way to draw a tally."""
+        return super().lacks | ({TallyLaw} if self.channel.lie < self.channel.low else set())
 
     @property
     def ratio(self) -> Ratio:

@@ -35,7 +35,7 @@ class PCKVUE(PCKV):
     """The sampled key speaks with probability 1/2, any other as rarely as ε allows and with a fair sign.
 
     The sampled one tells its sign like randomised response with ε; ``split="paper"`` gives ε/2 each to presence and
-    sign, which does not use up ε.
+    sign, which does not use up ε. ``value_epsilon`` is another budget of the sign.
     """
 
     name: ClassVar[str] = "pckv-ue"
@@ -43,9 +43,9 @@ class PCKVUE(PCKV):
     @cached_property
     def factor(self) -> Table:
         """What one key says (nothing, minus, plus) if it is not sampled, or sampled with minus or with plus."""
+        lie = lie_threshold(self.sign_epsilon)
         if self.split == "paper":
-            return _factor(lie_threshold(self.epsilon / 2), lie_threshold(self.epsilon / 2))
-        lie = lie_threshold(self.epsilon)
+            return _factor(lie, lie_threshold(self.epsilon - self.sign_epsilon))
         return _factor(lie, tightest(lambda fake: _ratio(_factor(lie, fake)), self.epsilon, 1, RESOLUTION // 2))
 
     @cached_property

@@ -18,13 +18,14 @@ import numpy as np
 from keyveil.core.channels import Table
 from keyveil.core.epsilon import RESOLUTION, levels, lie_threshold
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import Column, Estimates
+from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
+from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
 from keyveil.mechanisms.ratios import CLIPPED, SHRUNK, biased_means
-from keyveil.mechanisms.responses import INSUFFICIENT, Floats, Spread
+from keyveil.mechanisms.responses import Floats, Spread
+from keyveil.mechanisms.virtual import iterated_means
 
-SPLITS = ("tight", "paper")
 ESTIMATORS = ("unbiased", "published", "iterated")
 
 
@@ -34,43 +35,55 @@ class PrivKV(OneKey):
 
     ``estimator`` decides about means only: "unbiased" (PrivKV-A), "published" (pulled towards the fake mean) or
     "iterated" (the published one improved by so many virtual ``iterations``; infinitely many are PrivKV-A).
+    ``value_epsilon`` is ε₂, the budget of the sign; presence gets ε - ε₂ (``split="paper"``) or all that ε allows.
     """
 
     split: str = "tight"
     estimator: str = "unbiased"
     fake_mean: Fraction = Fraction(0)
     iterations: int = 6
+    value_epsilon: Fraction | None = None
 
     name: ClassVar[str] = "privkv"
     readings: ClassVar[frozenset[str]] = frozenset({"estimator", "iterations"})
+    unsaid: ClassVar[frozenset[str]] = frozenset({"value_epsilon"})
 
     def validate(self) -> None:
         one_of(self.name, "split", self.split, SPLITS)
         one_of(self.name, "estimator", self.estimator, ESTIMATORS)
         if abs(self.fake_mean) > 1:
             raise MechanismError("mechanism/option", f"privkv takes a fake mean from -1 to 1, not {self.fake_mean}.")
-        if self.split == "tight" and abs(self.fake_mean) == 1:
+        if self.split == "tight" and abs(self.fake_mean) == 1 and self.sign_epsilon == self.epsilon:
             raise MechanismError(
                 "mechanism/option",
-                "With an extreme fake mean the tight split leaves nothing for keys; take split=paper.",
+                "With an extreme fake mean the tight split leaves nothing for keys; take split=paper, or a "
+                "value_epsilon below epsilon.",
             )
+        _ = self.sign_epsilon  # refuses a budget that leaves nothing
         if self.iterations < 1:
             raise MechanismError("mechanism/option", f"privkv takes at least one iteration, not {self.iterations}.")
+
+    @property
+    def sign_epsilon(self) -> Fraction:
+        """ε₂, the budget of the sign."""
+        return value_budget(self.name, self.epsilon, self.split, self.value_epsilon)
 
     @cached_property
     def truths(self) -> tuple[Fraction, Fraction]:
         """The probabilities p₁ and p₂ with which presence and sign are told truthfully.
 
         The worst report of the tight split is a sign: that of a holder's value, against the rarer sign of a person
-        without the key who claims it. The sign takes ε, and presence what is left of it,
-        p₁/(1 - p₁) = ((A + B) - (A - B)·|fake mean|) / 2B with A / B = e^ε.
+        without the key who claims it. The sign takes ε₂ (ε unless told), and presence what is left:
+        p₁/(1 - p₁) = e^ε · r/p₂ with r the share of the rarer made-up sign.
         """
         if self.split == "paper":
-            truth = 1 - Fraction(lie_threshold(self.epsilon / 2), RESOLUTION)
-            return truth, truth
-        high, low = levels(self.epsilon)
-        odds = (high + low - (high - low) * abs(self.fake_mean)) / (2 * low)
-        return odds / (1 + odds), Fraction(high, high + low)
+            budgets = self.epsilon - self.sign_epsilon, self.sign_epsilon
+            presence, sign = (1 - Fraction(lie_threshold(budget), RESOLUTION) for budget in budgets)
+            return presence, sign
+        high, low = levels(self.sign_epsilon)
+        sign = Fraction(high, high + low)
+        odds = Fraction(*levels(self.epsilon)) * min(sign_law(sign, self.fake_mean)) / sign
+        return odds / (1 + odds), sign
 
     @cached_property
     def channel(self) -> Table:
@@ -103,7 +116,9 @@ class PrivKV(OneKey):
             return estimates
         mean = self._mixed_means(tally)
         if self.estimator == "iterated":
-            return replace(estimates, mean=self._iterated(mean, estimates))
+            presence, fake = float(self.truths[0]), float(self.fake_mean)
+            seen, respondents = estimates.frequency, estimates.respondents
+            return replace(estimates, mean=iterated_means(mean, fake, presence, seen, respondents, self.iterations))
         flag = np.where(np.abs(mean) > 1, CLIPPED, SHRUNK)
         return replace(estimates, mean=biased_means(self.schema, np.clip(mean, -1, 1), flag))
 
@@ -113,18 +128,3 @@ class PrivKV(OneKey):
         told, keep = minus + plus, float(2 * self.truths[1] - 1)
         mean: Floats = np.where(told > 0, (plus - minus) / (keep * np.maximum(told, 1)), np.nan)
         return mean
-
-    def _iterated(self, mean: Floats, estimates: Estimates) -> Column:
-        """Means after c virtual rounds, whose bias is θᶜ·(fake mean - mean): θ of those who claim the key lack it.
-
-        A frequency that cannot be told from zero would make θ reach one and the sum explode, so it is floored.
-        """
-        presence, fake = float(self.truths[0]), float(self.fake_mean)
-        seen = estimates.frequency
-        floor = np.maximum(1 / np.maximum(estimates.respondents, 1), np.nan_to_num(2 * seen.se))
-        frequency = np.clip(np.nan_to_num(seen.values), np.minimum(floor, 1), 1)
-        true, false = frequency * presence, (1 - frequency) * (1 - presence)  # claims to hold the key
-        theta = false / (true + false)
-        values = fake + (mean - fake) * (1 - theta**self.iterations) / (1 - theta)
-        flag = np.select([seen.values < floor, seen.values > 1], [INSUFFICIENT, CLIPPED], SHRUNK)
-        return biased_means(self.schema, values, flag)

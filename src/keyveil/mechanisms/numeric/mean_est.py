@@ -7,8 +7,7 @@ number of them, at large ε. Derivation: docs/mechanisms/mean-est.md.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,12 +24,14 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
+from keyveil.core.work import priced_comb, spend
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, is_positive
 from keyveil.mechanisms.families.numeric import Floats, Numeric, ValueTotals, average
 
-MOST_KEYS = 64
+MOST_KEYS = 4096  # the weights of a report have as many bits: a device draws one in less than half a second
+_SIGNS = 1 << 22  # drawn at once in bulk: bounded memory
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,24 @@ class MeanEst(Numeric):
     @cached_property
     def channel(self) -> TwoLevel:
         d = self.schema.d
-        agreeing = sum(math.comb(d, agreed) for agreed in range(d // 2 + 1, d + 1))
-        return two_level(outputs=2**d, marked=agreeing, epsilon=self.epsilon)
+        ties = 0 if d % 2 else priced_comb(d, d // 2)  # half of the others agree more often than not
+        return two_level(outputs=2**d, marked=(2**d - ties) // 2, epsilon=self.epsilon)
 
     @cached_property
     def agreement(self) -> tuple[int, ...]:
         """Weight of all sign vectors that agree with exactly 0, 1, …, d of one's signs."""
         d, high, low = self.schema.d, self.channel.high, self.channel.low
-        return tuple(math.comb(d, agreed) * (high if 2 * agreed > d else low) for agreed in range(d + 1))
+        spend(d + d * d // 256, f"Weighing the vectors of {d} signs")
+        vectors, weights = 1, []
+        for agreed in range(d + 1):
+            weights.append(vectors * (high if 2 * agreed > d else low))
+            vectors = vectors * (d - agreed) // (agreed + 1)
+        return tuple(weights)
 
     @cached_property
     def slope(self) -> Fraction:
         """E[reported sign] = slope · value: of the marked vectors, so many more agree with a given sign than not."""
-        surplus = math.comb(self.schema.d - 1, self.schema.d // 2)
+        surplus = priced_comb(self.schema.d - 1, self.schema.d // 2)
         return (self.channel.hit - self.channel.miss) * surplus
 
     @property
@@ -78,14 +84,25 @@ class MeanEst(Numeric):
         return BitVector.pack([int(sign == (key in agreed)) for key, sign in enumerate(signs)])
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        n, d = records.n, self.schema.d
-        signs = are_positive(self.table(records).reshape(-1), coins).reshape(n, d)
-        lottery = coins.words(n * d).reshape(n, d)
-        ranks = np.argsort(np.argsort(lottery, axis=1), axis=1)  # a uniform order: its first places are a uniform set
-        agreed = ranks < coins.choose_many(self.agreement, n)[:, None]
-        places = np.uint64(1) << np.arange(d, dtype=np.uint64)
-        bits: NDArray[np.uint64] = np.where(signs == agreed, places, np.uint64(0))
-        return np.bitwise_or.reduce(bits, axis=1, keepdims=True)
+        table, people = self.table(records), _people(self.schema.d)
+        return self.tell((table[start : start + people] for start in range(0, records.n, people)), coins)
+
+    def tell(self, vectors: Iterable[NDArray[np.int32]], coins: Coins) -> NDArray[np.uint64]:
+        """Reports about everybody's values, which come as blocks [people, d]; [n, words] in all."""
+        told = [np.zeros((0, self.codec.words), dtype=np.uint64)]
+        for values in vectors:
+            n, d = values.shape
+            signs = are_positive(values.reshape(-1), coins).reshape(n, d)
+            lottery = coins.words(n * d).reshape(n, d)
+            order = np.sort(lottery, axis=1)  # those below the (j + 1)-th smallest are a uniform set of j
+            sizes = coins.choose_many(self.agreement, n)
+            bound = np.take_along_axis(order, np.minimum(sizes, d - 1)[:, None], axis=1)
+            agreed = (lottery < bound) | (sizes == d)[:, None]
+            octets = np.zeros((n, 8 * self.codec.words), dtype=np.uint8)
+            packed = np.packbits(signs == agreed, axis=1, bitorder="little")
+            octets[:, : packed.shape[1]] = packed
+            told.append(octets.view("<u8").astype(np.uint64, copy=False))
+        return np.concatenate(told)
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
@@ -116,3 +133,18 @@ class MeanEst(Numeric):
 
     def reduced(self) -> Self:
         return replace(self, schema=self.few_keys)
+
+
+def filled(records: Records, gaps: Sequence[int]) -> Iterator[NDArray[np.int32]]:
+    """Everybody's values with ``gaps`` where a key is absent, as blocks [people, d] for ``MeanEst.tell``."""
+    people = _people(len(gaps))
+    for start in range(0, records.n, people):
+        some = records.slice(start, min(start + people, records.n))
+        values = np.tile(np.asarray(gaps, dtype=np.int32), (some.n, 1))
+        values[np.repeat(np.arange(some.n), some.sizes), some.keys] = some.values
+        yield values
+
+
+def _people(d: int) -> int:
+    """How many vectors are handled at once."""
+    return max(_SIGNS // d, 1)

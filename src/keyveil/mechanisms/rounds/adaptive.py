@@ -38,7 +38,7 @@ from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split
 from keyveil.mechanisms.keyvalue.wsr import MOST_UNFAIR, MOST_WEIGHT, extreme_weights, heaviest
 from keyveil.mechanisms.numeric.piecewise import check_steps, piecewise_window
 from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
-from keyveil.mechanisms.rounds.adaptive_budget import PhaseBudget, amplified, best_budget
+from keyveil.mechanisms.rounds.adaptive_budget import PhaseBudget, amplified, best_budget, shared_budget
 
 REDUCED_STEPS = 2
 
@@ -125,6 +125,8 @@ class ValuePhase(CalibratedOnDevice, KeyValue):
     weight of the ``max_pairs`` heaviest keys, and a device refuses one that is smaller. A key that did not survive
     gets a uniform value. *Published*: sampled by weight within the record, half the budget each for key and value,
     and the value 0 through the window for a key that did not survive; means are weighted by what else people hold.
+    ``key_to_value`` is ε₂/ε₃, the budget of the key over that of the value; unless given 1 in the published form, and
+    the one of least variance in the repaired form.
     """
 
     max_pairs: int
@@ -132,8 +134,10 @@ class ValuePhase(CalibratedOnDevice, KeyValue):
     reserve: int | None = None
     variant: Variant = "repaired"
     steps: int = 1024
+    key_to_value: Fraction | None = None
 
     name: ClassVar[str] = "adaptive-value"
+    unsaid: ClassVar[frozenset[str]] = frozenset({"key_to_value"})
 
     @property
     def estimated(self) -> frozenset[str]:
@@ -154,6 +158,8 @@ class ValuePhase(CalibratedOnDevice, KeyValue):
             raise _refused(f"{self.name} takes max_pairs from 1 to {d} keys, not {self.max_pairs}.")
         if self.variant not in ("repaired", "published"):
             raise _refused(f"{self.name} takes variant=repaired|published, not {self.variant!r}.")
+        if self.key_to_value is not None and not Fraction(1, 100) <= self.key_to_value <= 100:
+            raise _refused(f"{self.name} takes a key_to_value from 0.01 to 100, not {self.key_to_value}.")
         if self.weights is None:
             object.__setattr__(self, "weights", (1,) * d)
         weights = self.weights or ()
@@ -199,10 +205,13 @@ class ValuePhase(CalibratedOnDevice, KeyValue):
 
     @cached_property
     def budget(self) -> PhaseBudget:
-        if self.repaired:
+        if self.repaired and self.key_to_value is None:
             return best_budget(self.epsilon, self.inclusion, self.schema.d, self.max_pairs, self.steps)
-        half = self.epsilon / 2
-        return PhaseBudget(TwoLevel(self.schema.d + 1, 1, *levels(half)), piecewise_window(self.steps, half))
+        if self.repaired:
+            return shared_budget(self.epsilon, self.inclusion, self.schema.d, self.steps, self.key_to_value)
+        value = self.epsilon / (1 + (1 if self.key_to_value is None else self.key_to_value))
+        keys = TwoLevel(self.schema.d + 1, 1, *levels(self.epsilon - value))
+        return PhaseBudget(keys, piecewise_window(self.steps, value))
 
     @property
     def ratio(self) -> Ratio:

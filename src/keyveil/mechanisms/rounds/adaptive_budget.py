@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from keyveil.core.channels import TwoLevel
-from keyveil.core.epsilon import RESOLUTION, exp_floor, tightest
+from keyveil.core.epsilon import RESOLUTION, exp_floor, keeps, levels, tightest
+from keyveil.core.errors import MechanismError
 from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.numeric.piecewise import piecewise_window
 
@@ -43,6 +44,25 @@ def best_budget(epsilon: Fraction, inclusion: Fraction, d: int, max_pairs: int, 
         if budget.keys.high > budget.keys.low:
             found.append((_variance(budget, float(inclusion), max_pairs / d), budget))
     return min(found, key=lambda one: one[0])[1]
+
+
+@lru_cache(maxsize=256)
+def shared_budget(epsilon: Fraction, inclusion: Fraction, d: int, steps: int, ratio: Fraction) -> PhaseBudget:
+    """The window and the key channel whose budgets have this ratio, ε₂/ε₃, and together spend ε but for 10⁻⁶."""
+
+    def spent(value: Fraction) -> Fraction:
+        return amplified(exp_floor(ratio * value), piecewise_window(steps, value), inclusion)
+
+    pair = math.log(1 + float((exp_floor(epsilon) - 1) / inclusion))  # what the pair alone may spend
+    least, most = 1000, math.ceil(10**6 * pair / max(float(ratio), 0.25))  # millionths of ε₃
+    while least + 1 < most:
+        middle = (least + most) // 2
+        least, most = (middle, most) if keeps(spent(Fraction(middle, 10**6)), epsilon) else (least, middle)
+    value = Fraction(least, 10**6)
+    if not keeps(spent(value), epsilon):
+        raise MechanismError("mechanism/option", f"A key_to_value of {ratio} leaves nothing for values.")
+    keys = TwoLevel(d + math.ceil(1 / inclusion), 1, *levels(ratio * value))
+    return PhaseBudget(keys, piecewise_window(steps, value))
 
 
 def _sharpest(epsilon: Fraction, inclusion: Fraction, d: int, value: Window) -> TwoLevel:

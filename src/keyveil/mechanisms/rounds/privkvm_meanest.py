@@ -26,7 +26,7 @@ from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.encoders import Labels
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.families.one_key import OneKey
-from keyveil.mechanisms.numeric.mean_est import MeanEst
+from keyveil.mechanisms.numeric.mean_est import MeanEst, filled
 from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import checked_broadcast
@@ -102,12 +102,7 @@ class FilledVector(KeyValue):
         return self.inner.respond([(key, values.get(key, fake)) for key, fake in enumerate(self._fakes)], word, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        d = self.schema.d
-        values = np.tile(np.asarray(self._fakes, dtype=np.int32), (records.n, 1))
-        values[np.repeat(np.arange(records.n), records.sizes), records.keys] = records.values
-        keys = np.tile(np.arange(d, dtype=np.int32), records.n)
-        full = Records(np.arange(records.n + 1, dtype=np.int64) * d, keys, values.reshape(-1), d)
-        return self.inner.respond_many(full, words, coins)
+        return self.inner.tell(filled(records, self._fakes), coins)
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
