@@ -113,7 +113,10 @@ def test_a_document_in_order_comes_with_errors_to_expect(tmp_path: Path, capsys:
     # A hundred times the people: a tenth of the error. The errors hardly depend on the draw.
     assert many["frequency_se"]["median"] == pytest.approx(few["frequency_se"]["median"] / 10, rel=0.2)
     assert run(["campaign", "check", str(file)]) == 0
-    assert "Standard errors, 3,000 people" in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Standard errors, 3,000 people" in shown
+    assert "3 of 100 people are asked how far they exceed 2 pairs instead of which they hold." in shown
+    assert "1.5 % larger" in shown
 
 
 @pytest.mark.parametrize(
@@ -125,6 +128,7 @@ def test_a_document_in_order_comes_with_errors_to_expect(tmp_path: Path, capsys:
         ([], "unwise/endless"),
         ([], "unwise/enrolment"),
         (["--set", "overflow=off"], "unwise/overflow"),
+        (["--mechanism", "adaptive", "--set", "overflow=off"], "unwise/overflow"),
         ([], "unwise/contact"),
         (["--epsilon", "0.01", "--enough", "1000"], "unwise/noise"),
         (["--mechanism", "pilot"], "unwise/rounds"),

@@ -37,6 +37,17 @@ def test_the_table_marks_the_best_of_each_column(capsys: Output) -> None:
     assert "1,000 people" in said
 
 
+def test_files_may_have_levels(tmp_path: Path, capsys: Output) -> None:
+    data = tmp_path / "ratings.csv"
+    data.write_text("user,key,value\n" + "".join(f"{user},fries,5\n" for user in range(200)))
+    arguments = [str(data), "--mechanisms", "kvue,kv-sw", "--epsilon", "4"]
+    document = compared(capsys, *arguments, "--levels", "1,2,3,4,5")
+    assert document["data"] == "ratings" and document != compared(capsys, *arguments)
+    for wrong in ("1,3,2", "6,7", "1"):
+        assert run(["compare", *arguments, "--levels", wrong, "--low", "1", "--high", "5"]) == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
 def test_several_sets_make_several_comparisons(capsys: Output) -> None:
     document = compared(capsys, *SMALL, "synthetic:grid:200", "--epsilon", "1")
     assert [one["data"] for one in document["comparisons"]] == ["linear-s", "grid"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.campaign.wire import JSON
 from keyveil.collector.app import make_app
+from keyveil.collector.database import Database
 from keyveil.collector.inprocess import AppTransport
 from keyveil.collector.service import Service, ServiceLimits
 from keyveil.collector.settings import Settings
@@ -56,10 +59,22 @@ class Collector:
         return asked
 
 
+@cache
+def empty_database() -> bytes:
+    """A database with all tables and no rows: migrating one anew takes longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "keyveil.db"
+        Database(f"sqlite:///{file}").close()
+        return file.read_bytes()
+
+
 @contextmanager
 def running(folder: Path, limits: ServiceLimits | None = None, **settings: Any) -> Iterator[Collector]:
     """A collector in this process. Time passes only when a test says so (``service.settle``)."""
-    url = f"sqlite:///{folder / 'keyveil.db'}"
+    file = folder / "keyveil.db"
+    if not file.exists():
+        file.write_bytes(empty_database())
+    url = f"sqlite:///{file}"
     service = Service(url, limits=limits)
     try:
         app = make_app(service, Settings(database_url=url, tick_seconds=0, **settings))

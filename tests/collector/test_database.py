@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from keyveil.campaign.wire import Batch
 from keyveil.collector import database
-from keyveil.collector.database import Database
+from keyveil.collector.database import Database, known_revisions
 from keyveil.collector.service import Service
 from keyveil.collector.tables import metadata
 from keyveil.core.errors import KeyveilError, StorageError
@@ -31,6 +32,11 @@ def test_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
     opened.close()
 
     assert differences == []
+
+
+def test_the_files_of_migrations_are_named_by_their_place_in_the_order() -> None:
+    """``known_revisions`` reads names, so that a start loads Alembic only where it has something to do."""
+    assert [one.revision for one in ScriptDirectory(database.MIGRATIONS).walk_revisions()][::-1] == known_revisions()
 
 
 def test_opening_again_changes_nothing_and_a_newer_schema_is_refused(url: str) -> None:

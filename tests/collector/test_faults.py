@@ -16,6 +16,7 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import Batch
 from keyveil.core.chain import verify
 from tests.collector.crowds import Cluster, Killer, Patience, cluster, direct, reports, send_all, survey
+from tests.collector.processes import COMPILED
 from tests.postgres import PostgreSQL
 
 PLACES = ["sqlite-1", "postgresql-2"]
@@ -182,7 +183,7 @@ def test_five_backups_restored_over_what_kills_left_count_everything_once(
 
 @pytest.mark.parametrize("place", PLACES)
 def test_reports_end_to_end(place: str, tmp_path: Path) -> None:
-    end_to_end(place, tmp_path, 20_000)
+    end_to_end(place, tmp_path, 5000)
 
 
 @pytest.mark.soak
@@ -190,12 +191,12 @@ def test_reports_end_to_end(place: str, tmp_path: Path) -> None:
 def test_a_million_reports_end_to_end(
     place: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("reports", end_to_end(place, tmp_path, 1_000_000))
+    record_property("reports", end_to_end(place, tmp_path, 1_000_000, **COMPILED))
 
 
-def end_to_end(place: str, tmp_path: Path, people: int) -> int:
+def end_to_end(place: str, tmp_path: Path, people: int, **environment: str) -> int:
     """Send batches over HTTP, fold, and compare with the tally of the same reports, byte for byte."""
-    with at(place, tmp_path) as here, cluster(tmp_path, here.url, here.processes) as one:
+    with at(place, tmp_path) as here, cluster(tmp_path, here.url, here.processes, **environment) as one:
         document = one.open(survey())
         batches = reports(document, people, 500)
         told = send_all(one, "snacks", batches)

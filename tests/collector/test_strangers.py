@@ -19,7 +19,7 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import LARGEST, Batch
 from tests.collector.campaigns import batch_of
 from tests.collector.crowds import Cluster, cluster, survey
-from tests.collector.processes import served
+from tests.collector.processes import COMPILED, served
 
 CONNECTIONS = 8
 
@@ -81,7 +81,7 @@ _PAYLOADS: dict[str, tuple[bytes, ...]] = {}
 
 @pytest.mark.parametrize("hostile", ["valid", "invalid"])
 def test_others_are_served_while_a_stranger_sends_large_requests(tmp_path: Path, hostile: str) -> None:
-    with cluster(tmp_path, f"sqlite:///{tmp_path / 'keyveil.db'}") as one:
+    with cluster(tmp_path, f"sqlite:///{tmp_path / 'keyveil.db'}", 1, **COMPILED) as one:
         one.open(wide(3000))
         told = others(one, 3000, 10, 3, hostile)
         assert told.statuses == {200: 30}
@@ -95,7 +95,7 @@ def test_a_stranger_makes_nobody_wait_long(
     tmp_path: Path, hostile: str, record_property: Callable[[str, object], None]
 ) -> None:
     """At 10^5 keys the slowest hundredth of others' uploads takes at most five times as long as without a stranger."""
-    with cluster(tmp_path, f"sqlite:///{tmp_path / 'keyveil.db'}", KEYVEIL_CONNECTIONS="100") as one:
+    with cluster(tmp_path, f"sqlite:///{tmp_path / 'keyveil.db'}", 1, KEYVEIL_CONNECTIONS="100", **COMPILED) as one:
         one.open(wide(100_000))
         others(one, 100_000, 5, 3, None)  # warm
         alone = others(one, 100_000, 5, 40, None)

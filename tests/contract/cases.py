@@ -25,6 +25,12 @@ OPTIONS: dict[str, dict[str, Any]] = {  # what a mechanism cannot do without
     "pckv-grr": TWO,
     "kv-sw": TWO,
     "split": TWO,
+    "apart": {
+        "max_pairs": 2,
+        "set_sizes": "2",
+        "typical": "0.9",
+        "expected": 10**9,
+    },  # so that nothing is cut: cutting moves means, as far as is allowed
 }
 FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or estimates of their own
     *((name, {}) for name in NAMES),
@@ -32,6 +38,7 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("kvue", {"bins": 4}),
     ("kvue", {"bins": 4, "rounding": "cell"}),
     ("kvue", {"levels": {"0": [-1, 0, 1], "1": [-1, "-0.5", "0.5", 1]}}),
+    ("apart", {"mode": "dense", "max_pairs": None, "set_sizes": None}),
     ("block", {"width": 2, "states": 2}),
     ("block", {"width": 2, "states": 4}),
     ("privkv", {"fake_mean": "0.5"}),
@@ -45,6 +52,7 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("ssr", {"bins": 4}),
     ("ssr", {"levels": [-1, "-0.5", "0.5", 1]}),
     ("kv-sw", {"levels": [-1, "-0.5", "0.5", 1]}),
+    ("square-wave", {"levels": [-1, "-0.5", "0.5", 1]}),
     ("topsel", {"mode": "direct", "padding": 0}),
     ("topsel", {"kappa": "0.2"}),
     ("split", {"groups": "kvue:2,wsr:1,privkv:3", "options": "wsr.bins=4"}),
@@ -73,7 +81,8 @@ VARIANTS = FORMS + PUBLISHED + BIASED
 
 def label(name: str, options: dict[str, Any]) -> str:
     """What a variant is called."""
-    told = (f"levels{len(value)}" if option == "levels" else value for option, value in options.items())
+    given = {option: value for option, value in options.items() if value is not None}
+    told = (f"levels{len(value)}" if option == "levels" else value for option, value in given.items())
     return name + "".join(f"-{one}" for one in told)
 
 
@@ -101,7 +110,7 @@ def usual(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
 
 def made(name: str, keys: int, epsilon: str, options: dict[str, Any]) -> Mechanism:
     """A mechanism for so many keys; levels among the options are the schema's."""
-    own = {option: value for option, value in options.items() if option != "levels"}
+    own = {option: value for option, value in options.items() if option != "levels" and value is not None}
     return create(name, Schema(keys=keys, levels=options.get("levels")), epsilon, **own)
 
 
@@ -109,7 +118,7 @@ def extreme(name: str, epsilon: str = "4", **options: Any) -> Mechanism:
     """A mechanism of so little noise, for the three keys of ``EXTREME``, that who holds what is seen in the errors."""
     keys = len(EXTREME[0])
     given = {**OPTIONS.get(name, {}), **options}
-    given |= {most: min(given[most], keys) for most in ("max_pairs", "padding") if most in given}
+    given |= {most: min(given[most], keys) for most in ("max_pairs", "padding") if given.get(most)}
     if "weights" in given:
         given["weights"] = ",".join(given["weights"].split(",")[-keys:])
     return made(name, keys, epsilon, given)
@@ -126,6 +135,6 @@ def large(name: str, epsilon: str = "1", **options: Any) -> Mechanism:
     keys = {"ioh": 4}.get(name, 100)
     given = {**OPTIONS.get(name, {}), **options}
     given.pop("weights", None)
-    if "max_pairs" in given:
+    if given.get("max_pairs"):
         given["max_pairs"] = 5
     return made(name, keys, epsilon, given)

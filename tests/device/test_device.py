@@ -14,7 +14,9 @@ from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import unpad
 from keyveil.core.coins import Coins
 from keyveil.core.errors import EntropyError
+from keyveil.core.schema import Schema
 from keyveil.device import Patience
+from keyveil.device.preview import look_at
 from keyveil.mechanisms import registry as mechanisms
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.protocols.base import Round
@@ -183,6 +185,17 @@ def test_a_pair_that_cannot_be_read_is_absent_and_its_owner_is_told(value: Any) 
     assert outcome.state == "sent" and outcome.ignored == seen.ignored
     assert [(note.why, note.key) for note in seen.ignored] == [*expected, ("clamped", "pepsi")]
     assert code_of(lambda: one.preview("snack-survey", record, strict=True)) == "record/unreadable"
+
+
+def test_a_value_between_levels_is_rounded_at_random_and_its_owner_is_told() -> None:
+    stars = Schema(keys=["fries", "pepsi", "tea"], levels={"fries": [1, 2, "2.5"], "pepsi": [0, 1]})
+    mechanism = mechanisms.create("kvue", stars, 1)
+    seen = look_at({"fries": 2.4, "pepsi": 1, "tea": 0.3}, mechanism)
+    (note,) = seen.ignored
+    assert (note.why, note.key) == ("rounded", "fries") and len(seen.pairs) == 3
+    assert note.sentence == "The value of 'fries' is rounded at random to 2 or 2.5, which smears the shares of levels."
+    assert [note.why for note in look_at({"fries": 2.6, "pepsi": 0}, mechanism).ignored] == ["clamped"]
+    assert code_of(seen.refuse_ignored) == "record/rounded"
 
 
 class Trap(dict[str, float]):

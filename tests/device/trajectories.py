@@ -186,18 +186,12 @@ class Trajectories:
         place = state, step, record
         if place not in self.moves:
             masses: dict[Output, dict[int, Fraction]] = {}
-            path: list[int] = []
-            while True:
-                coins = PathCoins(path)
+            coins, more = PathCoins(), True
+            while more:
                 output, after = self._run(self.states[state], step, self.records[record], coins)
                 into = masses.setdefault(output, {})
-                into[after] = into.get(after, Fraction(0)) + Fraction(coins.weight, coins.total)
-                del path[coins.depth :]
-                while path and path[-1] + 1 == coins.open[len(path) - 1]:
-                    path.pop()
-                if not path:
-                    break
-                path[-1] += 1
+                into[after] = into.get(after, Fraction(0)) + Fraction(*coins.odds)
+                more = coins.next_path()
             self.moves[place] = masses
         return self.moves[place]
 

@@ -158,7 +158,7 @@ SOAK = {
     "payloads": 60_000,
     "campaign documents": 60_000,
     "round documents": 90_000,
-    "questions": 30_000,
+    "questions": 10_000,
     "tally files": 25_000,
     "mechanism files": 25_000,
     "campaign files": 15_000,

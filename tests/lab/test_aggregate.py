@@ -23,7 +23,7 @@ from keyveil.mechanisms.families.categorical import Categorical
 from keyveil.mechanisms.keyvalue.wsr import WSR
 from keyveil.mechanisms.registry import create, find_mechanism, mechanism_names
 
-D, PEOPLE, REPEATS = 6, 600, 1000
+D, PEOPLE, REPEATS = 6, 400, 600
 ALARM = 1e-9  # per comparison; a test makes fewer than 900 of them
 
 # Who must have one, as docs/simulate.md says: bits that are noisy one by one, tables, and symbols that are the truth or

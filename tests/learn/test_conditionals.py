@@ -26,6 +26,7 @@ from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.marginals import Marginals
 from keyveil.mechanisms.registry import create
 from tests.mechanisms.keyvalue.exact import expected_counts
+from tests.sweeps import sampled
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -150,8 +151,10 @@ def _truths(joint: Floats, sums: Floats) -> dict[str, Floats]:
     }
 
 
-@pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
-@pytest.mark.parametrize(("name", "options"), [("moments", {}), ("marginals", {}), ("marginals", {"oracle": "oue"})])
+FORMS: list[tuple[str, dict[str, Any]]] = [("moments", {}), ("marginals", {}), ("marginals", {"oracle": "oue"})]
+
+
+@pytest.mark.parametrize(("name", "options", "population"), sampled(FORMS, [False, True]))
 def test_intervals_cover(name: str, options: dict[str, Any], population: bool) -> None:
     """All pairs of eight keys, 120 seeded repeats: over 3000 errors of each kind.
 

@@ -22,6 +22,7 @@ from keyveil.learn.comparisons import compare_keys, subset_sum
 from keyveil.learn.dependence import EstimatedLinks, links
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.joint.statistics import JointAnswers
+from tests.sweeps import sampled
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -82,18 +83,17 @@ def believable(spread: Floats, claims: list[Floats]) -> bool:
     return bool(((1 - OFF) * claim < spread).all() and (spread < (1 + OFF) * claim).all())
 
 
-@pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("moments", {}),
-        ("moments", {"values": False, "law": "60,1"}),
-        ("marginals", {"oracle": "grr"}),
-        ("marginals", {"oracle": "oue"}),
-        ("ioh", {"oracle": "oue"}),
-        ("block", {"width": 2, "states": 4}),
-    ],
-)
+FORMS: list[tuple[str, dict[str, Any]]] = [
+    ("moments", {}),
+    ("moments", {"values": False, "law": "60,1"}),
+    ("marginals", {"oracle": "grr"}),
+    ("marginals", {"oracle": "oue"}),
+    ("ioh", {"oracle": "oue"}),
+    ("block", {"width": 2, "states": 4}),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "population"), sampled(FORMS, [False, True]))
 def test_errors_are_as_large_as_they_say(name: str, options: dict[str, Any], population: bool) -> None:
     """And a claim without the covariance, or with that of another target, would be found out."""
     mechanism, rng = kv.mechanism(name, SCHEMA, 6, **options), np.random.default_rng(7)

@@ -90,6 +90,12 @@ def _coverage(mechanism: Mechanism, runs: int) -> float:
 
 
 def test_quantiles_are_covered_as_promised() -> None:
+    """Six quantiles in each of 300 collections: one standard error is 0.0072, and 0.04 are more than five."""
+    assert 0.91 < _coverage(kv.mechanism("kvue", SCHEMA, 2, **CUT), 300) < 0.99
+
+
+@pytest.mark.soak
+def test_quantiles_are_covered_as_promised_at_full_size() -> None:
     """Six quantiles in each of 1200 collections: one standard error is 0.0036, and 0.02 are more than five."""
     assert 0.93 < _coverage(kv.mechanism("kvue", SCHEMA, 2, **CUT), 1200) < 0.97
 
@@ -102,16 +108,19 @@ def test_quantiles_of_set_responses_are_covered_too(name: str, options: dict[str
 
 @pytest.mark.parametrize(("name", "options"), FORMS)
 def test_sums_of_masses_vary_as_they_say(name: str, options: dict[str, Any]) -> None:
-    """The spread of a weighted sum over 300 collections, in its own standard errors, is one; six of those are 0.25."""
+    """The spread of a weighted sum over 150 collections, in its own standard errors, is one.
+
+    Six standard errors of a mean of these 300 scores are 0.35, of their spread 0.25.
+    """
     mechanism = kv.mechanism(name, SCHEMA, 2, **options)
     weights = np.stack([np.arange(BINS) < 3, np.linspace(-1, 1, BINS), np.arange(BINS) - 2.0])
     z = []
-    for seed in range(300):
+    for seed in range(150):
         masses = distribution(mechanism, _collected(mechanism, seed)).masses
         for key, values in enumerate(VALUES):
             true = np.histogram(values, EDGES)[0] / N
             z.append((weights @ (masses.values[key] - true)) / np.sqrt(masses.variance(key, weights)))
-    assert np.abs(np.mean(z, axis=0)).max() < 0.25
+    assert np.abs(np.mean(z, axis=0)).max() < 0.35
     assert np.std(z, axis=0).min() > 0.75 and np.std(z, axis=0).max() < 1.25
 
 
@@ -226,6 +235,7 @@ def test_erratum_D8_a_known_component_instead_of_subtracting_on_expected_counts(
         assert ours < 0.02 and published > 5 * ours
 
 
+@pytest.mark.soak
 def test_erratum_D8_a_known_component_instead_of_subtracting_on_a_million_people() -> None:  # noqa: N802
     """Measured 0.046 against 0.49; noise moves the first by a tenth."""
     people, schema = synthetic(1_000_000)

@@ -240,7 +240,7 @@ def test_a_refusal_names_the_options_that_help() -> None:
     unequal, nnls = collected("wsr with unequal weights"), dataclasses.replace(rappor, decoder="nnls")
     with pytest.raises(MechanismError, match="The estimates of rappor do not tell") as refused:
         compare_keys(nnls.estimate(collected("rappor").tally), "0", "1")
-    assert refused.value.code == "question/dependence" and "kvue, block, privkv" in refused.value.sentence
+    assert refused.value.code == "question/dependence" and "kvue, apart, block, privkv" in refused.value.sentence
     with pytest.raises(MechanismError, match="those of wsr with unequal weights say something else") as refused:
         processed("mle-apx", unequal.estimates)
     assert refused.value.code == "postprocess/constants" and who_can(SupportRates) in refused.value.sentence

@@ -135,8 +135,8 @@ def test_a_correction_is_made_where_it_pays_and_reaches() -> None:
     }
     assert states["pays"].scale == states["pays"].kept == pytest.approx(3 / 3.5)
     assert states["noise"].scale == 1 and states["noise"].stretch == pytest.approx(3.5 / 3)
-    unsuspected = undercount(8, told._replace(mean=0.04), solution(np.full(30, 0.1)), 0.0)
-    assert states["chance"].stretch > 1 == unsuspected.stretch  # upper limits allow for what is not ruled out
+    nobody = undercount(8, told._replace(mean=-0.04), solution(np.full(30, 0.1)), 0.0)
+    assert states["chance"].stretch > 1 == nobody.stretch  # upper limits allow for what is not ruled out
     f, variance = np.array([0.5, 0.01, 0.0]), np.full(3, 1e-4)
     assert truncated_keys(states["noise"], f, variance).tolist() == [True, False, False]
     assert not truncated_keys(states["pays"], f, variance).any()
@@ -165,14 +165,15 @@ def test_options_that_make_no_sense_are_refused_and_a_cap_that_cannot_bind_needs
     assert create("split", KEYS, 1, **uncapped, overflow="0.03") == create("split", KEYS, 1, **uncapped)
     for off in ("off", 0, "0", None):
         assert create("ssr", KEYS, 1, max_pairs=3, overflow=off) == create("ssr", KEYS, 1, max_pairs=3)
-    for name, options, said in (
-        ("ssr", {"max_pairs": 0}, "max_pairs from 1 to 30"),
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        *((name, {"max_pairs": 0}, "max_pairs from 1 to 30") for name in ("ssr", "wsr", "wheel", "pckv-ue", "kv-sw")),
         ("ssr", {"max_pairs": 0, "overflow": "0.03"}, "max_pairs from 1 to 30"),
         ("ssr", {"max_pairs": 3, "overflow": "1"}, "between 0 and 1"),
         ("ssr", {"max_pairs": 3, "overflow": "many"}, "or off, not 'many'"),
         ("kvue", {"overflow": "0.03"}, "no option 'overflow'"),
         ("pckv-ue", {"max_pairs": 3, "overflow": "0.03", "estimator": "published"}, "unbiased"),
-    ):
+    ]
+    for name, options, said in wrong:
         with pytest.raises(KeyveilError, match=said):
             create(name, KEYS, 1, **options)
     with pytest.raises(KeyveilError, match="can be exceeded"):

@@ -33,6 +33,7 @@ from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.ssr import SSR
 from keyveil.mechanisms.registry import create, create_round, find_mechanism, mechanism_names
 from keyveil.mechanisms.responses import Spread
+from tests.sweeps import sampled
 
 Floats = NDArray[Any]
 Prediction = Callable[[bool], Spread]
@@ -192,8 +193,7 @@ def made(name: str, epsilon: str, **options: Any) -> Mechanism:
 PREDICTED = [(name, options) for name, options in USUAL if can(made(name, "1", **options), PredictedVariance)]
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", pytest.param("1", marks=pytest.mark.soak), "3"])
-@pytest.mark.parametrize(("name", "options"), PREDICTED, ids=str)
+@pytest.mark.parametrize(("name", "options", "epsilon"), sampled(PREDICTED, ["0.5", "1", "3"]))
 def test_errors_are_as_predicted(name: str, options: dict[str, Any], epsilon: str) -> None:
     mechanism = made(name, epsilon, **options)
     found = simulated(mechanism)

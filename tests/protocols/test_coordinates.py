@@ -75,6 +75,7 @@ def test_a_device_shows_the_coordinate_of_its_round() -> None:
         lambda: Coordinates(SNACKS, Fraction(1), mechanism="kvue", names=()),
         lambda: Coordinates(SNACKS, Fraction(1), mechanism="kvue", names=("a", "a")),
         lambda: Coordinates(SNACKS, Fraction(1), mechanism="kvue", names=("a",), ranges=((0, 1), (0, 1))),
+        lambda: Coordinates(Schema(keys=2, levels=[1, 2]), Fraction(1), names=("a",), ranges=((0, 9),)),
         lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b"), products=(("a", "c"),)),
         lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b"), products=(("a", "b"), ("b", "a"))),
         lambda: Coordinates(SNACKS, Fraction(1), names=("a", "b", "a*b"), products=(("a", "b"),)),

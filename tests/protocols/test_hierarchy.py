@@ -45,6 +45,11 @@ def test_a_record_is_cleaned_before_it_is_cut_to_a_level(record: dict[str, Any],
     assert SHELVED.view_of(record, 0) == shown
 
 
+def test_values_keep_their_levels_where_no_two_keys_fall_together() -> None:
+    rated = Levels(Schema(AISLES.keys, levels=[1, 2, 3]), Fraction(1), depths=(1, 2))
+    assert [view.most_levels for view in rated.views.values()] == [0, 3]  # a mean of two ratings is no rating
+
+
 def test_levels_keep_the_scale_and_the_place_of_unknown_keys() -> None:
     schema = Schema(AISLES.keys, low=1, high=100, map="log", other="food/other")
     protocol = Levels(schema, Fraction(1), depths=(1, 2))

@@ -18,6 +18,7 @@ from keyveil.mechanisms.registry import create
 from keyveil.protocols.base import Finished, Round
 from keyveil.protocols.merged import merged
 from keyveil.protocols.one_round import one_round
+from tests.sweeps import sampled
 
 SCHEMA = Schema(keys=3)
 SHARES, MEANS = np.array([0.45, 0.6, 0.5]), np.array([0.9, -0.9, 0.9])  # where f and f·m hang together most
@@ -54,8 +55,7 @@ def test_who_tells_frequencies_alone_takes_its_share_of_the_covariance_with_it()
     assert both.covariance == pytest.approx((1 - w) * second.covariance)
 
 
-@pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
-@pytest.mark.parametrize("first", [KVUE, CELLS], ids=["signs", "cells"])
+@pytest.mark.parametrize(("first", "population"), sampled([(KVUE,), (CELLS,)], [False, True], ["signs", "cells"]))
 def test_joint_errors_of_unequal_groups_are_as_stated(first: Mechanism, population: bool) -> None:
     """The errors of f, of U = f·m and of U - m·f; only the last sees the covariance.
 

@@ -83,7 +83,7 @@ def test_virtual_iterations_remove_the_bias_of_filled_vectors() -> None:
 def test_virtual_iterations_of_unbiased_means_are_refused() -> None:
     for options in ({"virtual": 3}, {"virtual": -1, "estimator": "published"}):
         with pytest.raises(KeyveilError) as refused:
-            PrivKVM(SCHEMA, Fraction(1), **options)  # type: ignore[arg-type]
+            PrivKVM(SCHEMA, Fraction(1), **options)
         assert refused.value.code == "protocol/option"
 
 

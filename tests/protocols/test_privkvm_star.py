@@ -64,6 +64,14 @@ def test_one_cell_is_kvue() -> None:
     np.testing.assert_allclose(one.mean.se, other.mean.se, rtol=0.02)
 
 
+def test_cells_are_no_levels() -> None:
+    rated = Schema(keys=3, levels=[1, 2, 3, 4, 5])
+    assert PrivKVMStar(rated, Fraction(2)).parameters["bins"] == 1  # means are right, and nothing is said of shares
+    with pytest.raises(ProtocolError, match=r"cannot tell levels: take bins=1.*kv-sw") as refused:
+        PrivKVMStar(rated, Fraction(2), bins=4)
+    assert refused.value.code == "protocol/option"
+
+
 @pytest.mark.parametrize("options", [{}, {"bins": 2}, {"bins": 4}, {"bins": 2, "keys": (1,)}])
 def test_the_response_spends_exactly_epsilon(options: dict[str, Any]) -> None:
     asked = labels(2, **options)

@@ -34,6 +34,7 @@ from keyveil.protocols.topsel_project import TopSelProject
 from keyveil.testing.people import EXTREME
 from tests.protocols.rounds import finish
 from tests.protocols.two_rounds import FIRST_MEASURED, measured
+from tests.sweeps import sampled
 
 KEYS = 12
 SCHEMA, ONE = Schema(keys=KEYS), Fraction(1)
@@ -126,8 +127,7 @@ def test_errors_are_as_stated_even_around_a_wrong_centre(population: bool) -> No
     assert abs((z**2).mean() - 1) < 5.5 * math.sqrt(2 / z.size) + 0.02  # constants are those of Gaussian rows
 
 
-@pytest.mark.parametrize("population", [False, True])
-@pytest.mark.parametrize("epsilon", [4, 8])
+@pytest.mark.parametrize(("epsilon", "population"), sampled([(4,), (8,)], [False, True]))
 def test_frequencies_and_products_err_together_as_stated(epsilon: int, population: bool) -> None:
     """With little noise, and vectors that nearly fill the radius, it shows that f and f·m lie along one vector."""
     shares, means = EXTREME

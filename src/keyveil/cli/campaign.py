@@ -17,6 +17,7 @@ from keyveil.cli.campaign_advice import (
     forecast_campaign,
     forecast_document,
     invented_people,
+    overflow_group,
     report_bytes,
     warnings,
 )
@@ -386,5 +387,7 @@ def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -
     page.print(errors)
     crowd = many(found.invented, "invented person", "invented people")
     page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {float(found.spent):.6f}.")
+    if (group := overflow_group(campaign)) is not None:
+        page.print(group)
     for remark in unwise:
         page.print(f"Unwise: {remark.sentence} [{remark.code}]")

@@ -10,8 +10,10 @@ from typing import Any
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.core.epsilon import decimal_text
+from keyveil.cli.data import many
+from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.device import Caps
+from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE
 from keyveil.planning.forecast import MOST_INVENTED, Forecast, ForecastRound, forecast
 
@@ -61,10 +63,25 @@ def forecast_document(campaign: Campaign, found: Forecast) -> dict[str, Any]:
 def hidden_caps(campaign: Campaign) -> list[int]:
     """Caps of rounds that may hide pairs without anybody knowing how many; none where a group or a pilot tells it."""
     protocol = campaign.protocol
-    if protocol.single is None:
+    found_out = "max_pairs" in protocol.finds_out and protocol.parameters.get("max_pairs") is None
+    if OPTION in protocol.parameters or found_out:
         return []
-    hidden = protocol.single.header(0).undercount
-    return [] if hidden is None or OPTION in protocol.parameters else [hidden.cap]
+    return [hidden.cap for one in protocol.course if (hidden := one.mechanism.header(0).undercount) is not None]
+
+
+def overflow_group(campaign: Campaign) -> str | None:
+    """What the overflow group of a campaign is asked, gives and costs, in a sentence; nothing if there is none."""
+    given = campaign.protocol.parameters.get(OPTION)
+    if given is None:
+        return None
+    share, rounds = read_fraction(given), campaign.protocol.course
+    cap = min(capped.cap() for one in rounds if (capped := can(one.mechanism, Capped)))
+    larger = 100 * (float(1 - share) ** -0.5 - 1)
+    return (
+        f"{decimal_text(100 * share)} of 100 people are asked how far they exceed {many(cap, 'pair', 'pairs')} instead "
+        f"of which they hold. Standard errors are {larger:.1f} % larger for that, and results say how much the cap "
+        "hides, or correct it."
+    )
 
 
 def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> list[Warning]:

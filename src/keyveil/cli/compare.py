@@ -11,7 +11,21 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from keyveil.cli.data import High, Key, Low, Plot, User, Value, describe, progress_bar, save, say, screen
+from keyveil.cli.data import (
+    High,
+    Key,
+    LevelsOption,
+    Low,
+    Plot,
+    User,
+    Value,
+    describe,
+    listed,
+    progress_bar,
+    save,
+    say,
+    screen,
+)
 from keyveil.cli.options import Json, MaxPairs, Settings, settings
 from keyveil.cli.terminal import Terminal, harmless
 from keyveil.core.epsilon import decimal_text, parse_epsilon
@@ -46,6 +60,7 @@ def compare(
     ] = False,
     low: Low = None,
     high: High = None,
+    levels: LevelsOption = None,
     plot: Plot = None,
     write: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="Write everything as a Markdown page.")
@@ -66,7 +81,9 @@ def compare(
     with progress_bar(len(sources) * len(epsilons) * len(chosen) * repeats) as (progress, task):
         found = comparisons(
             (
-                datasets.named(source, user=user, key=key, value=value, low=low, high=high, seed=seed)
+                datasets.named(
+                    source, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed
+                )
                 for source in sources
             ),
             epsilons,
@@ -91,6 +108,7 @@ def compare(
             *(("--set", item) for item in set or []),
             ("--low", low),
             ("--high", high),
+            ("--levels", levels),
             ("--user", None if user == "user" else user),
             ("--key", None if key == "key" else key),
             ("--value", None if value == "value" else value),

@@ -21,10 +21,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Engine, MetaData, Table, func, insert, select, text
 
-from keyveil.collector.database import in_use, known_revisions, open_engine, translated, upgrade
+from keyveil.collector.database import (
+    VERSION,
+    current_revision,
+    in_use,
+    known_revisions,
+    open_engine,
+    translated,
+    upgrade,
+)
 from keyveil.core.errors import StorageError
 
 MAGIC = b"keyveil backup 1\n"
@@ -32,7 +39,6 @@ _LENGTH = struct.Struct("<I")
 _HASH_BYTES = 32
 _ROWS = 5000  # in one message
 _LONGEST = 1 << 30  # bytes of one message
-_VERSION = "alembic_version"
 _ASIDE = ".before-restore"
 
 Progress = Callable[[str, int], None]
@@ -107,7 +113,7 @@ class _Hashed:
 
 
 def _write(connection: Connection, file: _Hashed, progress: Progress) -> dict[str, int]:
-    revision = MigrationContext.configure(connection).get_current_revision()
+    revision = current_revision(connection)
     if revision is None:
         raise StorageError("backup/empty", "There is no collector's database at this address.")
     file.message({"schema": revision})
@@ -240,7 +246,7 @@ def _tables(connection: Connection) -> list[Table]:
     """The tables as they are, each after those it refers to."""
     found = MetaData()
     found.reflect(connection)
-    return [table for table in found.sorted_tables if table.name != _VERSION]
+    return [table for table in found.sorted_tables if table.name != VERSION]
 
 
 # -- replacing --------------------------------------------------------------------------------------------------------

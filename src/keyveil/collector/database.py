@@ -5,23 +5,20 @@ from __future__ import annotations
 import errno
 import shutil
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, Table, create_engine, event, exc, text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Engine, Table, create_engine, event, exc, inspect, text
 
 from keyveil.core.errors import StorageError
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+VERSION = "alembic_version"  # the table that holds the number of the schema
 _PATIENCE = 5  # seconds that a transaction waits for another one's lock
 _MIGRATING = 0x6B65796D  # advisory locks: who migrates,
 _SHARDS = 0x6B657973  # which collector process holds which shard,
@@ -36,6 +33,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.engine = open_engine(url)
         self.postgresql = self.engine.dialect.name == "postgresql"
+        self._insert: Any = import_module(f"sqlalchemy.dialects.{self.engine.dialect.name}").insert
         self.shard, self._shard_lock = 0, None  # type: int, Connection | None
         self.failures = dict.fromkeys(FAILURES, 0)
         self._counting = threading.Lock()
@@ -86,8 +84,7 @@ class Database:
 
     def insert_new(self, connection: Connection, table: Table, row: dict[str, Any]) -> bool:
         """Insert a row unless its key is there already; whether it was new."""
-        dialect = postgresql if self.postgresql else sqlite
-        new = dialect.insert(table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
+        new = self._insert(table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
         return connection.execute(new).first() is not None
 
     def insert_reports(self, connection: Connection, rows: Sequence[tuple[int, bytes, bytes, int]]) -> int:
@@ -123,8 +120,7 @@ class Database:
         """Insert counters, or add to those that are there."""
         rows = sorted(rows, key=lambda row: tuple(row[key] for key in keys))
         if rows:
-            dialect = postgresql if self.postgresql else sqlite
-            statement = dialect.insert(table)
+            statement = self._insert(table)
             added = {column: table.c[column] + statement.excluded[column]}
             connection.execute(statement.on_conflict_do_update(index_elements=list(keys), set_=added), rows)
 
@@ -175,7 +171,7 @@ class Database:
 
     def probe(self, connection: Connection) -> None:
         """Write something that changes nothing, so that a disk that takes no more writes is noticed."""
-        connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+        connection.execute(text(f"UPDATE {VERSION} SET version_num = version_num"))
 
     @property
     def free_bytes(self) -> int | None:
@@ -190,13 +186,12 @@ class Database:
     def _migrate(self, connection: Connection) -> None:
         if self.postgresql:  # several processes may start at once
             connection.execute(text("SELECT pg_advisory_xact_lock(:kind, 0)"), {"kind": _MIGRATING})
-        known = ScriptDirectory(MIGRATIONS)
-        present = MigrationContext.configure(connection).get_current_revision()
-        if present is not None and present not in known_revisions():
+        present, known = current_revision(connection), known_revisions()
+        if present is not None and present not in known:
             raise StorageError(
                 "storage/version", f"The database has schema {present}, which a newer Keyveil made; use that one."
             )
-        if present != known.get_current_head():
+        if present != known[-1]:
             upgrade(connection, "head")
 
     def _take_shard(self) -> None:
@@ -210,13 +205,24 @@ class Database:
         raise StorageError("storage/crowded", f"{_MOST_SHARDS} collectors already use this database.")
 
 
-def known_revisions() -> set[str]:
-    """The schemas that this version can read."""
-    return {script.revision for script in ScriptDirectory(MIGRATIONS).walk_revisions()}
+def known_revisions() -> list[str]:
+    """The schemas that this version can read, the present one last: each has its file, which its number begins."""
+    return sorted(script.name.partition("_")[0] for script in (MIGRATIONS / "versions").glob("[0-9]*_*.py"))
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The schema of a database; none if it was never a collector's."""
+    if not inspect(connection).has_table(VERSION):
+        return None
+    revision: str | None = connection.execute(text(f"SELECT version_num FROM {VERSION}")).scalar()
+    return revision
 
 
 def upgrade(connection: Connection, revision: str) -> None:
     """Bring the tables to a schema."""
+    from alembic import command  # half a second, which only a database with another schema has to pay
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
@@ -238,8 +244,14 @@ def translated() -> Iterator[None]:
         raise
     except exc.IntegrityError as reason:
         raise _conflict() from reason
-    except (exc.SQLAlchemyError, sqlite3.Error, psycopg.Error, OSError) as reason:
+    except _driver_errors() as reason:
         raise _storage_error(getattr(reason, "orig", reason)) from reason
+
+
+def _driver_errors() -> tuple[type[Exception], ...]:
+    """What the drivers raise that are loaded: SQLAlchemy loads psycopg for an address of PostgreSQL, and only then."""
+    psycopg = sys.modules.get("psycopg")
+    return exc.SQLAlchemyError, sqlite3.Error, OSError, *([psycopg.Error] if psycopg else [])
 
 
 # What a driver says, as a code: SQLite's primary result code, PostgreSQL's SQLSTATE, or the system's number.

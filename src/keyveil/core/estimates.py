@@ -64,7 +64,7 @@ __all__ = [
     "written_numbers",
 ]
 
-OPTIONAL = ("product", "product_se", "covariance", "scores")  # of estimates
+OPTIONAL = ("product", "product_se", "covariance", "scores", "product_noise_se")  # of estimates
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 
@@ -112,6 +112,7 @@ class Estimates:
     product_se: Floats | None = None
     covariance: Floats | None = None  # of the estimates of frequency and product
     scores: Floats | None = None  # how far a key is from absent, in standard errors; f / se unless given
+    product_noise_se: Floats | None = None  # of the product by chance alone, where ``product_se`` allows for more
     alone: Codes | None = None  # flags of the means, each key on its own; those of ``mean`` unless given
     truth: Truth | None = None
 

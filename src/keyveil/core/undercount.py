@@ -42,6 +42,11 @@ class Undercount:
         return CORRECTED if self.corrected else TRUNCATED if self.seen else NONE
 
     @property
+    def widens(self) -> bool:
+        """Whether intervals are wider than noise alone makes them."""
+        return self.common > 0 or self.stretch > 1
+
+    @property
     def scale(self) -> float:
         """What frequencies were divided by."""
         return self.kept if self.corrected and self.kept is not None else 1.0

@@ -7,17 +7,20 @@ counts as absent, here and in a report; only ``Device.preview`` may raise.
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from keyveil.core.canonical import decimal
 from keyveil.core.errors import RecordError
 from keyveil.core.pairs import key_in, value_in
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import Capped, can
 
-RECORD, UNKNOWN, UNREADABLE, CLAMPED, SURPLUS = "record", "unknown", "unreadable", "clamped", "surplus"
+RECORD, UNKNOWN, UNREADABLE, CLAMPED = "record", "unknown", "unreadable", "clamped"
+ROUNDED, SURPLUS = "rounded", "surplus"
 
 
 @dataclass(frozen=True)
@@ -83,4 +86,10 @@ def _judged(key: Any, given: Any, schema: Schema) -> Ignored | None:
     low, high = (float(end[place] if isinstance(end, tuple) else end) for end in (schema.low, schema.high))
     if not low <= value <= high:
         return Ignored(CLAMPED, str(key)[:60], f"The value of {shown} counts as {low if value < low else high:g}.")
-    return None
+    levels, grid, [(_, at)] = schema.levels_of(place), schema.grid_levels(place), schema.read({name: value})
+    if levels is None or grid is None or at in grid:
+        return None
+    above = bisect(grid, at)
+    lower, higher = (decimal(one) for one in levels[above - 1 : above + 1])
+    between = f"The value of {shown} is rounded at random to {lower} or {higher}, which smears the shares of levels."
+    return Ignored(ROUNDED, str(key)[:60], between)

@@ -58,17 +58,17 @@ def with_public(
 
     ``sizes`` has the number of pairs of every person, ``d`` is the number of keys.
     """
-    kind, given = find(name), spelled(options)
+    given, notes = spelled(options), []
+    kind = form_of(find(name), given)
     found_out: frozenset[str] = getattr(kind, "finds_out", frozenset())
     lacking = {option for option in option_names(kind) if given.get(option) is None} - found_out
+    if "set_sizes" in lacking and _learns_sizes(kind, given, sizes, d):
+        given["set_sizes"] = law_of(sizes)
+        notes.append(f"set_sizes is the law of the data, to four decimals; {_IN_PUBLIC}")
     if "max_pairs" in lacking:
-        cap = usual_cap(sizes, d)
-        note = f"max_pairs is {cap}, the {CAP_QUANTILE:.0%} quantile of the set sizes; {_IN_PUBLIC}"
-        return {**given, "max_pairs": cap}, (note,)
-    if "set_sizes" in lacking and _learns_sizes(form_of(kind, given), given, sizes, d):
-        note = f"set_sizes is the law of the data, to four decimals; {_IN_PUBLIC}"
-        return {**given, "set_sizes": law_of(sizes)}, (note,)
-    return given, ()
+        given["max_pairs"] = cap = usual_cap(sizes, d)
+        notes.append(f"max_pairs is {cap}, the {CAP_QUANTILE:.0%} quantile of the set sizes; {_IN_PUBLIC}")
+    return given, tuple(notes)
 
 
 def _learns_sizes(kind: type[Any], given: Mapping[str, Any], sizes: NDArray[np.int64], d: int) -> bool:

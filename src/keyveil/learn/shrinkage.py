@@ -66,15 +66,28 @@ def bayes(estimates: Estimates) -> Estimates:
         return replace(estimates, frequency=frequency, product=None, product_se=None, covariance=None)
     centre, sd = _means(noise, beliefs)
     moves = _mean_moves(estimates.mean.se)
-    mean = _column(estimates.mean, centre, np.hypot(sd, math.sqrt(found.shift)), moves, z)
+    allowed = np.hypot(math.sqrt(found.shift), _allowed(estimates))
+    mean = _column(estimates.mean, centre, np.hypot(sd, allowed), moves, z)
     scores = estimates.distances  # whether a key is absent is decided by what was counted
     alone = np.maximum(np.asarray(estimates.alone), FLAGS.index("shrunk"))
     shrunk = replace(estimates, frequency=frequency, mean=mean, scores=scores, alone=alone)
     return replace(shrunk, product=None, product_se=None, covariance=None)
 
 
+def _allowed(estimates: Estimates) -> Floats | float:
+    """What the errors of means allow for beyond chance, at most 1: it does not shrink with what others say."""
+    if estimates.product_noise_se is None or estimates.product_se is None:
+        return 0.0
+    beyond = np.sqrt(np.maximum(estimates.product_se**2 - estimates.product_noise_se**2, 0.0))
+    result: Floats = np.minimum(beyond / np.maximum(estimates.frequency.values, beyond + 1e-12), 1.0)
+    return np.nan_to_num(result, nan=1.0)
+
+
 def without_undercount(estimates: Estimates) -> Estimates:
     """The estimates with the errors of noise alone: what keys have in common by a cap says nothing about their law."""
+    if estimates.product_noise_se is not None:
+        less_cap = without_undercount(replace(estimates, product_noise_se=None))
+        return replace(less_cap, product_se=estimates.product_noise_se)
     found = estimates.header.undercount
     if found is None or not found.seen:
         return estimates

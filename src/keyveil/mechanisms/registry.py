@@ -52,6 +52,7 @@ MECHANISMS = {
     "hybrid": "keyveil.mechanisms.numeric.hybrid:Hybrid",
     "square-wave": "keyveil.mechanisms.numeric.square_wave:SquareWave",
     "kvue": "keyveil.mechanisms.keyvalue.kvue:KVUE",
+    "apart": "keyveil.mechanisms.keyvalue.apart:Apart",
     "block": "keyveil.mechanisms.keyvalue.block:Block",
     "privkv": "keyveil.mechanisms.keyvalue.privkv:PrivKV",
     "f2m": "keyveil.mechanisms.keyvalue.f2m:F2M",

@@ -202,6 +202,7 @@ class Solution:
     product: Floats
     spread: Spread
     scores: Floats | None = None  # how far each key is from absent; frequencies over standard errors unless given
+    noise: Floats | None = None  # the variance of U by chance alone, where intervals allow for more
 
     def estimates(self, header: Header, *, respondents: NDArray[np.int64], no_mean: str | None = None) -> Estimates:
         """The same with intervals; unknown where a key has no respondents.
@@ -233,6 +234,7 @@ class Solution:
             product_se=np.sqrt(spread.product) if has_mean else None,
             covariance=spread.covariance if has_mean else None,
             scores=self.scores,
+            product_noise_se=np.sqrt(self.noise) if has_mean and self.noise is not None else None,
         )
 
 

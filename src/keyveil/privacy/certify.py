@@ -20,7 +20,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text, exact_entries, float_ceiling, keeps, log_ceiling, realised
 from keyveil.core.errors import PrivacyError
 from keyveil.core.report import Payload
-from keyveil.privacy.enumerate import LIMIT, law
+from keyveil.privacy.enumerate import LIMIT, law, over_one_total
 
 Pairs = Sequence[tuple[int, int]]
 
@@ -109,19 +109,19 @@ def enumerate_worst(mechanism: Certifiable, limit: int = LIMIT) -> Worst:
     entries = 0
     for word in mechanism.every_word():
         records = [list(record) for record in mechanism.every_record()]
-        laws = [law(partial(mechanism.respond, pairs, word), limit) for pairs in records]
-        if any(sum(one.values()) != 1 for one in laws):
+        laws, total = over_one_total([law(partial(mechanism.respond, pairs, word), limit) for pairs in records])
+        if any(sum(one.values()) != total for one in laws):
             raise PrivacyError("privacy/weights", f"A law of {mechanism.name} does not add up to one.")
         entries += sum(map(len, laws))
         if entries > limit:
             raise PrivacyError("privacy/too-large", f"The table of probabilities has more than {limit} entries.")
         reports = set().union(*laws)
         for report in reports:
-            shares = [distribution.get(report, Fraction(0)) for distribution in laws]
-            high, low = max(shares), min(shares)
-            ratio = math.inf if low == 0 else high / low
+            weights = [distribution.get(report, 0) for distribution in laws]
+            high, low = max(weights), min(weights)
+            ratio = math.inf if low == 0 else Fraction(high, low)
             if worst is None or ratio > worst.ratio:
-                worst = Worst(ratio, records[shares.index(high)], records[shares.index(low)], report, word)
+                worst = Worst(ratio, records[weights.index(high)], records[weights.index(low)], report, word)
     if worst is None:
         raise PrivacyError("privacy/nothing", "The mechanism has no records to compare.")
     return worst

@@ -7,10 +7,10 @@ and adds up their probabilities as fractions: the distribution of what the real 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations, islice
-from typing import NoReturn, TypeVar
+from itertools import combinations, repeat
+from typing import Any, NoReturn, TypeVar
 
 from keyveil.core.coins import Coins, refuse_negative
 from keyveil.core.errors import PrivacyError
@@ -18,53 +18,81 @@ from keyveil.core.errors import PrivacyError
 LIMIT = 10_000_000  # paths, or entries of a table of laws
 
 Output = TypeVar("Output", bound=Hashable)
+Branches = Iterator[tuple[Any, int]]  # what a choice can answer, and with which weight
+_NEW: Any = object()  # instead of an answer, at a choice that no path has made before
 
 
 class PathCoins(Coins):
-    """Coins that follow a given path through the choices of a program and note what else was possible."""
+    """Coins that walk through the choices of a program, one path after the other.
 
-    def __init__(self, path: list[int]) -> None:
-        self.path = path
-        self.depth = 0
-        self.open: list[int] = []  # how many branches there were at each choice
-        self.weight = 1
-        self.total = 1
+    A program makes the same choices again on the part of a path that it shares with the path before. There the answers
+    are remembered; only the choices that follow are weighed.
+    """
 
-    def _branch(self, weights: Sequence[int]) -> int:
-        """Index among the branches of positive weight that the path takes here."""
-        refuse_negative(weights)
-        possible = [index for index, weight in enumerate(weights) if weight]
-        taken = possible[self._step(len(possible))]
-        self.weight *= weights[taken]
-        self.total *= sum(weights)
-        return taken
+    def __init__(self) -> None:
+        self._answers: list[Any] = []  # of the choices on this path
+        self._others: list[tuple[Branches, int]] = []  # what each choice leaves for later paths, and its total weight
+        self._odds = [(1, 1)]  # weight and total of the path, before the first choice and after each
+        self._known: Iterator[Any] = iter(())
 
-    def _step(self, branches: int) -> int:
-        if branches > LIMIT:
-            raise PrivacyError("privacy/too-large", f"A choice among {branches} outcomes is too large to enumerate.")
-        if self.depth == len(self.path):
-            self.path.append(0)
-        self.open.append(branches)
-        self.depth += 1
-        return self.path[self.depth - 1]
+    @property
+    def odds(self) -> tuple[int, int]:
+        """The probability of the path that was walked, as a weight and its total."""
+        return self._odds[-1]
+
+    def next_path(self) -> bool:
+        """Turn to the next path; false after the last one."""
+        while self._others:
+            branches, total = self._others[-1]
+            self._odds.pop()
+            self._answers.pop()
+            for answer, weight in branches:
+                self._take(answer, weight, total)
+                self._known = iter(self._answers)
+                return True
+            self._others.pop()
+        return False
+
+    def _take(self, answer: Any, weight: int, total: int) -> None:
+        before, of = self._odds[-1]
+        self._odds.append((before * weight, of * total))
+        self._answers.append(answer)
+
+    def _choice(self, branches: Branches, total: int) -> Any:
+        """The first branch of a new choice."""
+        answer, weight = next(branches)
+        self._others.append((branches, total))
+        self._take(answer, weight, total)
+        return answer
 
     def below(self, bound: int) -> int:
-        self.total *= bound
-        return self._step(bound)
+        answer: int = next(self._known, _NEW)
+        if answer is _NEW:
+            answer = self._choice(_alike(range(bound), bound), bound)
+        return answer
 
     def choose(self, weights: Sequence[int]) -> int:
-        return self._branch(weights)
+        answer: int = next(self._known, _NEW)
+        if answer is _NEW:
+            answer = self._choice(_weighted(range(len(weights)), weights), sum(weights))
+        return answer
 
     def chance(self, numerator: int, denominator: int) -> bool:
-        return self._branch((numerator, denominator - numerator)) == 0
+        answer: bool = next(self._known, _NEW)
+        if answer is _NEW:
+            answer = self._choice(_weighted((True, False), (numerator, denominator - numerator)), denominator)
+        return answer
 
     def pick(self, *runs: tuple[int, int]) -> tuple[int, int]:
-        run = self._branch([count * weight for count, weight in runs])
+        run = self.choose([count * weight for count, weight in runs])
         return run, self.below(runs[run][0])
 
     def subset(self, size: int, bound: int) -> list[int]:
-        rank = self.below(math.comb(bound, size))
-        return list(next(islice(combinations(range(bound), size), rank, None)))
+        answer: tuple[int, ...] = next(self._known, _NEW)
+        if answer is _NEW:
+            count = math.comb(bound, size)
+            answer = self._choice(_alike(combinations(range(bound), size), count), count)
+        return list(answer)
 
     def bytes(self, count: int) -> NoReturn:
         raise PrivacyError(
@@ -77,21 +105,38 @@ class PathCoins(Coins):
 def law(program: Callable[[Coins], Output], limit: int = LIMIT) -> dict[Output, Fraction]:
     """The exact distribution of what a program returns."""
     masses: dict[tuple[Output, int], int] = {}
-    path: list[int] = []
+    coins = PathCoins()
     for _ in range(limit):
-        coins = PathCoins(path)
         output = program(coins)
-        key = (output, coins.total)
-        masses[key] = masses.get(key, 0) + coins.weight
-        del path[coins.depth :]
-        while path and path[-1] + 1 == coins.open[len(path) - 1]:
-            path.pop()
-        if not path:
+        weight, total = coins.odds
+        masses[output, total] = masses.get((output, total), 0) + weight
+        if not coins.next_path():
             break
-        path[-1] += 1
     else:
         raise PrivacyError("privacy/too-large", f"The mechanism has more than {limit} outcomes at this size.")
     distribution: dict[Output, Fraction] = {}
     for (output, total), weight in masses.items():
         distribution[output] = distribution.get(output, Fraction(0)) + Fraction(weight, total)
     return distribution
+
+
+def over_one_total(laws: Sequence[Mapping[Output, Fraction]]) -> tuple[list[dict[Output, int]], int]:
+    """Laws as whole weights over one total, which are compared a good deal faster than fractions."""
+    total = math.lcm(*(share.denominator for one in laws for share in one.values()))
+    weights = [
+        {output: share.numerator * (total // share.denominator) for output, share in one.items()} for one in laws
+    ]
+    return weights, total
+
+
+def _alike(answers: Iterable[Any], count: int) -> Branches:
+    """Branches of weight one."""
+    if count > LIMIT:
+        raise PrivacyError("privacy/too-large", f"A choice among {count} outcomes is too large to enumerate.")
+    return zip(answers, repeat(1), strict=False)
+
+
+def _weighted(answers: Iterable[Any], weights: Sequence[int]) -> Branches:
+    """Branches of positive weight."""
+    refuse_negative(weights)
+    return iter([(answer, weight) for answer, weight in zip(answers, weights, strict=True) if weight])

@@ -25,7 +25,7 @@ from keyveil.core.report import Payload
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import Announced, can
 from keyveil.privacy.certify import Certificate, Worst, enumerate_worst
-from keyveil.privacy.enumerate import law
+from keyveil.privacy.enumerate import law, over_one_total
 from keyveil.protocols.base import Protocol, Round
 from keyveil.protocols.declarations import declared_announcements
 
@@ -162,16 +162,28 @@ def _worst_by_pair(forms: Forms, people: Sequence[Pairs]) -> dict[tuple[int, int
     worst: dict[tuple[int, int], Worst] = {}
     for form in forms:
         for word in form.every_word():
-            laws = [law(partial(form.respond, pairs, word)) for pairs in people]
+            laws, _ = over_one_total([law(partial(form.respond, pairs, word)) for pairs in people])
             for i, one in enumerate(laws):
                 for j, other in enumerate(laws):
-                    ratio, report = max(
-                        (share / other[report] if other.get(report) else float("inf"), report)
-                        for report, share in one.items()
-                    )
+                    ratio, report = _worst_report(one, other)
                     if (i, j) not in worst or ratio > worst[i, j].ratio:
                         worst[i, j] = Worst(ratio, people[i], people[j], report, word)
     return worst
+
+
+def _worst_report(one: Mapping[Payload, int], other: Mapping[Payload, int]) -> tuple[Ratio, Payload]:
+    """The largest ratio of the weights of a report in two laws, and the last report that has it.
+
+    Ratios are compared crosswise, as whole numbers; one over zero stands for infinity.
+    """
+    high, low, worst = 0, 1, None  # type: int, int, Payload | None
+    for report, weight in one.items():
+        against = other.get(report, 0)
+        gap = weight * low - high * against
+        if worst is None or gap > 0 or (gap == 0 and report > worst):  # type: ignore[operator]
+            high, low, worst = weight, against, report
+    assert worst is not None
+    return float("inf") if low == 0 else Fraction(high, low), worst
 
 
 def courses_of(rounds: Sequence[Round]) -> list[list[Round]]:

@@ -39,6 +39,8 @@ class Coordinates(OneView):
     def validate(self) -> None:
         if not self.names or len(set(self.names)) != len(self.names):
             raise ProtocolError("protocol/option", "Coordinates need distinct names.")
+        if self.ranges is not None and self.schema.levels is not None:
+            raise ProtocolError("protocol/option", "Coordinates have ranges of their own, or the levels of the schema.")
         if self.ranges is not None and len(self.ranges) != len(self.names):
             raise ProtocolError("protocol/option", f"{len(self.names)} coordinates need as many ranges.")
         if any(len(pair) != 2 or not set(pair) <= set(self.names) for pair in self.products):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -36,7 +37,12 @@ class Levels(OneView):
         low, high, scale = self.schema.low, self.schema.high, self.schema.map
         if isinstance(low, tuple) or isinstance(high, tuple) or isinstance(scale, tuple):
             raise ProtocolError("protocol/option", "Keys of a hierarchy need one range for all of them.")
-        return {str(depth): Schema(prefixes(self.schema.keys, depth), low, high, scale) for depth in self.depths}
+        return {str(depth): self._view(prefixes(self.schema.keys, depth), low, high, scale) for depth in self.depths}
+
+    def _view(self, keys: Sequence[str], low: Fraction, high: Fraction, scale: str) -> Schema:
+        """Levels stay where no two keys fall together; a mean of several levels is no level."""
+        levels = self.schema.levels if len(keys) == self.schema.d else None
+        return Schema(keys, low, high, scale, levels=levels)
 
     def view_of(self, record: Mapping[str, Any], view: int) -> dict[str, float]:
         """The record cut to a level; a key that several pairs fall on gets the mean of their values, on [-1, 1]."""

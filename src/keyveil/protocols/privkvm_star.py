@@ -30,7 +30,10 @@ from keyveil.protocols.privkv_rounds import nothing_finished
 
 @dataclass(frozen=True)
 class PrivKVMStar(Protocol):
-    """``share`` of the people answer first; the values of the second group have ``bins`` cells."""
+    """``share`` of the people answer first; the values of the second group have ``bins`` cells.
+
+    Cells are no levels: where the schema has levels there is one cell, which tells means alone.
+    """
 
     share: Fraction = Fraction(1, 2)
     bins: int | None = None
@@ -39,7 +42,13 @@ class PrivKVMStar(Protocol):
 
     def validate(self) -> None:
         if self.bins is None:
-            object.__setattr__(self, "bins", usual_bins(self.epsilon))
+            object.__setattr__(self, "bins", usual_bins(self.epsilon) if self.schema.levels is None else 1)
+        if self.schema.levels is not None and self.bins != 1:
+            raise ProtocolError(
+                "protocol/option",
+                f"{self.name} cuts values into cells and cannot tell levels: take bins=1 for means alone, "
+                "or kvue, ssr, wsr or kv-sw for levels.",
+            )
         if self.bins is None or not 1 <= self.bins <= MOST_BINS:
             raise ProtocolError("protocol/option", f"{self.name} takes from 1 to {MOST_BINS} bins, not {self.bins}.")
         if not 0 < self.share < 1:

@@ -154,3 +154,9 @@ def test_two_states_tell_no_means() -> None:
         )
     )
     assert estimates.mean.absent and not estimates.frequency.absent
+
+
+def test_a_huge_width_is_refused_before_anything_is_computed() -> None:
+    with pytest.raises(KeyveilError) as refused:
+        Block(Schema(keys=65_536), Fraction(1), width=65_536)
+    assert refused.value.code == "mechanism/too-many-keys"

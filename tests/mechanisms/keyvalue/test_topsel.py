@@ -25,6 +25,7 @@ from keyveil.mechanisms.keyvalue.topsel_direct import TopSelDirect
 from keyveil.mechanisms.registry import create, from_document
 from keyveil.privacy.enumerate import law
 from tests.mechanisms.keyvalue.sets import make, same_size, scores, variances
+from tests.sweeps import sampled
 
 # d, size, ε, buckets, marked, p1, p3, n·Var f, n·Var f·m at frequency size/d and mean 0
 TABLE = [
@@ -125,17 +126,16 @@ def test_answers_have_two_probabilities_for_a_given_marking(pairs: Any, marked: 
 WAYS: list[dict[str, Any]] = [{"hashing": "partition"}, {"kappa": "0.2"}, {"kappa": "0.2", "padding": 2}]
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
-@pytest.mark.parametrize(
-    ("buckets", "marked", "way"),
-    [
-        (buckets, marked, way)
-        for buckets, marked in [(2, 1), (3, 1), (3, 2), (5, 2), (5, 4)]
-        for way in WAYS
-        if "kappa" not in way or buckets > 2  # two buckets are too few to hash signs
-    ],
-)
-def test_epsilon_is_exact_for_three_keys(buckets: int, marked: int, epsilon: str, way: Any) -> None:
+THREE_KEYS = [
+    (buckets, marked, way)
+    for buckets, marked in [(2, 1), (3, 1), (3, 2), (5, 2), (5, 4)]
+    for way in WAYS
+    if "kappa" not in way or buckets > 2  # two buckets are too few to hash signs
+]
+
+
+@pytest.mark.parametrize(("buckets", "marked", "way", "epsilon"), sampled(THREE_KEYS, ["0.5", "1", "2", "4"]))
+def test_epsilon_is_exact_for_three_keys(buckets: int, marked: int, way: Any, epsilon: str) -> None:
     mechanism = make("topsel", 3, epsilon, sizes=1, buckets=buckets, marked=marked, **way).reduced()
     certificate = mechanism.certificate()
     assert certificate.certified and certificate.exact_epsilon > Fraction(epsilon) - Fraction(1, 10**6)
@@ -178,23 +178,23 @@ def test_shared_seeds_are_in_the_standard_error(way: Any) -> None:
 
 
 def test_the_standard_error_of_shared_seeds_over_many_collections() -> None:
-    """Every collection has cohorts of its own: over 150 of them errors are as large as they are said to be.
+    """Every collection has cohorts of its own: over 60 of them errors are as large as they are said to be.
 
     One of 40 keys each, half of the people the first one. The others meet it independently, so the mean square of
-    150 × 39 scores has a standard error below 0.03; left out, the common seeds would make it about 2.
+    60 × 39 scores has a standard error below 0.05; left out, the common seeds would make it about 2.
     """
     rng, n, scores_f, scores_u = np.random.default_rng(3), 20_000, [], []
     keys = np.where(rng.random(n) < 0.5, 0, rng.integers(1, 40, n)).astype(np.int32)
     values = np.where(rng.random(n) < 0.5, GRID, -GRID).astype(np.int32)
     people = Records(np.arange(n + 1, dtype=np.int64), keys, values, 40)
-    for number in range(150):
+    for number in range(60):
         schema = Schema(keys=[f"{number}-{key}" for key in range(40)])
         mechanism = create("topsel", schema, "3", sizes=1, kappa="0.1", buckets=8, cohorts=400)
         of_f, of_u = scores(mechanism, people, repeats=1, seed=number)
         scores_f.append(of_f[0, 1:])
         scores_u.append(of_u[0, 1:])
-    assert 0.8 < np.mean(np.square(scores_f)) < 1.2
-    assert 0.8 < np.mean(np.square(scores_u)) < 1.2
+    assert 0.7 < np.mean(np.square(scores_f)) < 1.3
+    assert 0.7 < np.mean(np.square(scores_u)) < 1.3
 
 
 @pytest.mark.parametrize("way", [{"hashing": "partition"}, {"hashing": "hash", "buckets": 300}], ids=str)
@@ -239,19 +239,17 @@ def test_a_mode_is_a_class_and_both_have_one_name_and_the_same_options() -> None
             kind(Schema(keys=4), Fraction(1), mode=mode, set_sizes="1")
 
 
-@pytest.mark.parametrize(
-    ("d", "options"),
-    [
-        (12, {"mode": "direct"}),
-        (12, {"sizes": 2, "buckets": 7, "marked": 2}),
-        (12, {"sizes": 2, "buckets": 7, "marked": 2, "cohorts": 3}),
-        (12, {"sizes": 2, "buckets": 7, "marked": 2, "hashing": "hash", "kappa": "0.2", "cohorts": 3}),
-        (12, {"padding": 4, "buckets": 7, "marked": 3, "cohorts": 3}),
-        (60, {"sizes": "1:0.5,3:0.5", "buckets": 20, "refine": True}),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("population", [False, True])
+STATED: list[tuple[int, dict[str, Any]]] = [
+    (12, {"mode": "direct"}),
+    (12, {"sizes": 2, "buckets": 7, "marked": 2}),
+    (12, {"sizes": 2, "buckets": 7, "marked": 2, "cohorts": 3}),
+    (12, {"sizes": 2, "buckets": 7, "marked": 2, "hashing": "hash", "kappa": "0.2", "cohorts": 3}),
+    (12, {"padding": 4, "buckets": 7, "marked": 3, "cohorts": 3}),
+    (60, {"sizes": "1:0.5,3:0.5", "buckets": 20, "refine": True}),
+]
+
+
+@pytest.mark.parametrize(("d", "options", "population"), sampled(STATED, [False, True]))
 def test_what_is_predicted_is_what_estimates_state(d: int, options: Any, population: bool) -> None:
     """Of a million people whose counts are what they are on average, so that estimates are the truth (to 1 %)."""
     mechanism, n = make("topsel", d, "2", **options), 10**6

@@ -10,6 +10,7 @@ from keyveil.core.report import Reports
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.families.numeric import Numeric
 from tests.mechanisms.numeric.crowd import NAMES, everyone, numeric
+from tests.sweeps import sampled
 
 BLIND = ("duchi", "mean-est")  # a sign does not show how far people are apart
 
@@ -51,8 +52,7 @@ def spread_out(name: str, size: tuple[int, ...]) -> Floats:
     return np.where(rng.random(size) < 0.7, 0.8, -0.8)
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", pytest.param("1", marks=pytest.mark.soak), "2"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "epsilon"), sampled([(name,) for name in NAMES], ["0.5", "2", "1"]))
 def test_fixed_people(name: str, epsilon: str, repeats: int) -> None:
     people = spread_out(name, (crowd_size(name),))
     values = np.broadcast_to(people, (repeats, crowd_size(name)))
@@ -60,8 +60,7 @@ def test_fixed_people(name: str, epsilon: str, repeats: int) -> None:
     assert is_honest(covered, repeats).all(), covered
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", pytest.param("1", marks=pytest.mark.soak), "2"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "epsilon"), sampled([(name,) for name in NAMES], ["0.5", "2", "1"], first=1))
 def test_sample(name: str, epsilon: str, repeats: int) -> None:
     truth = 0.4 if name in BLIND else 0.8 * (0.7 - 0.3)
     covered = coverage(

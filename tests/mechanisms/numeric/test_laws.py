@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ def test_a_wrong_bulk_law_is_seen() -> None:
 def test_mean_est_of_a_thousand_keys_is_unbiased_in_bulk_and_alone() -> None:
     """Half of the keys at 1, half at -1: the average estimate of all signs, six standard errors (1e-9) around 1."""
     d, n = 1000, 400
-    mechanism = numeric("mean-est", "8", d)
+    mechanism: Any = numeric("mean-est", "8", d)
     signs = np.where(np.arange(d) < d // 2, 1, -1)
     values = np.tile(signs.astype(np.int32) * GRID, n)
     records = Records(np.arange(n + 1, dtype=np.int64) * d, np.tile(np.arange(d, dtype=np.int32), n), values, d)

@@ -28,8 +28,8 @@ def test_square_wave_b_p_q() -> None:
     # Densities per unit of the input range: the discrete ones tend to them as cells get finer.
     mechanism = SquareWave(ONE, Fraction(1), cells=1 << 16)
     channel = mechanism.window.channel
-    assert float(channel.hit * mechanism.cells) == pytest.approx(1.1363051216, rel=1e-4)
-    assert float(channel.miss * mechanism.cells) == pytest.approx(0.4180232931, rel=1e-4)
+    assert float(channel.hit * mechanism.points) == pytest.approx(1.1363051216, rel=1e-4)
+    assert float(channel.miss * mechanism.points) == pytest.approx(0.4180232931, rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", ["0.001", "0.000001", "0.0000000001"])

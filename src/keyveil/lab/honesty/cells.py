@@ -150,6 +150,9 @@ def _columns(counts: dict[str, Count], estimates: Estimates, facts: Facts, lost:
     truth, known = facts.truth, estimates.frequency
     strong = known.values > STRONG * known.se
     enough = truth.frequency * (1 - truth.frequency) * truth.n >= COUNTABLE
+    hidden = estimates.header.undercount
+    if hidden is not None and hidden.widens:
+        enough = np.zeros_like(enough)  # none of these intervals is a plain one
     for question, column, target in (("frequency", known, truth.frequency), ("mean", estimates.mean, truth.mean)):
         if column.absent or np.isnan(column.low).all():
             continue

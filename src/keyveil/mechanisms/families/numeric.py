@@ -30,6 +30,7 @@ from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.capabilities import Takes
 from keyveil.mechanisms.encoders import UniformKey, round_many, round_to
 from keyveil.mechanisms.families.window import Window
+from keyveil.mechanisms.families.window_levels import WindowLevels
 from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, Spread, normal_quantile
 
 Floats = NDArray[np.float64]
@@ -187,17 +188,28 @@ class WindowValue(OneValue):
     def codec(self) -> Symbol:
         return Symbol(self.window.outputs)
 
+    @property
+    def levels(self) -> WindowLevels | None:
+        """How values become inputs that are levels; nothing where any point of the range will do."""
+        return None
+
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        return self.window.draw(round_to(self.value(pairs, word), self.window.inputs - 1, coins), coins)
+        value = self.value(pairs, word)
+        if self.levels is None:
+            return self.window.draw(round_to(value, self.window.inputs - 1, coins), coins)
+        return self.window.draw(self.levels.draw(self.encoder.key(word), value, coins), coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        return self.window.draw_many(round_many(self.values(records, words), self.window.inputs - 1, coins), coins)
+        values = self.values(records, words)
+        if self.levels is None:
+            return self.window.draw_many(round_many(values, self.window.inputs - 1, coins), coins)
+        return self.window.draw_many(self.levels.draw_many(self.encoder.keys(words), values, coins), coins)
 
     def squares_at(self, mean: Floats) -> Floats:
         return self.window.answer_squares(self.window.rounded_squares(mean))
 
-    def every_value(self) -> list[int]:
-        return self.window.every_value()
+    def every_value(self) -> Sequence[int]:
+        return self.window.every_value() if self.levels is None else self.levels.labels.every_value(0)
 
 
 def average(totals: NDArray[Any], people: NDArray[np.int64]) -> Floats:

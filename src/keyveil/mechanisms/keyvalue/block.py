@@ -48,7 +48,7 @@ from keyveil.mechanisms.tally_laws import people_by
 
 STATES, WIDTHS = (3, 4, 5), range(1, 9)  # among which a form is chosen
 MOST_STATES = 5
-MOST_CELLS = 1 << 20  # combinations of states
+MOST_CELLS, MOST_WIDTH = 1 << 20, 20  # combinations of states, and keys, of which each has two states or more
 MOST_COUNTS = 1 << 23  # 64 MB
 REDUCED_WIDTH = 2
 
@@ -109,8 +109,15 @@ def best_form(d: int, epsilon: Fraction, width: int | None, states: int | None) 
 
     widths = [one for one in WIDTHS if one <= d] if width is None else [width]
     forms = [Form(*one) for one in product(widths, STATES if states is None else [states])]
-    few = [form for form in forms if form.cells <= min(MOST_CELLS, MOST_COUNTS // d)]
-    return min(few or forms[:1], key=score)
+    most = min(MOST_CELLS, MOST_COUNTS // d)
+    few = [form for form in forms if form.width <= MOST_WIDTH and form.cells <= most]
+    if not few:
+        raise MechanismError(
+            "mechanism/too-many-keys",
+            f"{forms[0].states}^{forms[0].width} combinations for each of {d:,} keys are too many to count; "
+            "take a smaller width.",
+        )
+    return min(few, key=score)
 
 
 @dataclass(frozen=True)
@@ -146,11 +153,6 @@ class Block(KeyValue):
         if self.width is not None and not 1 <= self.width <= d:
             raise refused(f"block takes a width from 1 to {d} keys, not {self.width}.")
         width, states = best_form(d, self.epsilon, self.width, self.states)
-        if Form(width, states).cells > min(MOST_CELLS, MOST_COUNTS // d):
-            raise MechanismError(
-                "mechanism/too-many-keys",
-                f"{states}^{width} combinations for each of {d:,} keys are too many to count; take a smaller width.",
-            )
         object.__setattr__(self, "width", width)
         object.__setattr__(self, "states", states)
 

@@ -21,8 +21,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, tightest
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
-from keyveil.core.histogram import Histogram, Points, equidistant
-from keyveil.core.levels import lattice
+from keyveil.core.histogram import Histogram, Points
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
@@ -32,9 +31,10 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
-from keyveil.mechanisms.encoders import PointLabels, round_many, round_to
+from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split, count_states, vector_ratio
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
+from keyveil.mechanisms.families.window_levels import WindowLevels, points_for_levels, window_levels
 from keyveil.mechanisms.numeric.square_wave import bandwidth
 from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
 from keyveil.mechanisms.tally_laws import draw_outputs
@@ -75,9 +75,8 @@ class KVSW(Sampled):
 
     @cached_property
     def _lattice(self) -> int | None:
-        """Cells that every level is one of; None without levels, on logarithmic scales, or if too many are needed."""
-        linear = self.schema.map == "linear"
-        return lattice(self.schema.levels, self.schema.d, USUAL_CELLS, MOST_CELLS) if linear else None
+        """Cells that every level is one of, if there are any."""
+        return points_for_levels(self.schema, USUAL_CELLS, MOST_CELLS)
 
     @property
     def points(self) -> int:
@@ -86,26 +85,11 @@ class KVSW(Sampled):
         return self.cells
 
     @cached_property
-    def level_inputs(self) -> tuple[tuple[int, ...], ...] | None:
-        """Of every key the cells that are its levels, where cells are levels; all of them if a key has none."""
+    def levels(self) -> WindowLevels | None:
+        """How values become cells that are levels; nothing where cells are no levels."""
         if self._lattice is None or self.cells != self._lattice:
             return None
-        rows = (self.schema.levels_of(key) for key in range(self.schema.d))
-        steps = self.points - 1
-        return tuple(
-            tuple(range(self.points))
-            if row is None
-            else tuple(int((one - row[0]) / (row[-1] - row[0]) * steps) for one in row)
-            for row in rows
-        )
-
-    @cached_property
-    def labels(self) -> PointLabels | None:
-        """How values between levels are rounded to levels."""
-        if self.level_inputs is None:
-            return None
-        rows = [self.schema.grid_levels(key) or equidistant(self.points) for key in range(self.schema.d)]
-        return PointLabels(self.points, tuple(rows))
+        return window_levels(self.schema, self.points)
 
     @property
     def window_epsilon(self) -> Fraction:
@@ -156,14 +140,14 @@ class KVSW(Sampled):
         return {**super().sizes, "cells": self.points}
 
     def reduced(self) -> Self:
-        if self.level_inputs is None:
+        if self.levels is None:
             return replace(self._with_keys(REDUCED_KEYS), cells=min(self.points, REDUCED_CELLS))
         few = self.schema.first(REDUCED_KEYS, REDUCED_CELLS)
         cells = None if few.levels is not None else REDUCED_CELLS
         return replace(self, schema=few, max_pairs=min(self.max_pairs, REDUCED_PAIRS, few.d), cells=cells)
 
     def every_value(self, key: int = 0) -> Sequence[int]:
-        return self.window.every_value() if self.labels is None else self.labels.every_value(key)
+        return self.window.every_value() if self.levels is None else self.levels.labels.every_value(key)
 
     # -- device and bulk ----------------------------------------------------------------------------------------
 
@@ -179,19 +163,15 @@ class KVSW(Sampled):
     def _cell(self, key: int, value: int | None, coins: Coins) -> int:
         if value is None:
             return coins.below(self.window.outputs)
-        if self.labels is None or self.level_inputs is None:
+        if self.levels is None:
             return self.window.draw(round_to(value, self.points - 1, coins), coins)
-        return self.window.draw(self.level_inputs[key][self.labels.draw(value, coins, key)], coins)
+        return self.window.draw(self.levels.draw(key, value, coins), coins)
 
     def _inputs(self, keys: NDArray[np.int64], values: NDArray[np.int32], coins: Coins) -> NDArray[np.int64]:
         """The cell that each value is rounded to; any cell where there is no key."""
-        if self.labels is None or self.level_inputs is None:
+        if self.levels is None:
             return round_many(values, self.points - 1, coins)
-        asked = np.maximum(keys, 0)
-        width = max(map(len, self.level_inputs))
-        table = np.array([[*row, *[0] * (width - len(row))] for row in self.level_inputs], dtype=np.int64)
-        inputs: NDArray[np.int64] = table[asked, self.labels.draw_many(values, coins, asked)]
-        return inputs
+        return self.levels.draw_many(np.maximum(keys, 0), values, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         keys, values = self.encoder.draw_many(records, coins)
@@ -294,7 +274,7 @@ class KVSW(Sampled):
             fake=float(self.fake),
             scale=float(self.max_pairs),
             respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
-            inputs=self.level_inputs,
+            inputs=None if self.levels is None else self.levels.inputs,
         )
 
     def distribution(self, tally: Tally, key: str | int | None = None, method: Literal["em", "ems"] = "em") -> Floats:
@@ -332,7 +312,7 @@ class KVSW(Sampled):
         """
         frequency = np.clip(self.estimate(tally).frequency.values, 0, 1)
         shares = self.distribution(tally)
-        if self.level_inputs is not None:
+        if self.levels is not None:
             return self._at_levels(shares * frequency[:, None], tally.reports)
         mass = (shares[:, :-1] + shares[:, 1:]) / 2
         mass[:, 0] += shares[:, 0] / 2
@@ -342,9 +322,9 @@ class KVSW(Sampled):
 
     def _at_levels(self, mass: Floats, n: int) -> Histogram:
         """What EM puts on cells that are no level is noise, and left out."""
-        assert self.level_inputs is not None
-        points = Points.of(self.schema, max(map(len, self.level_inputs)))
+        assert self.levels is not None
+        points = Points.of(self.schema, max(map(len, self.levels.inputs)))
         at_levels = np.zeros(points.at.shape)
-        for key, inputs in enumerate(self.level_inputs):
+        for key, inputs in enumerate(self.levels.inputs):
             at_levels[key, : len(inputs)] = mass[key, list(inputs)]
         return Histogram(self.schema, at_levels, np.full_like(at_levels, np.nan), n, points)

@@ -19,27 +19,50 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
-from keyveil.mechanisms.families.numeric import Floats, ValueTotals, WindowValue, average
+from keyveil.mechanisms.families.numeric import REDUCED_KEYS, Floats, ValueTotals, WindowValue, average
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
+from keyveil.mechanisms.families.window_levels import WindowLevels, points_for_levels, window_levels
 
-REDUCED_CELLS = 6
+USUAL_CELLS = 1024
+REDUCED_CELLS, REDUCED_LEVELS = 6, 3
 
 
 @dataclass(frozen=True)
 class SquareWave(WindowValue):
-    """Weight e^ε on the cells within a window around the value, 1 on the others; ``cells`` from low to high end."""
+    """Weight e^ε on the cells within a window around the value, 1 on the others; ``cells`` from low to high end.
 
-    cells: int = 1024
+    Unless given, there are as many cells as the levels of the schema need to be among them, or 1024.
+    """
+
+    cells: int | None = None
 
     name: ClassVar[str] = "square-wave"
 
     def validate(self) -> None:
-        if not 2 <= self.cells <= GRID:
+        if self.cells is None:
+            object.__setattr__(self, "cells", self._lattice or USUAL_CELLS)
+        if not 2 <= self.points <= GRID:
             raise MechanismError("mechanism/cells", f"square-wave takes between 2 and {GRID} cells, not {self.cells}.")
+
+    @property
+    def points(self) -> int:
+        """How many cells there are."""
+        assert self.cells is not None
+        return self.cells
+
+    @cached_property
+    def _lattice(self) -> int | None:
+        """Cells that every level is one of; None if keys have levels of their own, as values are written down alike."""
+        alike = self.schema.levels is not None and all(isinstance(one, Fraction) for one in self.schema.levels)
+        return points_for_levels(self.schema, USUAL_CELLS, USUAL_CELLS) if alike else None
+
+    @cached_property
+    def levels(self) -> WindowLevels | None:
+        return window_levels(self.schema, self.points) if self.cells == self._lattice else None
 
     @cached_property
     def window(self) -> Window:
-        return window(self.cells, max(1, int(bandwidth(self.epsilon) * self.cells)), self.epsilon)
+        return window(self.points, max(1, int(bandwidth(self.epsilon) * self.points)), self.epsilon)
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
@@ -57,7 +80,8 @@ class SquareWave(WindowValue):
 
     def window_counts(self, tally: Tally) -> WindowCounts:
         counts = self._own(tally)
-        return WindowCounts(self.window, counts, seen=1.0, fake=0.0, scale=1.0, respondents=counts.sum(axis=1))
+        inputs = None if self.levels is None else self.levels.inputs
+        return WindowCounts(self.window, counts, 1.0, 0.0, 1.0, respondents=counts.sum(axis=1), inputs=inputs)
 
     def distribution(self, tally: Tally, key: str | int | None = None, method: Literal["em", "ems"] = "em") -> Floats:
         """How the values of a key are distributed over ``cells`` equidistant points, both ends included.
@@ -83,11 +107,13 @@ class SquareWave(WindowValue):
         return self.schema.place(key)
 
     def reduced(self) -> Self:
-        return replace(super().reduced(), cells=min(self.cells, REDUCED_CELLS))
+        if self.levels is None:
+            return replace(super().reduced(), cells=min(self.points, REDUCED_CELLS))
+        return replace(self, schema=self.schema.first(REDUCED_KEYS, REDUCED_LEVELS), cells=None)
 
     @property
     def sizes(self) -> dict[str, int]:
-        return {"keys": self.schema.d, "cells": self.cells}
+        return {"keys": self.schema.d, "cells": self.points}
 
 
 def bandwidth(epsilon: Fraction) -> Fraction:

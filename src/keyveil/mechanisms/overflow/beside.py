@@ -156,7 +156,10 @@ class BesideOverflow(SideBySide):
             spread = Spread(*(a + unheard * (b - a) for a, b in zip(*spreads, strict=True)))
         unknown = np.full(self.schema.d, np.nan)
         product = unknown if fixed.product is None else fixed.product
-        return Solution(fixed.frequency.values, product, spread, fixed.distances), fixed
+        noise = None
+        if fixed.product_noise_se is not None and sampled.product_noise_se is not None:
+            noise = (1 - unheard) * fixed.product_noise_se**2 + unheard * sampled.product_noise_se**2
+        return Solution(fixed.frequency.values, product, spread, fixed.distances, noise), fixed
 
     def _judged(self, tally: Tally, solution: Solution, population: bool) -> Undercount | None:
         """What the overflow group says about the main group's frequencies."""
@@ -248,7 +251,7 @@ def form_with_overflow(kind: type[Mechanism]) -> type[BesideOverflow]:
 
 def _default(one: Field[Any]) -> Any:
     """A field of the same default."""
-    return field(default=one.default, default_factory=one.default_factory)
+    return field(default=one.default, default_factory=one.default_factory, kw_only=bool(one.kw_only))
 
 
 def _made_again(kind: type[Mechanism], values: dict[str, Any]) -> BesideOverflow:

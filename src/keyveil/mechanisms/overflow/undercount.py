@@ -24,7 +24,6 @@ from keyveil.mechanisms.responses import FEWEST, Solution, Spread, normal_quanti
 Floats = NDArray[np.float64]
 
 ONE_SIDED = 1.645  # standard errors of a one-sided limit of 95 %
-SUSPECTED = 1.0  # standard errors of the surplus from which on upper limits allow for it
 DESERVED = 0.25  # standard errors that the cap must move a key by, for the flag truncated
 SURE = 2.6
 """Standard errors of a one-sided limit of 99.5 %, which says that it does. Where few answers tell the surplus, all
@@ -121,10 +120,10 @@ def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exac
     kept, error = _kept(surplus, told.se, size, size_se)
     found = Undercount(cap, told.over, told.over_se, told.mean, told.se, kept, error, limit)
     shift = (SHIFT * (1 - kept)) ** 2
-    if surplus <= SUSPECTED * told.se or size <= 0:
+    if size <= 0:
         return found
     if surplus <= ONE_SIDED * told.se:
-        return replace(found, stretch=1 / kept)
+        return replace(found, stretch=1 / kept)  # what is not ruled out belongs into the interval
     surely_kept, _ = _kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)
     if exact and told.reached and _pays(surely_kept, kept, error, frequency, variance):
         common = (error / kept) ** 2 + ((1 - kept) / 2) ** 2
@@ -175,7 +174,8 @@ def with_undercount(solution: Solution, found: Undercount) -> Solution:
     frequency, product = solution.frequency / scale, solution.product / scale
     added = found.added(frequency, product)
     parts = (part / scale**2 + more for part, more in zip(solution.spread, added, strict=True))
-    return replace(solution, frequency=frequency, product=product, spread=Spread(*parts))
+    noise = None if solution.noise is None else solution.noise / scale**2
+    return replace(solution, frequency=frequency, product=product, spread=Spread(*parts), noise=noise)
 
 
 def with_upper_limits(estimates: Estimates, found: Undercount, noise_se: Floats) -> Estimates:

@@ -176,12 +176,12 @@ class Project(CalibratedOnDevice, KeyValue):
         both = np.concatenate((keys, d + keys), axis=1)
         scales = np.array(self.scales)[both]
         mine = _rounded(held * scales) - self.origins[both]
-        norms = _root((mine**2).sum(axis=1))
+        norms = root((mine**2).sum(axis=1))
         longer = norms > self.radius
         cut = mine[longer] * self.radius
         mine[longer] = np.sign(cut) * (np.abs(cut) // norms[longer, None])
         rest = np.maximum(self.radius**2 - (mine**2).sum(axis=1), 0)
-        return np.concatenate((mine, _root(rest)[:, None]), axis=1).astype(np.int16)  # no longer than MOST_RADIUS
+        return np.concatenate((mine, root(rest)[:, None]), axis=1).astype(np.int16)  # no longer than MOST_RADIUS
 
     @cached_property
     def origins(self) -> Integers:
@@ -310,7 +310,7 @@ def _rounded(parts: Integers) -> Integers:
     return (2 * parts + GRID) // (2 * GRID)
 
 
-def _root(squares: Integers) -> Integers:
+def root(squares: Integers) -> Integers:
     """Square roots rounded down, exactly."""
     roots = np.sqrt(squares.astype(np.float64)).astype(np.int64)
     roots -= roots**2 > squares
