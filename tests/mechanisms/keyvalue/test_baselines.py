@@ -174,7 +174,7 @@ def test_signs_follow_the_filter_at_any_length(bits: int) -> None:
 def test_what_one_of_the_halves_cannot_take_is_refused() -> None:
     for schema, options in ((Schema(keys=4097), {}), (Schema(keys=3), {"hashes": 9})):
         with pytest.raises(MechanismError):
-            RAPPORMeanEst(schema, Fraction(1), **options)
+            RAPPORMeanEst(schema, Fraction(1), **options)  # type: ignore[arg-type]
     assert isinstance(create("rappor-meanest", Schema(keys=3), 1), Baseline)
 
 
