@@ -26,6 +26,7 @@ from keyveil.mechanisms.capabilities import (
     CAPABILITIES,
     Announced,
     Capped,
+    JointStatistics,
     KeyDependence,
     LearnsSizes,
     PredictedVariance,
@@ -84,7 +85,7 @@ class Apart(SideBySide):
     marked: int | None = None
 
     name: ClassVar[str] = "apart"
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"mode": "dense"})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"mode": "dense", "size": 2})
     readings: ClassVar[frozenset[str]] = frozenset({"typical"})
     reached: ClassVar[tuple[float, float]]  # people times squared gain from which on the next reach pays
 
@@ -234,7 +235,7 @@ class Apart(SideBySide):
     @property
     def lacks(self) -> frozenset[type]:
         has = {PredictedVariance, Announced, LearnsSizes}
-        has |= {one for one in (Capped, KeyDependence) if can(self.who, one) is not None}
+        has |= {one for one in (Capped, KeyDependence, JointStatistics) if can(self.who, one) is not None}
         return CAPABILITIES - has
 
     def cap(self) -> int:
