@@ -115,3 +115,11 @@ def test_heavy_hitters() -> None:
     assert swapped["recall"] == 1 and 0.9 < float(swapped["ndcg"] or 0) < 1
     shy = metrics.heavy_hitters(np.array([0.4, -0.1, -0.1, -0.2]), true, 2)
     assert (shy["precision"], shy["recall"]) == (1, 0.5)
+
+
+def test_the_error_of_variances() -> None:
+    """Half at -1 and half at 1 has the variance 1, all at 0 none; a key with fewer points and one without a law."""
+    points = np.array([[-1.0, 0.0, 1.0], [-1.0, 1.0, np.nan], [-1.0, 0.0, 1.0]])
+    laws = np.array([[0.5, 0.0, 0.5], [0.5, 0.5, 0.0], [np.nan] * 3])
+    assert metrics.variance_error(laws, np.array([0.8, 1.0, 0.5]), points) == pytest.approx(0.02)
+    assert metrics.variance_error(laws[2:], np.array([0.5]), points[2:]) is None

@@ -198,3 +198,23 @@ def test_nobody_above_the_cap_means_no_flag(five: Dataset) -> None:
 def test_runs_must_be_positive(five: Dataset) -> None:
     with pytest.raises(MechanismError):
         simulate("kvue", five.population, five.schema, 1, repeats=0)
+
+
+@pytest.mark.parametrize("name", ["privkvm", "privkvm-harmony", "privkvm-meanest"])
+def test_rounds_of_privkvm_have_a_cost(name: str) -> None:
+    """How far the published means are off, at most 2, and a fifth for each round."""
+    people = datasets.independent(400, [0.5, 0.8], [0.5, -0.5], 1)
+    result = simulate(name, people, epsilon=2, seed=1, rounds=2)
+    rounds = len(result.history)
+    assert 0.2 * rounds < float(result.metrics["cost"] or 0)
+    assert result.cost(rounds) == result.metrics["cost"] and result.cheapest is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("kvue", {"bins": 4}), ("kv-sw", {"max_pairs": 2}), ("privkvm-star", {})]
+)
+def test_whatever_tells_distributions_has_the_error_of_their_variances(name: str, options: dict[str, Any]) -> None:
+    people = datasets.independent(3000, [0.5, 0.8], [0.5, -0.5], 1)
+    found = simulate(name, people, epsilon=8, seed=1, **options).metrics
+    assert 0 < float(found["wasserstein"] or 0) < 0.5 and 0 < float(found["mse_variance"] or 0) < 0.1
+    assert float(found["mse_subset"] or 0) > 0

@@ -373,3 +373,15 @@ def test_clear_refusals() -> None:
         with pytest.raises(KeyveilError) as refused:
             ask()
         assert refused.value.code == code
+
+
+def test_means_without_errors_have_the_plain_correlation_alone() -> None:
+    """The baselines of Ye et al. (Fig. 7): their means are biased by design and come without errors."""
+    schema = kv.Schema(keys=6)
+    people = datasets.independent(2000, np.linspace(0.2, 0.9, 6), np.linspace(-0.8, 0.8, 6), 1)
+    mechanism = create_round("krr-harmony", schema, 8)
+    estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(people.records(schema), SeededCoins(1))))
+    found = correlation(estimates)
+    assert found.keys == 6
+    assert found.plain == pytest.approx(np.corrcoef(estimates.frequency.values, estimates.mean.values)[0, 1])
+    assert found.corrected.flag == "insufficient"

@@ -27,11 +27,11 @@ from keyveil.mechanisms.categorical.ss import SS
 from keyveil.mechanisms.categorical.unary import Unary
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.numeric import Numeric
-from keyveil.mechanisms.keyvalue.baselines import RAPPORMeanEst
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kv_sw import KVSW
 from keyveil.mechanisms.keyvalue.marginals import Marginals
 from keyveil.mechanisms.keyvalue.pckv_ue import PCKVUE
+from keyveil.mechanisms.keyvalue.rappor_meanest import RAPPORMeanEst
 from keyveil.mechanisms.keyvalue.ssr import SSR
 from keyveil.mechanisms.numeric.mean_est import MeanEst
 from keyveil.mechanisms.registry import create, mechanism_names

@@ -45,10 +45,10 @@ from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.ss import SS
 from keyveil.mechanisms.dependence import Dependence, PairTerms
 from keyveil.mechanisms.families.one_key import OneKey
-from keyveil.mechanisms.keyvalue.baselines import RAPPORMeanEst
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.mechanisms.keyvalue.moments import Moments
+from keyveil.mechanisms.keyvalue.rappor_meanest import RAPPORMeanEst
 from keyveil.mechanisms.keyvalue.split import Split
 from keyveil.mechanisms.keyvalue.topsel_cover import TopSelCover
 from keyveil.mechanisms.keyvalue.wsr import WSR

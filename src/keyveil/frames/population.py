@@ -179,6 +179,13 @@ class Population:
         total = np.bincount(known.keys, weights=unit, minlength=schema.d)
         return Truth(schema, self.n, count.astype(np.int64), total.astype(np.float64))
 
+    def variance(self, schema: Schema) -> NDArray[np.float64]:
+        """The variance of the values of each key among its owners, on [-1, 1]; NaN where nobody has it."""
+        known, truth = self.keyed(schema), self.truth(schema)
+        off = schema.to_unit(known.keys, known.values) - truth.mean[known.keys]
+        squares = np.bincount(known.keys, weights=off**2, minlength=schema.d)
+        return np.divide(squares, truth.count, out=np.full(schema.d, np.nan), where=truth.count > 0)
+
     def histogram(self, schema: Schema, bins: int) -> NDArray[np.int64]:
         """How many owners of each key have a value in each of ``bins`` equal cells of [-1, 1]; adds up over blocks."""
         known = self.keyed(schema)

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Metrics = dict[str, float | None]
 
 TOP = 20  # the most frequent keys, whose errors are also shown alone
+SUBSET = 0.1  # of the keys, in the random sets whose sums are looked at
 HITTERS = 15  # how many keys the search for the most frequent ones names
 
 NAMES = (
@@ -29,6 +30,7 @@ NAMES = (
     "ae_mean",
     "re_frequency",
     "re_frequency_top",
+    "mse_subset",
     "precision",
     "recall",
     "ndcg",
@@ -52,6 +54,7 @@ def metrics(estimates: Estimates, truth: Truth) -> Metrics:
             "ae_frequency": float(np.mean(np.abs(errors[held]))),
             "re_frequency": relative_error(np.nan_to_num(frequency.values), truth.frequency),
             "re_frequency_top": float(np.median(np.abs(errors[top]) / truth.frequency[top])),
+            "mse_subset": subset_error(np.nan_to_num(frequency.values), truth.frequency, SUBSET, seed=0),
             "coverage_frequency": _coverage(frequency.low, frequency.high, truth.frequency, held),
             **heavy_hitters(frequency.values, truth.frequency, HITTERS),
         }
@@ -104,6 +107,18 @@ def wasserstein(estimated: Floats, true: Floats, points: Floats | None = None) -
     if points is None:
         return float(2 * gaps.mean())
     return float((gaps[:, :-1] * np.nan_to_num(np.diff(points[known], axis=1))).sum(axis=1).mean())
+
+
+def variance_error(estimated: Floats, true: Floats, points: Floats) -> float | None:
+    """Mean squared error of the variances of values on [-1, 1], over the keys that have both; ``None`` if none has.
+
+    ``estimated`` are laws at ``points``, both [d, points], NaN where a key has fewer points; ``true`` variances, [d].
+    """
+    at = np.nan_to_num(points)
+    mean = (estimated * at).sum(axis=1)
+    errors = (estimated * at**2).sum(axis=1) - mean**2 - true
+    known = np.isfinite(errors)
+    return float(np.mean(errors[known] ** 2)) if known.any() else None
 
 
 def jain(errors: Floats) -> float:

@@ -23,7 +23,7 @@ from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
 from keyveil.lab.caps import cap_notes, tells_undercount, truncated
-from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost, wasserstein
+from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost, variance_error, wasserstein
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
 from keyveil.mechanisms.base import Mechanism
@@ -193,7 +193,7 @@ def simulate(
         )
         first = first or history
         ends.append(protocol.estimate(history, confidence).with_truth(truth))
-        others.append({"cost": _cost(protocol, history, truth), "wasserstein": distribution_error(history, people)})
+        others.append({"cost": _cost(protocol, history, truth), **distribution_errors(history, people)})
     known = [protocol.estimate(first[:count], confidence).with_truth(truth) for count in range(1, len(first) + 1)]
     over = [truncated(one, people) for one in first]
     rounds = [
@@ -222,8 +222,8 @@ def summary(runs: Sequence[Estimates], truth: Truth) -> Metrics:
     return answers
 
 
-def distribution_error(history: History, people: Population) -> float | None:
-    """The distance of estimated from true distributions of values, from the last round that reports cells."""
+def distribution_errors(history: History, people: Population) -> Metrics:
+    """How far estimated distributions of values and their variances are off, from the last round that reports cells."""
     for one in reversed(history):
         mechanism = can(one.round.mechanism, Histograms)
         if mechanism is not None:
@@ -231,10 +231,13 @@ def distribution_error(history: History, people: Population) -> float | None:
             points = histogram.points
             if points is None:
                 distance = wasserstein(histogram.law, people.distribution(schema, histogram.cells))
+                at = np.tile((histogram.edges[:-1] + histogram.edges[1:]) / 2, (schema.d, 1))
             else:
                 distance = wasserstein(histogram.law, people.distribution_at(schema, points), points.at)
-            return None if np.isnan(distance) else distance
-    return None
+                at = points.at
+            variance = variance_error(histogram.law, people.variance(schema), at)
+            return {"wasserstein": None if np.isnan(distance) else distance, "mse_variance": variance}
+    return {"wasserstein": None, "mse_variance": None}
 
 
 def _made(

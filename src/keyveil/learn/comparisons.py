@@ -131,13 +131,18 @@ def correlation(estimates: Estimates, *, confidence: float | None = None) -> Cor
 
     Noise pulls the plain coefficient towards zero; the corrected one subtracts its variances and covariance. Its
     interval is a jackknife over keys on Fisher's scale, so it takes the keys as a sample of many others like them.
+    Means that are biased by design have no errors: of them there is the plain coefficient alone.
     """
     raw = unbiased(estimates)
     mean = _column(raw, "mean", unit=True)
-    known = (mean.flag < INSUFFICIENT) & np.isfinite(mean.values) & np.isfinite(mean.se) & np.isfinite(raw.frequency.se)
+    told = (mean.flag < INSUFFICIENT) & np.isfinite(mean.values) & np.isfinite(raw.frequency.values)
+    known = told & np.isfinite(mean.se) & np.isfinite(raw.frequency.se)
     keys = int(np.count_nonzero(known))
     if keys < LEAST_KEYS:
-        return Correlation(math.nan, Interval(math.nan, -1.0, 1.0, math.nan, "insufficient"), keys)
+        pairs = np.array([raw.frequency.values[told], mean.values[told]])
+        enough = pairs.shape[1] >= LEAST_KEYS and (np.ptp(pairs, axis=1) > 0).all()
+        plain = float(np.corrcoef(pairs)[0, 1]) if enough else math.nan
+        return Correlation(plain, Interval(math.nan, -1.0, 1.0, math.nan, "insufficient"), pairs.shape[1])
     f, m = raw.frequency.values[known], mean.values[known]
     noise_f, noise_m = raw.frequency.se[known] ** 2, mean.se[known] ** 2
     shared = np.zeros(keys)

@@ -62,7 +62,7 @@ MECHANISMS = {
     "marginals": "keyveil.mechanisms.keyvalue.marginals:Marginals",
     "krr-harmony": "keyveil.mechanisms.keyvalue.baselines:KRRHarmony",
     "shist-harmony": "keyveil.mechanisms.keyvalue.baselines:SHistHarmony",
-    "rappor-meanest": "keyveil.mechanisms.keyvalue.baselines:RAPPORMeanEst",
+    "rappor-meanest": "keyveil.mechanisms.keyvalue.rappor_meanest:RAPPORMeanEst",
     "pckv-ue": "keyveil.mechanisms.keyvalue.pckv_ue:PCKVUE",
     "pckv-grr": "keyveil.mechanisms.keyvalue.pckv_grr:PCKVGRR",
     "kv-sw": "keyveil.mechanisms.keyvalue.kv_sw:KVSW",

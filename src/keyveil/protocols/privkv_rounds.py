@@ -10,6 +10,7 @@ closed form and adds all rounds up by inverse variance.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ from keyveil.protocols.base import History, Protocol
 
 ESTIMATORS = ("unbiased", "published")
 MOST_VIRTUAL = 10_000
+PRICE = Fraction(1, 5)  # of a round, where the protocol itself has none: that of PrivKVM+
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class Iterated(Protocol):
     virtual: int | None = None
 
     unsaid: ClassVar[frozenset[str]] = frozenset({"virtual"})
+
+    def round_price(self) -> Fraction:
+        return PRICE
+
+    def announced_means(self, finished: History) -> Floats:
+        return self.means(finished)
 
     def validate(self) -> None:
         one_of(self.name, "estimator", self.estimator, ESTIMATORS)

@@ -20,7 +20,7 @@ from keyveil.mechanisms.rounds.privkvm_meanest import FilledVector, Presence
 from keyveil.mechanisms.rounds.reading import MixedMeans
 from keyveil.mechanisms.virtual import iterated_means
 from keyveil.protocols.base import History, Protocol, Round, cost_of, part_of, refuse_tiny_rounds
-from keyveil.protocols.privkv_rounds import check_virtual, nothing_finished, on_record, rounds_of
+from keyveil.protocols.privkv_rounds import PRICE, check_virtual, nothing_finished, on_record, rounds_of
 from keyveil.protocols.privkvm import PrivKVM
 
 
@@ -92,6 +92,13 @@ class PrivKVMMeanEst(Protocol):
         fake = broadcast(self.means(finished)) if number > 2 else ()
         values = FilledVector(self.schema, part_of(self.epsilon, Fraction(1, 2 * self.rounds)), fake)
         return Round(number, values, cost=cost_of(values.ratio))
+
+    def round_price(self) -> Fraction:
+        return PRICE
+
+    def announced_means(self, finished: History) -> Floats:
+        """Nothing before the first vectors: then 0."""
+        return np.nan_to_num(self.means(finished))
 
     def means(self, finished: History) -> Floats:
         """The mean of the last vectors."""

@@ -16,10 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from keyveil.core.errors import ProtocolError
-from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import PrivKVRound, broadcast
 from keyveil.protocols.base import History, Round, cost_of, part_of, refuse_tiny_rounds
-from keyveil.protocols.privkv_rounds import Iterated
+from keyveil.protocols.privkv_rounds import PRICE, Iterated
 
 MOST_ROUNDS = 100
 
@@ -34,7 +33,7 @@ class PrivKVMPlus(Iterated):
     """
 
     decay: Fraction = Fraction(2)
-    price: Fraction = Fraction(1, 5)
+    price: Fraction = PRICE
     rounds: int = 10
     floor: Fraction = Fraction(1, 100)
 
@@ -80,9 +79,6 @@ class PrivKVMPlus(Iterated):
 
     def round_price(self) -> Fraction:
         return self.price
-
-    def announced_means(self, finished: History) -> Floats:
-        return self.means(finished)
 
     def moved(self, finished: History) -> float:
         """By how much the last round changed the means, on average over keys."""

@@ -9,7 +9,7 @@ halves no longer belong together, and they come without intervals. Derivation: d
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,27 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio, TwoLevel, two_level
-from keyveil.core.codecs.rare_bits import noisy_bits
-from keyveil.core.codecs.symbols import BitVector, Symbol
+from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.core.work import spend
-from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import CountDraws, KeyCovariances
+from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
-from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.shist import SHist
-from keyveil.mechanisms.dependence import ONE_PAIR, Dependence, PairTerms
+from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.encoders import are_positive, value_of, values_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
-from keyveil.mechanisms.families.key_value import KeyValue
+from keyveil.mechanisms.families.key_value import FREQUENCIES, KeyValue
 from keyveil.mechanisms.numeric.duchi import MINUS, PLUS, draw_sign, draw_signs
-from keyveil.mechanisms.numeric.mean_est import MeanEst, filled
 from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats, Spread, normal_quantile
 from keyveil.mechanisms.tally_laws import people_by
@@ -49,14 +44,40 @@ REDUCED_KEYS = 2
 
 @dataclass(frozen=True)
 class Baseline(KeyValue):
-    """A secretly drawn key through a frequency oracle over d + 1 symbols, the last of which means absent."""
+    """A secretly drawn key through a frequency oracle over d + 1 symbols, the last of which means absent.
+
+    With ``values=False`` it is the oracle alone, with all of ε: frequencies without means (Ye et al. 2019, Fig. 4).
+    """
+
+    values: bool | None = None
 
     exhaustive: ClassVar[bool] = False  # words seed hashes
+    unsaid: ClassVar[frozenset[str]] = frozenset({"values"})
+
+    @property
+    def alone(self) -> bool:
+        """Whether the key is told without a value."""
+        return self.values is False
+
+    @property
+    def key_epsilon(self) -> Fraction:
+        return self.epsilon if self.alone else self.epsilon / 2
+
+    @property
+    def estimated(self) -> frozenset[str]:
+        return FREQUENCIES if self.alone else super().estimated
 
     @property
     @abstractmethod
     def oracle(self) -> Categorical:
-        """How the symbol is reported, with ε/2."""
+        """How the symbol is reported, with ε/2, or ε where no value is told."""
+
+    def supports_alone(self, tally: Tally, confidence: float, population: bool) -> Estimates:
+        """Estimates where no value is told: the counts are those of the oracle."""
+        counts = self._own(tally)
+        told = self.estimates(tally, counts, np.full(self.schema.d, np.nan), confidence, population)
+        why = f"{self.name} with values=false tells keys alone; without that option it tells means too."
+        return replace(told, mean=Column.unknown(self.schema, why, scaled=True))
 
     @property
     def symbols(self) -> Schema:
@@ -135,7 +156,10 @@ class Harmony(Baseline):
 
     def validate(self) -> None:
         super().validate()
-        _ = self.oracle, self.sign  # refuse an epsilon whose half is too small now, not at the first report
+        _ = (
+            self.oracle,
+            None if self.alone else self.sign,
+        )  # refuse an epsilon whose half is too small now, not at the first report
 
     @cached_property
     def sign(self) -> TwoLevel:
@@ -144,6 +168,8 @@ class Harmony(Baseline):
     @property
     def ratio(self) -> Ratio:
         """The worst report: absent, with a fair sign, against the opposite sign of a holder. Less than ε."""
+        if self.alone:
+            return self.oracle.ratio
         return Fraction(self.oracle.ratio) * Fraction(self.sign.high + self.sign.low, 2 * self.sign.low)
 
     @property
@@ -151,29 +177,33 @@ class Harmony(Baseline):
         """Symbol 2·(the oracle's report) + sign."""
         inner = self.oracle.codec
         assert isinstance(inner, Symbol)
-        return Symbol(2 * inner.outputs)
+        return inner if self.alone else Symbol(2 * inner.outputs)
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         symbol, value = self.draw(pairs, coins)
         report = self.oracle.respond([(symbol, 0)], word, coins)
         assert isinstance(report, int)
-        return 2 * report + draw_sign(self.sign, value, coins)
+        return report if self.alone else 2 * report + draw_sign(self.sign, value, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         symbols, values = self.draw_many(records, coins)
         reports: NDArray[np.int64] = self.oracle.respond_many(symbols, words, coins)
-        return 2 * reports + draw_signs(self.sign, values, coins)
+        return reports if self.alone else 2 * reports + draw_signs(self.sign, values, coins)
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
-        """How many reports with each sign support each symbol."""
-        return (2, self.schema.d + 1)
+        """How many reports with each sign support each symbol; those of the oracle, where it is alone."""
+        return self.oracle.tally_shape if self.alone else (2, self.schema.d + 1)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        if self.alone:
+            return self.oracle.fold(payloads, words)
         of_sign = (payloads % 2 == sign for sign in (MINUS, PLUS))
         return np.stack([self.oracle.fold(payloads[told] // 2, words[told]) for told in of_sign])
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
+        if self.alone:
+            return self.supports_alone(tally, confidence, population)
         counts = self._own(tally)
         supports, slope = counts.sum(axis=0), float(self.sign.hit - self.sign.miss)
         surplus, naming = (counts[PLUS] - counts[MINUS])[:-1], supports[:-1]
@@ -189,11 +219,13 @@ class KRRHarmony(Harmony):
 
     @cached_property
     def oracle(self) -> GRR:
-        return GRR(self.symbols, self.epsilon / 2)
+        return GRR(self.symbols, self.key_epsilon)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         """The sign and the symbol are told independently of each other, so first the one, then the other."""
         symbols, values = self.draw_many(records, coins)
+        if self.alone:
+            return self.oracle.draw_supports(np.bincount(symbols.keys, minlength=symbols.d), draws)
         positive = are_positive(values, coins).astype(np.int64)
         true = people_by(positive, symbols.keys.astype(np.int64), 2, symbols.d)
         lies = draws.binomial(true, float(self.sign.miss))
@@ -214,147 +246,7 @@ class SHistHarmony(Harmony):
 
     @cached_property
     def oracle(self) -> SHist:
-        return SHist(self.symbols, self.epsilon / 2)
+        return SHist(self.symbols, self.key_epsilon)
 
     def dependence(self, population: bool = False) -> Dependence:
         return ONE_PAIR.of_sets(population)
-
-
-@dataclass(frozen=True)
-class RAPPORMeanEst(Baseline):
-    """The symbol through RAPPOR; beside it the signs of all keys through MeanEst, absent ones counting as 0."""
-
-    bits: int = 64
-    hashes: int = 2
-    cohorts: int = 16
-
-    name: ClassVar[str] = "rappor-meanest"
-
-    def validate(self) -> None:
-        for half in (self.oracle, self.signs):
-            half.validate()
-
-    @cached_property
-    def oracle(self) -> RAPPOR:
-        return RAPPOR(self.symbols, self.epsilon / 2, self.bits, self.hashes, self.cohorts)
-
-    @cached_property
-    def signs(self) -> MeanEst:
-        return MeanEst(self.schema, self.epsilon / 2)
-
-    @cached_property
-    def ratio(self) -> Ratio:
-        """The largest loss over how many keys two people hold; attained where the filter of ⊥ meets none of a key's.
-
-        Who differs most in one half cannot differ most in the other: the halves are looked at together. It is worst
-        that two people hold all keys between them and none in common, or that one of them holds every key
-        (docs/mechanisms/rappor-meanest.md).
-        """
-        d = self.schema.d
-        spend(8 * d + d * d // 4, f"The exact loss of {self.name} with {d} keys")
-        told, denied = self._agreeing
-        worst, least = 1, 1  # compared as whole numbers: reducing fractions of so many digits would take minutes
-        for held, other in {pair for one in range(d + 1) for pair in ((one, d - one), (d, one), (one, d))}:
-            for named, unnamed in self._named(held, other):
-                high, low = told[held] * named, denied[other] * unnamed
-                if high * least > worst * low:
-                    worst, least = high, low
-        return Fraction(worst, least)
-
-    @cached_property
-    def _agreeing(self) -> tuple[list[int], list[int]]:
-        """For 0, …, d held keys: the weight of a sign vector for whoever has all of its signs at held keys, or none.
-
-        Other signs are fair. Of the ways in which they can fall, ``more`` and ``fewer`` agree with the vector in more
-        than half of the keys; both are counted from all keys held down to none. Weights are multiplied by 2^d.
-        """
-        d, channel = self.schema.d, self.signs.channel
-        half, rise = d // 2, channel.high - channel.low
-        more, fewer, weights = 1, 0, []
-        lost = gained = 0  # ways in which one more fair sign decides: C(free, lucky) and C(free, half)
-        for free in range(d + 1):
-            weights.append([(channel.low << d) + (rise * ways << d - free) for ways in (more, fewer)])
-            lucky = half - (d - free - 1)
-            lost = lost * free // lucky if lucky > 0 else int(lucky == 0)
-            gained = gained * free // (free - half) if free > half else int(free == half)
-            more, fewer = 2 * more - lost, 2 * fewer + gained
-        told, denied = zip(*reversed(weights), strict=True)
-        return list(told), list(denied)
-
-    @cached_property
-    def _favour(self) -> tuple[int, int]:
-        return Fraction(self.oracle.ratio).as_integer_ratio()
-
-    def _named(self, held: int, other: int) -> Iterator[tuple[int, int]]:
-        """How much likelier a filter can be for one of two people, who share as few keys as they must: fractions.
-
-        For one report, the symbols differ by at most the factor of the oracle. It favours the keys that only the first
-        person holds, and ⊥ if that helps, over all others.
-        """
-        d, (most, one) = self.schema.d, self._favour
-        shared = max(0, held + other - d)
-        own = (held - shared) * most + shared * one
-        for absent in (one, most):
-            yield own + (d - held) * absent, other * one + (d - other) * absent
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {**self.oracle.sizes, "keys": self.schema.d}
-
-    @cached_property
-    def codec(self) -> BitVector:
-        """The filter's bits, then a sign for every key."""
-        return noisy_bits(self.bits + self.schema.d, self.oracle.ones + Fraction(self.schema.d, 2))
-
-    def reduced(self) -> Self:
-        oracle = self.oracle.reduced()
-        return replace(super().reduced(), bits=oracle.bits, hashes=oracle.hashes, cohorts=oracle.cohorts)
-
-    def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        symbol, _ = self.draw(pairs, coins)
-        report = self.oracle.respond([(symbol, 0)], word, coins)
-        complete = [(key, value_of(pairs, key) or 0) for key in range(self.schema.d)]
-        signs = self.signs.respond(complete, word, coins)
-        assert isinstance(report, bytes) and isinstance(signs, bytes)
-        both = int.from_bytes(report, "little") | int.from_bytes(signs, "little") << self.bits
-        return both.to_bytes(self.codec.size, "little")
-
-    def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        symbols, _ = self.draw_many(records, coins)
-        report = self.oracle.respond_many(symbols, words, coins)
-        signs = self.signs.tell(filled(records, (0,) * self.schema.d), coins)
-        both = np.zeros((records.n, self.codec.words + 1), dtype=np.uint64)  # one more, where the last signs end
-        both[:, : report.shape[1]] = report
-        first, shift = divmod(self.bits, 64)
-        stop = first + signs.shape[1]
-        both[:, first:stop] |= signs << np.uint64(shift)
-        if shift:
-            both[:, first + 1 : stop + 1] |= signs >> np.uint64(64 - shift)
-        return both[:, :-1]
-
-    @property
-    def tally_shape(self) -> tuple[int, ...]:
-        """The counts of RAPPOR in one row, and the number of plus signs of every key."""
-        return (self.cohorts * (self.bits + 1) + self.schema.d,)
-
-    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        plus = count_bits(payloads)[self.bits : self.bits + self.schema.d]
-        return np.concatenate((self.oracle.fold(payloads, words).reshape(-1), plus))
-
-    def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        counts, d = self._own(tally), self.schema.d
-        means = self.signs.answers(counts[-d:], tally.reports).mean
-        filters = counts[:-d].reshape(self.oracle.tally_shape)
-        return self.estimates(tally, filters, means, confidence, population)
-
-    @property
-    def lacks(self) -> frozenset[type]:
-        return super().lacks | (self.oracle.lacks & {KeyCovariances})
-
-    def key_covariances(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64], frequency: Floats, population: bool = False
-    ) -> PairTerms:
-        """d² times those of the filters; who names one key does not name another."""
-        shares = self._shares(frequency)
-        known = self.schema.d**2 * self.oracle.bloom.covariance(rows, columns, shares, self.oracle.noise)
-        return PairTerms(known, -1.0).of_sets(frequency[rows], frequency[columns], population)
