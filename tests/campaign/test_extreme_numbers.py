@@ -55,7 +55,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # an honest round, with all that could b
     "rappor-meanest": {"bits": 4, "hashes": 1},
     "split": {"groups": "kvue:1,ssr:1", **TWO},
 }
-POWERS = (16, 20, 31, 53, 62, 63, 64)
+POWERS = (16, 31, 53, 62, 63, 64)
 NUMBERS = [
     *(0, 1, 2, 3, KEYS, KEYS + 1, 2 * KEYS - 1, 2 * KEYS, 10**30, -1),
     *(sign * ((1 << power) + step) for power in POWERS for sign in (1, -1) for step in (-1, 0, 1)),
@@ -127,13 +127,12 @@ def answered(mechanism: Mechanism, options: dict[str, Any]) -> bool:
         return False
     coins = Coins()
     assert read.cost <= mechanism.epsilon
-    for _ in range(3):
-        if isinstance(read.mechanism, KeyValue):
-            reports = [read.mechanism.perturb(record, coins) for record in RECORDS]
-            assert all(len(read.mechanism.encode(report)) <= read.report_bytes for report in reports)
-        else:
-            for pairs in islice(read.mechanism.every_record(), 20):
-                read.mechanism.respond(list(pairs), int.from_bytes(coins.bytes(8), "little"), coins)
+    if isinstance(read.mechanism, KeyValue):
+        reports = [read.mechanism.perturb(record, coins) for record in RECORDS]
+        assert all(len(read.mechanism.encode(report)) <= read.report_bytes for report in reports)
+    else:
+        for pairs in islice(read.mechanism.every_record(), 20):
+            read.mechanism.respond(list(pairs), int.from_bytes(coins.bytes(8), "little"), coins)
     assert certified(read.mechanism.reduced())
     return True
 

@@ -122,7 +122,7 @@ def test_someone_who_holds_no_key_reports_too() -> None:
 @pytest.mark.parametrize("name", [one for one in mechanisms.names() if issubclass(mechanisms.find(one), KeyValue)])
 def test_every_question_that_a_device_takes_is_answered_at_one_length_by_all_records(name: str) -> None:
     options: dict[str, Any] = {"topsel": {"sizes": "1:0.5,2:0.5"}}.get(name, {})
-    if name in ("ssr", "wsr", "pckv-ue", "pckv-grr", "kv-sw", "wheel", "collision", "split"):
+    if name in ("ssr", "wsr", "pckv-ue", "pckv-grr", "kv-sw", "wheel", "collision", "split", "apart"):
         options = {"max_pairs": 2}
     collector = Collector()
     collector.open(document(protocol={"name": name, "epsilon": "1", **options}))

@@ -113,6 +113,8 @@ def test_of_several_runs_the_first_is_shown_and_that_is_said() -> None:
 # -- caps -----------------------------------------------------------------------------------------------------------
 
 NAMED = kv.Schema(keys=["a", "b", "c", "d"])
+
+
 OVER = kv.Population.from_records([{"a": 1, "b": 0, "c": -1}] * 360 + [{"a": 1}] * 2000 + [{"d": 0.5}] * 1640)
 """Nine in a hundred hold three pairs, the others one; whoever holds d holds nothing else."""
 
@@ -122,7 +124,7 @@ OVER = kv.Population.from_records([{"a": 1, "b": 0, "c": -1}] * 360 + [{"a": 1}]
     [
         ("split", {"groups": "ssr:1", "max_pairs": 2, "overflow": "off"}),
         ("split", {"groups": "ssr:1,kvue:1", "max_pairs": 2, "overflow": "off"}),
-        ("adaptive", {"max_pairs": 2}),
+        ("adaptive", {"max_pairs": 2, "overflow": "off"}),
         ("adaptive", {"max_pairs": 2, "variant": "published"}),
     ],
 )
@@ -143,7 +145,7 @@ def test_a_pilot_of_set_sizes_tells_what_the_cap_hides() -> None:
     """The pilot of sizes has no cap; the round after it has the one that the pilot found, and is judged by it."""
     result = simulate(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1)
     first, last = result.rounds
-    assert "truncated" not in first.flag and set(last.flag[:3]) == {"truncated"}
+    assert "truncated" not in first.flag and "truncated" in last.flag[:3]
     assert first.header.undercount is None
     found = last.header.undercount
     assert found is not None and (found.cap, found.state, result.notes) == (1, "truncated", ())

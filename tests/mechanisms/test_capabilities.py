@@ -126,7 +126,7 @@ def windows(one: Any, tally: Tally, estimates: Estimates) -> None:
 def joint_statistics(one: Any, tally: Tally, estimates: Estimates) -> None:
     pairs = np.array([[0, 1], [1, 2]])
     wanted = [share({0: True}), share({1: True})]
-    if not estimates.mean.absent:
+    if not estimates.mean.absent and one.name != "apart":  # of which other people tell the values
         wanted += [total(0, {}), total(1, {})]
     for population in (False, True):
         answers = one.answer_jointly(tally, pairs, wanted, population)

@@ -49,9 +49,13 @@ MEANS = np.round(np.array([0.9, -0.8, 0.7, -0.6, 0.5, -0.4, 0.3, -0.2, 0.1, 0, -
 KEYS = {"ioh": 3}  # of which there are 3^d cells
 SIZE = {  # people and repeats, where others are needed
     "moments": (4_000, REPEATS),  # one report in eighty speaks about a key
+    "apart": (12_000, 80),  # so many that what is cut off vectors can be measured
     "ioh": (400, 900),  # errors of different keys are nearly the same, so that more keys show no more
 }
-SMALL = {"kv-sw": {"cells": 16}}  # a law of its own for each cell takes time
+SMALL: dict[str, dict[str, Any]] = {
+    "kv-sw": {"cells": 16},  # a law of its own for each cell takes time
+    "apart": {"typical": "0.9", "expected": 10**9},  # nothing is cut off: that would move means
+}
 
 
 def for_twelve(options: dict[str, Any]) -> dict[str, Any]:

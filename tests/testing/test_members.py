@@ -19,7 +19,7 @@ from keyveil.testing import check_mechanism
 OPTIONS = {"schema", "epsilon"}
 LATER = {"perturb"}  # the whole contract shows it: test_broken.LatePublic
 NAMED = {"validate": "__init__"}  # it is called while one is made
-VALUES = {"name", "exhaustive", "takes", "examples", "readings", "unit_counts"}
+VALUES = {"name", "exhaustive", "takes", "examples", "readings", "unit_counts", "unsaid"}
 MEMBERS = sorted(name for name in vars(Mechanism) if not name.startswith("_") and name not in OPTIONS | LATER)
 
 

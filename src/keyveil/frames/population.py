@@ -184,9 +184,9 @@ class Population:
         known, truth = self.keyed(schema), self.truth(schema)
         off = schema.to_unit(known.keys, known.values) - truth.mean[known.keys]
         squares = np.bincount(known.keys, weights=off**2, minlength=schema.d)
-        variance = np.full(schema.d, np.nan)
-        np.divide(squares, truth.count, out=variance, where=truth.count > 0)
-        return variance
+        spread: NDArray[np.float64] = np.full(schema.d, np.nan)
+        np.divide(squares, truth.count, out=spread, where=truth.count > 0)
+        return spread
 
     def histogram(self, schema: Schema, bins: int) -> NDArray[np.int64]:
         """How many owners of each key have a value in each of ``bins`` equal cells of [-1, 1]; adds up over blocks."""

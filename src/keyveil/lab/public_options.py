@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from keyveil.core.epsilon import Number
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import LearnsSizes
+from keyveil.mechanisms.capabilities import Capped, LearnsSizes
 from keyveil.mechanisms.construction import form_of
 from keyveil.mechanisms.options import option_names, spelled
 from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE, with_usual_group
@@ -65,7 +65,7 @@ def with_public(
     if "set_sizes" in lacking and _learns_sizes(kind, given, sizes, d):
         given["set_sizes"] = law_of(sizes)
         notes.append(f"set_sizes is the law of the data, to four decimals; {_IN_PUBLIC}")
-    if "max_pairs" in lacking:
+    if "max_pairs" in lacking and (issubclass(kind, Capped) or not issubclass(kind, Mechanism)):
         given["max_pairs"] = cap = usual_cap(sizes, d)
         notes.append(f"max_pairs is {cap}, the {CAP_QUANTILE:.0%} quantile of the set sizes; {_IN_PUBLIC}")
     return given, tuple(notes)

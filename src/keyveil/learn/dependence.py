@@ -217,10 +217,17 @@ class EstimatedLinks:
         That of a sample of people, whoever is the target: how people differ in their values is part of the errors of
         means in any case (``Response.spread``).
         """
-        answers, heard = self._answers(np.array([[first, second]]), (*_SHARES, *_SUMS))
+        pair = np.array([[first, second]])
+        f, m = (column.values[[first, second]] for column in (self.estimates.frequency, self.estimates.mean))
+        try:
+            answers, heard = self._answers(pair, (*_SHARES, *_SUMS))
+        except MechanismError as refused:
+            if refused.code != "question/no-values":
+                raise
+            answers, heard = self._answers(pair, _SHARES)  # other people told the values
+            return float(heard[0] and m.prod() * answers.covariance[0, 0, 1] / f.prod())
         if not heard[0]:
             return 0.0
-        f, m = (column.values[[first, second]] for column in (self.estimates.frequency, self.estimates.mean))
         slopes = np.zeros((2, len(_SHARES) + len(_SUMS)))
         for key in (0, 1):
             slopes[key, key], slopes[key, len(_SHARES) + key] = -m[key] / f[key], 1 / f[key]

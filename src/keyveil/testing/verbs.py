@@ -24,9 +24,11 @@ Foreign = Any  # a mechanism of which nothing can be taken for granted yet
 
 def declarations(mechanism: Foreign) -> None:
     """What a class says of itself before anything is drawn."""
-    with about(mechanism, "readings"):
-        unknown = sorted(set(mechanism.readings) - set(mechanism.__dataclass_fields__) | mechanism.readings & _OWN)
-    hold(not unknown, mechanism, "readings", f"names {', '.join(unknown)}, which is no option")
+    for name in ("readings", "unsaid"):
+        with about(mechanism, name):
+            named = set(getattr(mechanism, name))
+        unknown = sorted(named - set(mechanism.__dataclass_fields__) | named & _OWN)
+        hold(not unknown, mechanism, name, f"names {', '.join(unknown)}, which is no option")
     for name in ("exhaustive", "unit_counts"):
         hold(isinstance(getattr(mechanism, name), bool), mechanism, name, "is neither True nor False")
     with about(mechanism, "lacks"):

@@ -172,9 +172,9 @@ def test_signs_follow_the_filter_at_any_length(bits: int) -> None:
 
 
 def test_what_one_of_the_halves_cannot_take_is_refused() -> None:
-    for schema, options in ((Schema(keys=4097), {}), (Schema(keys=3), {"hashes": 9})):
+    for keys, hashes in ((4097, 2), (3, 9)):
         with pytest.raises(MechanismError):
-            RAPPORMeanEst(schema, Fraction(1), **options)  # type: ignore[arg-type]
+            RAPPORMeanEst(Schema(keys=keys), Fraction(1), hashes=hashes)
     assert isinstance(create("rappor-meanest", Schema(keys=3), 1), Baseline)
 
 

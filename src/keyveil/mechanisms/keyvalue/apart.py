@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
@@ -26,6 +26,7 @@ from keyveil.mechanisms.capabilities import (
     CAPABILITIES,
     Announced,
     Capped,
+    JointStatistics,
     KeyDependence,
     LearnsSizes,
     PredictedVariance,
@@ -72,6 +73,7 @@ class Apart(SideBySide):
     """
 
     mode: str = "sparse"
+    max_pairs: int | None = None
     typical: Fraction = Fraction(1, 2)
     presence: Fraction = Fraction(1, 2)
     set_sizes: str | None = None
@@ -84,7 +86,7 @@ class Apart(SideBySide):
     marked: int | None = None
 
     name: ClassVar[str] = "apart"
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"mode": "dense"})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"max_pairs": 2}, {"mode": "dense", "size": 2})
     readings: ClassVar[frozenset[str]] = frozenset({"typical"})
     reached: ClassVar[tuple[float, float]]  # people times squared gain from which on the next reach pays
 
@@ -234,11 +236,8 @@ class Apart(SideBySide):
     @property
     def lacks(self) -> frozenset[type]:
         has = {PredictedVariance, Announced, LearnsSizes}
-        has |= {one for one in (Capped, KeyDependence) if can(self.who, one) is not None}
+        has |= {one for one in (Capped, KeyDependence, JointStatistics) if can(self.who, one) is not None}
         return CAPABILITIES - has
-
-    def cap(self) -> int:
-        return self.most
 
     def dependence(self, population: bool = False) -> Dependence:
         """Constants of one report of all: only the presence group's tell who holds keys."""
@@ -276,17 +275,20 @@ class Apart(SideBySide):
 class SparseApart(Apart):
     """For people who hold few of many keys: the presence group answers a set response."""
 
-    max_pairs: int = field(kw_only=True)
-
     reached: ClassVar[tuple[float, float]] = (1e5, 1e6)
 
     @property
     def most(self) -> int:
+        if self.max_pairs is None:
+            raise refused("apart needs the option 'max_pairs', or mode=dense.")
         return self.max_pairs
+
+    def cap(self) -> int:
+        return self.most
 
     @property
     def usual_size(self) -> float:
-        return 2 * self.max_pairs / 3
+        return 2 * self.most / 3
 
     @property
     def answer_size(self) -> int:
@@ -294,7 +296,7 @@ class SparseApart(Apart):
 
     @cached_property
     def who(self) -> Presence:
-        return Presence(self.schema, self.epsilon, max_pairs=self.max_pairs, size=self.size)
+        return Presence(self.schema, self.epsilon, max_pairs=self.most, size=self.size)
 
     def size_variance(self, reports: int, size: float, var_f: Floats, unheard: float) -> float:
         """Only how many dummies an answer has varies, so it is less than errors of keys would make it."""
@@ -316,6 +318,7 @@ class DenseApart(Apart):
 
     mode: str = "dense"
 
+    cap = None  # type: ignore[assignment]  # nobody's record is cut
     reached: ClassVar[tuple[float, float]] = (3e4, 3e5)
 
     @property

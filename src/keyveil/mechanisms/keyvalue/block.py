@@ -317,7 +317,9 @@ class Block(KeyValue):
     ) -> JointAnswers:
         """From all blocks that hold the keys of a row; refused if no block holds the keys of any row."""
         if self.states == 2 and any(statistic.values for statistic in statistics):
-            raise MechanismError("question/no-mean", f"{self.title} does not report values.")
+            raise MechanismError(
+                "question/no-values", f"{self.title} does not report values; with more states it does."
+            )
         counts, places = self._own(tally), needed(statistics)
         widest = max((list(some) for some in places), key=len)
         if widest and len(keys) and not self._together(keys[:, widest]).any():

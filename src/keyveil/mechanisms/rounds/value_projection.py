@@ -99,13 +99,9 @@ class ValueProjection(AboutSets):
     def coordinates(self) -> int:
         return BEFORE + self.schema.d
 
-    def every_value(self, key: int = 0) -> tuple[int, ...]:
-        """Ends and middle of the range; the guarantee looks at no value."""
-        return (-GRID, 0, GRID)
-
     def every_word(self) -> list[int]:
         """Directions of all kinds: no finite list covers them, and the guarantee does not look at them."""
-        return [number * 0x9E3779B97F4A7C15 % (1 << 64) for number in range(4)]
+        return [number * 0x9E3779B97F4A7C15 % (1 << 64) for number in range(2)]
 
     def reduced(self) -> Self:
         keys, rows = min(self.schema.d, REDUCED_KEYS), min(self.rows, REDUCED_ROWS)
