@@ -92,10 +92,10 @@ class RealMembers(Members):
         """Average length for a uniform subset: exact, because every gap of it has the same law."""
         everything = self.symbols + self.dummies
         absent = self.size * self.dummies / everything
-        step, unary, tail = 1 << self.shift, 0.0, 1.0
-        for low in range(self.symbols):  # tail = P[a gap exceeds low] = C(everything - low - 1, size) / C(…, size)
-            tail *= max(0.0, 1 - self.size / (everything - low))
-            unary += tail if (low + 1) % step == 0 else 0.0
+        # P[a gap exceeds low] = C(everything - low - 1, size) / C(everything, size), one low after the other
+        tails = np.cumprod(np.maximum(0.0, 1 - self.size / (everything - np.arange(self.symbols))))
+        steps = tails[(1 << self.shift) - 1 :: 1 << self.shift]
+        unary = float(np.cumsum(steps)[-1]) if len(steps) else 0.0  # in order: everybody finds the same number
         return 1 + absent + (self.size - absent) * (1 + self.shift + unary)
 
     @cached_property
