@@ -37,9 +37,9 @@ Do intervals hold the truth as often as they say, or say that they do not? Every
 populations with what real people bring: keys that go together, a few people who hold very much, ratings, signs, skewed
 values, values in two peaks, all values equal, thousands of keys that hardly anybody holds. No constant of an estimator
 was chosen on them, but for the limits of empirical Bayes (three of them, docs/theory.md) and of the overflow group
-(`heavy`, `activity`, `baskets` and `peaks`, docs/decisions/0048-overflow-group.md). Mechanisms with a cap have that
-group, as a campaign has it. *People* are asked again and
-again and are the target themselves; as a *population* they are sampled with replacement, and the target is what is true
+(`heavy`, `activity`, `baskets`, `peaks` and `constant`, docs/decisions/0048-overflow-group.md). Mechanisms with a
+cap have that group, as a campaign has it. *People* are asked again and again and are the target
+themselves; as a *population* they are sampled with replacement, and the target is what is true
 of all of them.
 
 The rule (`keyveil.lab.honesty.rule`): 95 % intervals that have no flag, or only *shrunk*, hold the truth in at least
