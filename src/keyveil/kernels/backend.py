@@ -93,9 +93,9 @@ def _let_loops_call(step: Callable[..., Any]) -> None:
     register_jitable(forceinline=True)(step)
 
 
-def kernel(twin: Callable[P, R]) -> Callable[[Callable[P, R]], Kernel[P, R]]:
+def kernel(twin: Callable[P, R], steps: Steps = ()) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     """Make a kernel of a loop that Numba can compile, with the NumPy function that does the same."""
-    return lambda loop: Kernel(loop, twin)
+    return lambda loop: Kernel(loop, twin, steps)
 
 
 def twinless(loop: Callable[P, R], steps: Steps = ()) -> Kernel[P, R]:

@@ -17,6 +17,7 @@ from keyveil.kernels.backend import kernel
 _LANES = 4  # numbers of sixteen bits in a word
 _STEP, _STIR, _SETTLE = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of splitmix64
 _AT_ONCE = 1 << 23  # numbers of directions that the twins hold at once
+_UNTIL = 4095  # reports whose counts of sixteen bits fit into sixteen bits, added up
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
@@ -75,7 +76,19 @@ def _ranked_row_numpy(vectors: NDArray[np.int16], words: Words, rows: int, place
     return answers
 
 
-@kernel(twin=_ranked_row_numpy)
+def _counts(x: np.uint64) -> np.uint64:
+    """Four counts of the sixteen bits each of what SplitMix64 makes of a number, each in sixteen bits."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(_STIR)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(_SETTLE)
+    x ^= x >> np.uint64(31)
+    # Pairs of bits, then fours, eights and sixteens are added up, in all four at once.
+    x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (x + (x >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+
+
+@kernel(twin=_ranked_row_numpy, steps=(_counts,))
 def _ranked_row(vectors: NDArray[np.int16], words: Words, rows: int, places: Integers) -> Integers:
     n, coordinates = vectors.shape
     per_row = (coordinates + 3) // 4
@@ -88,15 +101,7 @@ def _ranked_row(vectors: NDArray[np.int16], words: Words, rows: int, places: Int
         for row in range(rows):
             start = word + np.uint64(row * per_row + 1) * np.uint64(_STEP)
             for k in range(per_row):
-                x = start + np.uint64(k) * np.uint64(_STEP)
-                x = (x ^ (x >> np.uint64(30))) * np.uint64(_STIR)
-                x = (x ^ (x >> np.uint64(27))) * np.uint64(_SETTLE)
-                x ^= x >> np.uint64(31)
-                # Four counts of sixteen bits at once: pairs of bits, then fours, eights and sixteens are added up.
-                x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
-                x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-                x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-                bits[k] = (x + (x >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+                bits[k] = _counts(start + np.uint64(k) * np.uint64(_STEP))
             total = np.int32(0)
             for k in range(coordinates):  # without the eight, which moves all rows alike
                 total += np.int32(vector[k]) * np.int32(lanes[k])
@@ -110,3 +115,103 @@ def _ranked_row(vectors: NDArray[np.int16], words: Words, rows: int, places: Int
                 answers[i] = row
                 break
     return answers
+
+
+# -- vectors of which most coordinates are zero -----------------------------------------------------------------------
+
+
+def ranked_sparse(
+    offsets: Integers, places: Integers, numbers: Integers, words: Words, rows: int, coordinates: int, ranks: Integers
+) -> Integers:
+    """Everybody's row at a rank of the order in which the best aligned come first; of equal ones the first first.
+
+    The vector of person i has ``numbers`` at the coordinates ``places`` from ``offsets[i]`` to ``offsets[i + 1]``, at
+    least one of them, and 0 at all others of its ``coordinates``. Inner products must stay below 2^63.
+    """
+    per_row = -(-coordinates // _LANES)
+    ranked = _ranked_sparse.twin if len(words) == 1 else _ranked_sparse  # a device alone compiles nothing
+    return ranked(offsets, places, numbers, words, rows, per_row, ranks)
+
+
+def sum_rows(words: Words, told: Integers, coordinates: int) -> Integers:
+    """Sums of all coordinates of the rows that were told."""
+    per_row = -(-coordinates // _LANES)
+    return _sum_rows(words, told, per_row)[:coordinates]
+
+
+def _ranked_sparse_numpy(
+    offsets: Integers, places: Integers, numbers: Integers, words: Words, rows: int, per_row: int, ranks: Integers
+) -> Integers:
+    n, answers = len(words), np.empty(len(words), dtype=np.int64)
+    start = 0
+    while start < n:
+        limit = offsets[start] + max(_AT_ONCE // rows, 1)
+        stop = min(max(int(np.searchsorted(offsets, limit, side="right")) - 1, start + 1), n)
+        some = slice(offsets[start], offsets[stop])
+        owners = np.repeat(np.arange(start, stop), np.diff(offsets[start : stop + 1]))
+        counters = np.arange(rows)[:, None] * per_row + places[some] // _LANES + 1  # [row, entry]
+        bits = words[owners] + counters.astype(np.uint64) * np.uint64(_STEP)
+        bits = (bits ^ bits >> np.uint64(30)) * np.uint64(_STIR)
+        bits = (bits ^ bits >> np.uint64(27)) * np.uint64(_SETTLE)
+        bits ^= bits >> np.uint64(31)
+        lanes = bits >> (16 * (places[some] % _LANES)).astype(np.uint64) & np.uint64(0xFFFF)
+        terms = (np.bitwise_count(lanes).astype(np.int64) - 8) * numbers[some]
+        along = np.add.reduceat(terms, offsets[start:stop] - offsets[start], axis=1)
+        order = np.argsort(-along, axis=0, kind="stable")
+        answers[start:stop] = order[ranks[start:stop], np.arange(stop - start)]
+        start = stop
+    return answers
+
+
+@kernel(twin=_ranked_sparse_numpy, steps=(_counts,))
+def _ranked_sparse(
+    offsets: Integers, places: Integers, numbers: Integers, words: Words, rows: int, per_row: int, ranks: Integers
+) -> Integers:
+    n = len(words)
+    along, answers = np.empty(rows, dtype=np.int64), np.empty(n, dtype=np.int64)
+    for i in range(n):
+        for row in range(rows):
+            total, last, bits = np.int64(0), np.int64(-1), np.uint64(0)
+            for at in range(offsets[i], offsets[i + 1]):
+                quad = places[at] >> 2
+                if quad != last:
+                    bits = _counts(words[i] + np.uint64(row * per_row + quad + 1) * np.uint64(_STEP))
+                    last = quad
+                count = np.int64((bits >> np.uint64(16 * (places[at] & 3))) & np.uint64(0xFF))
+                total += (count - 8) * numbers[at]
+            along[row] = total
+        for row in range(rows):
+            better = 0
+            for other in range(rows):
+                better += (along[other] > along[row]) | ((along[other] == along[row]) & (other < row))
+            if better == ranks[i]:
+                answers[i] = row
+                break
+    return answers
+
+
+def _sum_rows_numpy(words: Words, told: Integers, per_row: int) -> Integers:
+    coordinates, sums = _LANES * per_row, np.zeros(_LANES * per_row, dtype=np.int64)
+    people = max(_AT_ONCE // coordinates, 1)
+    for start in range(0, len(words), people):
+        some = slice(start, start + people)
+        sums += directions(words[some], told[some, None], coordinates)[:, 0].sum(axis=0, dtype=np.int64)
+    return sums
+
+
+@kernel(twin=_sum_rows_numpy, steps=(_counts,))
+def _sum_rows(words: Words, told: Integers, per_row: int) -> Integers:
+    n, sums = len(words), np.zeros(4 * per_row, dtype=np.int64)
+    packed = np.zeros(per_row, dtype=np.uint64)  # four sums of sixteen bits in each
+    lanes = packed.view(np.uint16)
+    for begin in range(0, n, _UNTIL):
+        packed[:] = 0
+        for i in range(begin, min(begin + _UNTIL, n)):
+            start = words[i] + np.uint64(told[i] * per_row + 1) * np.uint64(_STEP)
+            for k in range(per_row):
+                packed[k] += _counts(start + np.uint64(k) * np.uint64(_STEP))
+        for k in range(4 * per_row):
+            sums[k] += lanes[k]
+    for k in range(4 * per_row):
+        sums[k] -= 8 * n
+    return sums

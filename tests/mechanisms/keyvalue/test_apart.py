@@ -12,9 +12,8 @@ import pytest
 from keyveil.core.errors import KeyveilError
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Schema
-from keyveil.kernels import sparse_directions
-from keyveil.kernels.directions import directions
-from keyveil.kernels.sparse_directions import ranked_sparse, sum_rows
+from keyveil.kernels import directions as kernels
+from keyveil.kernels.directions import directions, ranked_sparse, sum_rows
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.keyvalue.apart import Apart, DenseApart, SparseApart, measured_share
 from keyveil.mechanisms.registry import create
@@ -153,12 +152,12 @@ def test_loops_and_twins_give_the_same_numbers() -> None:
     rng, words = np.random.default_rng(2), SeededCoins(4).words(5000)
     told_rows = rng.integers(0, 64, 5000)
     whole = sum_rows(words, told_rows, 23)
-    assert whole.tolist() == sparse_directions._sum_rows.twin(words, told_rows, 6)[:23].tolist()
+    assert whole.tolist() == kernels._sum_rows.twin(words, told_rows, 6)[:23].tolist()
     parts = [sum_rows(words[part], told_rows[part], 23) for part in (slice(1234), slice(1234, None))]
     assert (whole == parts[0] + parts[1]).all()
     vectors = question().vectors(of(*[THREE] * 300, d=17))
     ranks = np.arange(300) % 64
-    by_twin = sparse_directions._ranked_sparse.twin(*vectors, words[:300], 64, 6, ranks)
+    by_twin = kernels._ranked_sparse.twin(*vectors, words[:300], 64, 6, ranks)
     assert ranked_sparse(*vectors, words[:300], 64, 22, ranks).tolist() == by_twin.tolist()
 
 

@@ -22,7 +22,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
-from keyveil.kernels.sparse_directions import ranked_sparse, sum_rows
+from keyveil.kernels.directions import ranked_sparse, sum_rows
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import Cap
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, refused
