@@ -266,7 +266,7 @@ def page(outcomes: list[Outcome], sizes: Counter[str], drawn: str, before: str) 
         "# Mutants",
         "",
         "Each room is written by `make mutants MODULES=room` with the sample and the seed in its row.",
-        "See [decision 12](decisions/0012-mutants.md).",
+        "Endless are those whose tests did not end in time. See [decision 12](decisions/0012-mutants.md).",
         "",
     ]
     rooms = [row for row in rows if len(row) == 7]

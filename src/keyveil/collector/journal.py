@@ -99,7 +99,7 @@ class Journal:
 
 
 def _at(moment: datetime, actor: str) -> str:
-    moment = moment.astimezone(UTC).replace(second=0, microsecond=0)
+    moment = moment.astimezone(UTC)
     if actor == COLLECTOR:
         moment -= timedelta(hours=moment.hour % BUCKET_HOURS, minutes=moment.minute)
     return f"{moment:%Y-%m-%dT%H:%MZ}"
