@@ -66,6 +66,7 @@ class Marginals(KeyValue):
     oracle: str | None = None
 
     name: ClassVar[str] = "marginals"
+    unit_counts: ClassVar[bool] = True
 
     def validate(self) -> None:
         d = self.schema.d

@@ -63,6 +63,7 @@ class Moments(KeyValue):
     values: bool = True
 
     name: ClassVar[str] = "moments"
+    unit_counts: ClassVar[bool] = True
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"values": False})
 
     @property
