@@ -265,7 +265,7 @@ def test_it_says_which_mechanism_could() -> None:
     with pytest.raises(KeyveilError, match="moments with order=3"):
         Conditionals(*restaurant()).frequency("pepsi", {"burger": True, "fries": False})
     with pytest.raises(
-        KeyveilError, match=r"those of block with .*, ioh .*, moments, marginals and split with .* do\.$"
+        KeyveilError, match=r"those of .*block with .*, ioh .*, moments, marginals and split with .* do\.$"
     ) as refused:
         Conditionals(*restaurant("kvue"))
     assert refused.value.code == "question/no-joint"

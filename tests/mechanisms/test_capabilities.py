@@ -233,8 +233,8 @@ def test_every_form_of_every_name_is_there() -> None:
 
 def test_a_refusal_names_the_options_that_help() -> None:
     assert who_can(Cells) == "kvue with bins, wsr with bins and ssr with bins"
-    told = "block with width=2, ioh for at most 10 keys, moments, marginals and split with groups=ssr:1,moments:1"
-    assert who_can(JointStatistics) == told
+    several = "apart in dense mode, block with width=2, ioh for at most 10 keys, moments, marginals"
+    assert who_can(JointStatistics) == f"{several} and split with groups=ssr:1,moments:1"
     assert "topsel in direct mode" in who_can(SupportRates)
     rappor: Any = FORMS["rappor"]
     unequal, nnls = collected("wsr with unequal weights"), dataclasses.replace(rappor, decoder="nnls")
