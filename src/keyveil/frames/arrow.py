@@ -260,7 +260,8 @@ def _opened(path: str | Path) -> Iterator[None]:
     name = Path(path).name
     try:
         yield
-    except (OSError, UnicodeDecodeError, arrow.ArrowException) as reason:
+    # pyarrow has a KeyError for a column that one part of a damaged file names and another does not
+    except (OSError, UnicodeDecodeError, KeyError, arrow.ArrowException) as reason:
         if "conversion error" in str(reason):
             raise PopulationError(
                 "population/type", f"A value in {name} is not a number: {_first_line(reason)}."
