@@ -71,7 +71,7 @@ def test_estimates_are_near_what_was_invented(shown: tuple[str, Path], capsys: O
         assert abs(row["frequency"] - share) <= 7 * error  # 8 keys: a false alarm happens once in 10^10 runs
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM])
 def test_an_interruption_also_ends_the_collector(kind: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "keyveil", "demo", "--people", "20000", "--out", str(tmp_path / "out")]
     demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)

@@ -216,9 +216,9 @@ def test_the_published_estimate_costs_its_absolute_error_and_the_price() -> None
 
 
 def test_only_rounds_with_a_price_have_a_cost() -> None:
-    document = simulate(PrivKVM(SCHEMA, Fraction(2), rounds=2), PEOPLE, seed=1).document()
+    document = simulate("adaptive", PEOPLE, SCHEMA, 2, seed=1, max_pairs=2).document()
     assert document["cheapest_round"] is None and document["metrics"]["cost"] is None
-    assert [one["cost"] for one in document["rounds"]] == [None, None]
+    assert {one["cost"] for one in document["rounds"]} == {None}
 
 
 def test_the_cost_has_a_panel_of_its_own() -> None:
@@ -258,9 +258,9 @@ def test_a_protocol_that_never_stops_is_stopped(monkeypatch: pytest.MonkeyPatch)
 def test_errors_and_cost_are_drawn_over_rounds(tmp_path: Path) -> None:
     result = simulate(PrivKVM(SCHEMA, Fraction(2), rounds=3), PEOPLE, seed=1)
     figure = over_rounds(result)
-    error, cost = figure.axes
+    error, spent, _ = figure.axes  # the third is the cost
     assert [len(line.get_xdata()) for line in error.lines] == [3, 3]  # type: ignore[arg-type]
-    assert cost.lines[0].get_ydata()[-1] == pytest.approx(float(result.spent))  # type: ignore[index]
+    assert spent.lines[0].get_ydata()[-1] == pytest.approx(float(result.spent))  # type: ignore[index]
     figure.savefig(tmp_path / "rounds.png")
 
 

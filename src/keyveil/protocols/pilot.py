@@ -119,7 +119,7 @@ class Pilot(Protocol):
         if issubclass(kind, LearnsSizes):
             assert law is not None
             learnt = kind.options_for_sizes(law, cap, self.schema.d)
-        elif "max_pairs" in self.main_options:
+        if "max_pairs" in self.main_options:
             learnt["max_pairs"] = cap
         if self.theta:
             learnt["weights"] = weights
