@@ -94,12 +94,12 @@ def test_others_are_served_while_a_stranger_sends_large_requests(tmp_path: Path,
 def test_a_stranger_makes_nobody_wait_long(
     tmp_path: Path, hostile: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """At 10^5 keys the slowest hundredth of others' uploads takes at most five times as long as without a stranger."""
+    """At as many keys as devices take, the slowest hundredth of others' uploads takes at most five times as long."""
     with cluster(tmp_path, f"sqlite:///{tmp_path / 'keyveil.db'}", 1, KEYVEIL_CONNECTIONS="100", **COMPILED) as one:
-        one.open(wide(100_000))
-        others(one, 100_000, 5, 3, None)  # warm
-        alone = others(one, 100_000, 5, 40, None)
-        together = others(one, 100_000, 5, 40, hostile)
+        one.open(wide(65_536))
+        others(one, 65_536, 5, 3, None)  # warm
+        alone = others(one, 65_536, 5, 40, None)
+        together = others(one, 65_536, 5, 40, hostile)
     record_property("p99 ms alone", round(1000 * alone.wait(99)))
     record_property("p99 ms beside a stranger", round(1000 * together.wait(99)))
     record_property("answers", dict(together.statuses))
