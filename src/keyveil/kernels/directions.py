@@ -17,6 +17,7 @@ from keyveil.kernels.backend import kernel
 _LANES = 4  # numbers of sixteen bits in a word
 _STEP, _STIR, _SETTLE = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of splitmix64
 _AT_ONCE = 1 << 23  # numbers of directions that the twins hold at once
+_ALONE = 1 << 20  # the same on a device, which has less memory
 _UNTIL = 4095  # reports whose counts of sixteen bits fit into sixteen bits, added up
 
 Words = NDArray[np.uint64]
@@ -142,24 +143,19 @@ def sum_rows(words: Words, told: Integers, coordinates: int) -> Integers:
 def _ranked_sparse_numpy(
     offsets: Integers, places: Integers, numbers: Integers, words: Words, rows: int, per_row: int, ranks: Integers
 ) -> Integers:
-    n, answers = len(words), np.empty(len(words), dtype=np.int64)
-    start = 0
-    while start < n:
-        limit = offsets[start] + max(_AT_ONCE // rows, 1)
-        stop = min(max(int(np.searchsorted(offsets, limit, side="right")) - 1, start + 1), n)
-        some = slice(offsets[start], offsets[stop])
-        owners = np.repeat(np.arange(start, stop), np.diff(offsets[start : stop + 1]))
-        counters = np.arange(rows)[:, None] * per_row + places[some] // _LANES + 1  # [row, entry]
-        bits = words[owners] + counters.astype(np.uint64) * np.uint64(_STEP)
+    of_owner = np.repeat(words, np.diff(offsets))
+    quads, lanes = places // _LANES + 1, (16 * (places % _LANES)).astype(np.uint64)
+    along, step = np.empty((rows, len(words)), dtype=np.int64), max(_ALONE // max(len(places), 1), 1)
+    for first in range(0, rows, step):  # however long somebody's vector is, so many numbers are held at once
+        some = np.arange(first, min(first + step, rows))
+        bits = of_owner + (some[:, None] * per_row + quads).astype(np.uint64) * np.uint64(_STEP)
         bits = (bits ^ bits >> np.uint64(30)) * np.uint64(_STIR)
         bits = (bits ^ bits >> np.uint64(27)) * np.uint64(_SETTLE)
         bits ^= bits >> np.uint64(31)
-        lanes = bits >> (16 * (places[some] % _LANES)).astype(np.uint64) & np.uint64(0xFFFF)
-        terms = (np.bitwise_count(lanes).astype(np.int64) - 8) * numbers[some]
-        along = np.add.reduceat(terms, offsets[start:stop] - offsets[start], axis=1)
-        order = np.argsort(-along, axis=0, kind="stable")
-        answers[start:stop] = order[ranks[start:stop], np.arange(stop - start)]
-        start = stop
+        terms = (np.bitwise_count(bits >> lanes & np.uint64(0xFFFF)).astype(np.int64) - 8) * numbers
+        along[some] = np.add.reduceat(terms, offsets[:-1], axis=1)
+    order = np.argsort(-along, axis=0, kind="stable")
+    answers: Integers = order[ranks, np.arange(len(words))]
     return answers
 
 

@@ -18,8 +18,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Ratio
-from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
@@ -37,9 +35,9 @@ from keyveil.mechanisms.families.key_value import (
     FREQUENCIES,
     FREQUENCIES_AND_MEANS,
     REDUCED_KEYS,
-    KeyValue,
     refused,
 )
+from keyveil.mechanisms.families.through_oracle import ThroughOracle
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.state_tables import answer_from_states, needed
 from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
@@ -121,7 +119,7 @@ def best_form(d: int, epsilon: Fraction, width: int | None, states: int | None) 
 
 
 @dataclass(frozen=True)
-class Block(KeyValue):
+class Block(ThroughOracle):
     """The states of ``width`` keys in a row: absent, or one of ``states`` - 1 levels; 2 states tell presence only.
 
     Chosen for keys that half of the people hold, with values of root mean square one half, unless they are given.
@@ -169,14 +167,6 @@ class Block(KeyValue):
     def inner(self) -> GRR:
         """Randomised response over all combinations; a combination is the sum of state i times states^i."""
         return GRR(Schema(keys=self.form.cells), self.epsilon)
-
-    @property
-    def ratio(self) -> Ratio:
-        return self.inner.ratio
-
-    @property
-    def codec(self) -> Codec:
-        return self.inner.codec
 
     @property
     def kept(self) -> float:

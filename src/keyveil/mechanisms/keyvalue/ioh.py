@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Ratio
-from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
@@ -28,8 +26,8 @@ from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE, SUE, Unary
 from keyveil.mechanisms.encoders import are_positive, is_positive
-from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.families.one_key import one_of
+from keyveil.mechanisms.families.through_oracle import ThroughOracle
 from keyveil.mechanisms.joint.cells import ABSENT, MINUS, PLUS, KeyTables, answer_from_cells
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
@@ -41,7 +39,7 @@ REDUCED_KEYS = 2
 
 
 @dataclass(frozen=True)
-class IOH(KeyValue):
+class IOH(ThroughOracle):
     """One report about the cell of a whole record; ``oracle``: sue as published, oue, or grr for few cells."""
 
     oracle: str = "oue"
@@ -64,14 +62,6 @@ class IOH(KeyValue):
     @cached_property
     def inner(self) -> GRR | Unary:
         return ORACLES[self.oracle](Schema(keys=3**self.schema.d), self.epsilon)
-
-    @property
-    def ratio(self) -> Ratio:
-        return self.inner.ratio
-
-    @property
-    def codec(self) -> Codec:
-        return self.inner.codec
 
     def reduced(self) -> Self:
         return self if self.schema.d <= REDUCED_KEYS else replace(self, schema=Schema(keys=REDUCED_KEYS))

@@ -17,8 +17,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.channels import Ratio
-from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.errors import MechanismError
@@ -33,8 +31,9 @@ from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
-from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
+from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.families.one_key import one_of
+from keyveil.mechanisms.families.through_oracle import ThroughOracle
 from keyveil.mechanisms.joint.cells import (
     ABSENT,
     MINUS,
@@ -54,7 +53,7 @@ MOST_COUNTS = 1 << 23  # 64 MB
 
 
 @dataclass(frozen=True)
-class Marginals(KeyValue):
+class Marginals(ThroughOracle):
     """One report about the cell of a public set of ``size`` keys; the sets are all there are, or ``members`` of them.
 
     Fewer members give each more reports, but leave some sets of keys out. ``oracle``: grr below 3·e^ε + 2 cells, else
@@ -107,14 +106,6 @@ class Marginals(KeyValue):
     def inner(self) -> GRR | OUE:
         assert self.oracle is not None
         return ORACLES[self.oracle](Schema(keys=3**self.size), self.epsilon)
-
-    @property
-    def ratio(self) -> Ratio:
-        return self.inner.ratio
-
-    @property
-    def codec(self) -> Codec:
-        return self.inner.codec
 
     def every_word(self) -> list[int]:
         return public_words_covering(len(self.family))
