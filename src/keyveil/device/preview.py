@@ -86,7 +86,8 @@ def _judged(key: Any, given: Any, schema: Schema) -> Ignored | None:
     low, high = (float(end[place] if isinstance(end, tuple) else end) for end in (schema.low, schema.high))
     if not low <= value <= high:
         return Ignored(CLAMPED, str(key)[:60], f"The value of {shown} counts as {low if value < low else high:g}.")
-    levels, grid, [(_, at)] = schema.levels_of(place), schema.grid_levels(place), schema.read({name: value})
+    levels, grid = schema.levels_of(place), schema.grid_levels(place)
+    at = dict(schema.read({name: value}))[place]
     if levels is None or grid is None or at in grid:
         return None
     above = bisect(grid, at)
