@@ -68,7 +68,15 @@ def test_columns_of_people_are_what_their_devices_read() -> None:
 def test_a_mean_of_levels_is_no_level() -> None:
     rated = Schema(LEAVES, levels=[1, 2, 3], hierarchy=True)
     assert (rated.low, rated.high) == (1, 3)
-    assert [rated.levels_of(place) is None for place in range(rated.d)] == [True, True, False, False, False, True, False]
+    assert [rated.levels_of(place) is None for place in range(rated.d)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
     assert Schema.from_document(rated.document()) == rated
 
 
@@ -97,7 +105,9 @@ def test_bounds_of_coordinates_are_those_of_their_keys() -> None:
     keys = ["pizza/rating", "pizza/price", "tea/rating"]
     assert by_coordinate(keys, "rating=1,price=0") == {"pizza/rating": "1", "pizza/price": "0", "tea/rating": "1"}
     assert by_coordinate(keys, "5") == "5" and by_coordinate(keys, 5) == 5
-    schema = Population.from_records([{"pizza/rating": 3, "pizza/price": 8}]).schema("rating=1,price=0", "rating=5,price=20")
+    schema = Population.from_records([{"pizza/rating": 3, "pizza/price": 8}]).schema(
+        "rating=1,price=0", "rating=5,price=20"
+    )
     assert schema.high == (20, 5) and schema.keys == ("pizza/price", "pizza/rating")
 
 

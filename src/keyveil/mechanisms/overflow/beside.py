@@ -264,7 +264,9 @@ def made_beside(
             form = form_with_overflow(form)
         else:
             del given[OPTION]
-    elif not issubclass(form, Capped) and OPTION not in option_names(form) and OPTION in options_of(find(name)):
+    elif not issubclass(form, Capped) and OPTION in option_names(form):
+        given[OPTION] = read_share(given[OPTION]) or None  # its parts have such groups
+    elif not issubclass(form, Capped) and OPTION in options_of(find(name)):
         del given[OPTION]  # another form of it has a cap, this one cuts nobody
     made = form(schema, epsilon, **fitted(name, form, given))
     return made.main if isinstance(made, BesideOverflow) and made.question is None else made
