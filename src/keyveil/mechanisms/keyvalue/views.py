@@ -57,7 +57,6 @@ class Views(SideBySide):
     overflow: Fraction | None = None
 
     unsaid: ClassVar[frozenset[str]] = frozenset({"max_pairs", OPTION})
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"inner": "ssr", "max_pairs": 2})
     cap = None  # type: ignore[assignment]  # the pairs of a view are capped, not those of a record
 
     @staticmethod
