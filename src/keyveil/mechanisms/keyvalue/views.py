@@ -82,6 +82,8 @@ class Views(SideBySide):
             object.__setattr__(self, option, None)  # what has no cap cuts nobody
         object.__setattr__(self, "group_options", self._read(self.group_options))
         super().validate()
+        if not any(isinstance(part, BesideOverflow) for part in self.parts):
+            object.__setattr__(self, OPTION, None)  # nobody can exceed a cap
         resolved = {name: part.options for name, part in zip(self.views, self.parts, strict=True)}
         object.__setattr__(self, "group_options", resolved)
 
