@@ -7,6 +7,9 @@ BIN    := .venv/bin
 STAMP  := .venv/.installed
 RUNS   := .venv/.runs
 
+# Compiled modules are kept, whatever the environment says: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install system demo test quick mutants check format bench soak docs lock audit sbom
 
