@@ -199,7 +199,7 @@ class Views(SideBySide):
 
     # -- capabilities and what is enumerated --------------------------------------------------------------------
 
-    @property
+    @cached_property
     def lacks(self) -> frozenset[type]:
         """All that needs to know of several views at once; a view's own mechanism can be asked about its own keys."""
         there = {Announced, TallyLaw} if all(declared_law(part) for part in self.parts) else {Announced}
