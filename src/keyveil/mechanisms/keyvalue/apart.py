@@ -124,9 +124,9 @@ class Apart(SideBySide):
         for name, value in self._plan().items():
             if getattr(self, name) is None:
                 put(self, name, value)
+        put(self, "size", self.answer_size)
         put(self, "set_sizes", None)  # what follows from them stands in the numbers
         put(self, "expected", None)
-        put(self, "size", self.answer_size)
         put(self, "marked", self.values.marked)
         super().validate()
 
@@ -296,7 +296,7 @@ class SparseApart(Apart):
 
     @cached_property
     def who(self) -> Presence:
-        return Presence(self.schema, self.epsilon, max_pairs=self.most, size=self.size)
+        return Presence(self.schema, self.epsilon, max_pairs=self.most, size=self.size, set_sizes=self.set_sizes)
 
     def size_variance(self, reports: int, size: float, var_f: Floats, unheard: float) -> float:
         """Only how many dummies an answer has varies, so it is less than errors of keys would make it."""
