@@ -43,7 +43,7 @@ def unknown_option(name: str, option: str, known: Collection[str]) -> MechanismE
 
 
 def spelled(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options under the names that classes have for them: ``sizes`` means ``set_sizes``, ``levels`` means ``bins``, - means _."""
+    """The options under the names that classes have for them, such as ``bins`` for ``levels``; - means _."""
     given: dict[str, Any] = {}
     for option, value in options.items():
         plain = option.replace("-", "_")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keyveil.core.errors import KeyveilError
+from keyveil.core.estimates import FLAGS
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Schema
 from keyveil.kernels import directions as kernels
@@ -278,3 +279,18 @@ def test_a_mode_is_a_class() -> None:
     sparse, dense = create("apart", Schema(keys=9), 1, max_pairs=2), create("apart", Schema(keys=9), 1, mode="dense")
     assert type(sparse) is SparseApart and type(dense) is DenseApart and isinstance(dense, Apart)
     assert sparse.cap() == 2
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "typical", "flag"), [(40_000, 4, "0.1", "clipped"), (60, 1, "0.5", "insufficient")]
+)
+def test_flags_of_values_stay_with_means_beside_an_overflow_group(
+    n: int, epsilon: int, typical: str, flag: str
+) -> None:
+    """Values that are larger than declared say nothing about who holds keys; too little data stays too little."""
+    records, _, _ = people_of(n, 10, 0.5, 1)
+    for overflow in ("off", "0.03"):
+        mechanism = create("apart", Schema(keys=10), epsilon, max_pairs=9, typical=typical, overflow=overflow)
+        estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(5))))
+        assert {FLAGS[code] for code in estimates.mean.flag} == {flag}
+        assert not {FLAGS[code] for code in estimates.frequency.flag} & {flag}
