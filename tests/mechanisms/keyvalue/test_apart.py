@@ -18,7 +18,7 @@ from keyveil.kernels.directions import directions, ranked_sparse, sum_rows
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.keyvalue.apart import Apart, DenseApart, SparseApart, measured_share
 from keyveil.mechanisms.registry import create
-from keyveil.mechanisms.rounds.presence import Presence
+from keyveil.mechanisms.rounds.presence import PresenceGroup
 from keyveil.mechanisms.rounds.topsel_project import gain
 from keyveil.mechanisms.rounds.value_projection import BEFORE, ValueProjection
 
@@ -80,7 +80,7 @@ def test_directions_and_their_order() -> None:
     ],
 )
 def test_presences(epsilon: str, size: int, own: float, other: float, variance: float) -> None:
-    who = Presence(Schema(keys=1000), Fraction(epsilon), max_pairs=5)
+    who = PresenceGroup(Schema(keys=1000), Fraction(epsilon), max_pairs=5)
     assert who.size == size and [float(rate) for rate in who.response.rates] == pytest.approx([own, other], abs=1e-9)
     spread = who.predicted_spread(np.full(1000, 0.005), np.zeros(1000), np.zeros(6), 1)
     assert spread.frequency[0] == pytest.approx(variance, rel=1e-4)

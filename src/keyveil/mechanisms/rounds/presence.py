@@ -11,10 +11,10 @@ from keyveil.mechanisms.families.subset_response import SubsetResponse
 
 
 @dataclass(frozen=True)
-class Presence(SubsetResponse):
+class PresenceGroup(SubsetResponse):
     """Weight e^ε on every subset that meets the held keys, 1 on every other."""
 
-    name: ClassVar[str] = "presence"
+    name: ClassVar[str] = "presence-group"
 
     @property
     def labels(self) -> Labels:
