@@ -195,25 +195,27 @@ def people_of(n: int, d: int, most: float, seed: int) -> tuple[Records, Any, Any
     return records, held.mean(axis=0), np.bincount(keys, values, minlength=d) / n
 
 
-@pytest.mark.parametrize("typical", ["0.12", "0.3", "0.75"], ids=["too small", "right", "too large"])
+@pytest.mark.parametrize("typical", ["0.19", "0.3", "0.47"], ids=["too small", "right", "too large"])
 @pytest.mark.parametrize("mode", ["sparse", "dense"])
 def test_intervals_cover_even_if_values_are_declared_wrongly(mode: str, typical: str) -> None:
-    """30 runs of 12 keys: of 360 intervals fewer than 0.87 would hold by chance with probability below 1e-6."""
+    """Their energy by a factor of 0.4 or 2.5; larger forms in test_values_coverage.py.
+
+    20 runs of 12 keys: of 240 intervals fewer than 0.86 would hold by chance with probability below 1e-6. In sparse
+    mode the size of sets is not declared, and taken too large, which makes up for values that are declared too small.
+    """
     d, most = 12, 0.5 if mode == "sparse" else 0.95
     options: dict[str, Any] = {"max_pairs": d} if mode == "sparse" else {"mode": mode}
-    mechanism, covered = create("apart", Schema(keys=d), 2, typical=typical, **options), []
-    for run in range(30):
+    mechanism, covered, clipped = create("apart", Schema(keys=d), 2, typical=typical, **options), [], 0
+    for run in range(20):
         records, share, total = people_of(6000, d, most, run)
         estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(8, run))))
         mean = total / share
         f, m = estimates.frequency, estimates.mean
         covered.append([(f.low <= share) & (share <= f.high), (m.low <= mean) & (mean <= m.high)])
-        if (mode, typical) == (
-            "dense",
-            "0.12",
-        ):  # in sparse mode, sets are declared far too large, which makes up for it
-            assert not set(estimates.flag) & {"ok", "shrunk"}
-    assert (np.mean(covered, axis=(0, 2)) >= 0.87).all()
+        clipped += bool((m.flag >= FLAGS.index("clipped")).all())
+    assert (np.mean(covered, axis=(0, 2)) >= 0.86).all()
+    # 0.69 is kept where too little is declared, measured to 0.1, and the flag is for less than 0.8
+    assert (clipped >= 10) == ((mode, typical) == ("dense", "0.19"))
 
 
 def test_sums_of_small_values_are_told_far_better_than_by_signs() -> None:
