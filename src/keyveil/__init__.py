@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from keyveil.learn import postprocess as postprocess
     from keyveil.mechanisms.registry import make as mechanism
     from keyveil.mechanisms.registry import register as register
+    from keyveil.planning import tail_bounds as tail_bounds
+    from keyveil.privacy import composition as composition
     from keyveil.protocols.catalogue import catalogue as mechanisms
     from keyveil.protocols.proofs import audit as audit
     from keyveil.protocols.proofs import certify as certify
@@ -56,11 +58,13 @@ _WHERE = {
     "audit": "protocols.proofs:audit",
     "certify": "protocols.proofs:certify",
     "compare": "lab.compare:compare",
+    "composition": "privacy.composition",
     "mechanism": "mechanisms.registry:make",
     "mechanisms": "mechanisms",
     "postprocess": "learn.postprocess",
     "register": "mechanisms.registry:register",
     "simulate": "lab.simulate:simulate",
+    "tail_bounds": "planning.tail_bounds",
 }
 
 __all__ = [
@@ -74,11 +78,13 @@ __all__ = [
     "audit",
     "certify",
     "compare",
+    "composition",
     "mechanism",
     "mechanisms",
     "postprocess",
     "register",
     "simulate",
+    "tail_bounds",
 ]
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keyveil.cli.data import (
+    HierarchyOption,
     High,
     Key,
     LevelsOption,
@@ -61,6 +62,7 @@ def compare(
     low: Low = None,
     high: High = None,
     levels: LevelsOption = None,
+    hierarchy: HierarchyOption = False,
     plot: Plot = None,
     write: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="Write everything as a Markdown page.")
@@ -82,7 +84,15 @@ def compare(
         found = comparisons(
             (
                 datasets.named(
-                    source, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed
+                    source,
+                    user=user,
+                    key=key,
+                    value=value,
+                    low=low,
+                    high=high,
+                    levels=listed(levels),
+                    hierarchy=hierarchy,
+                    seed=seed,
                 )
                 for source in sources
             ),
@@ -115,7 +125,7 @@ def compare(
             ("--plot", plot),
             ("--page", write),
         ]
-        command = _command(data, given, ["--reports"] * reports + ["--json"] * json)
+        command = _command(data, given, ["--hierarchy"] * hierarchy + ["--reports"] * reports + ["--json"] * json)
         _write(write, page(found.every, command))
     if json:
         document = found[0].document() if len(found) == 1 else found.document()

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from keyveil.cli.data import (
     Data,
+    HierarchyOption,
     High,
     Key,
     LevelsOption,
@@ -49,6 +50,7 @@ def simulate(
     low: Low = None,
     high: High = None,
     levels: LevelsOption = None,
+    hierarchy: HierarchyOption = False,
     max_pairs: MaxPairs = None,
     set: Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeatable coins; otherwise the system's.")] = None,
@@ -69,7 +71,15 @@ def simulate(
     parse_epsilon(epsilon)
     options: dict[str, Any] = dict(settings(set, max_pairs))
     dataset = datasets.named(
-        data, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed or 0
+        data,
+        user=user,
+        key=key,
+        value=value,
+        low=low,
+        high=high,
+        levels=listed(levels),
+        hierarchy=hierarchy,
+        seed=seed or 0,
     )
     sizes = dataset.population.keyed(dataset.schema).sizes
     made, chosen = collected_for(mechanism, dataset.schema, epsilon, sizes, options)
