@@ -17,7 +17,8 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.lab import datasets
 from keyveil.lab.compare import ALL_QUANTITIES, Comparison, compare, key_value_names, matched
-from keyveil.lab.contenders import Contender, contenders, forms, several, usual
+from keyveil.lab.contenders import APART, VIRTUAL, Contender, contenders, families, several, usual, with_best_caps
+from keyveil.lab.decoders import EQUAL
 from keyveil.lab.matching import ratio_of
 from keyveil.lab.page import page
 from keyveil.lab.simulate import simulate
@@ -161,9 +162,12 @@ def test_misspelt_contenders_are_mistakes(text: str) -> None:
 
 def test_published_mechanisms_take_part_in_two_forms_unless_told() -> None:
     published = ["privkv", "f2m", "pckv-ue", "pckv-grr", "kv-sw"]
-    assert usual() == (*key_value_names(), *(f"{name}:split=paper" for name in published))
-    assert forms(usual()) == {name: [f"{name}:split=paper"] for name in published}
-    assert forms(["kvue", "privkv:split=paper"]) == {}  # then it is the only form, and stands with all others
+    assert usual() == (*key_value_names(), *APART, VIRTUAL, *(f"{name}:split=paper" for name in published))
+    assert {name: some for name, some in families(usual()).items() if len(some) > 1} == {
+        **{name: [name, f"{name}:split=paper"] for name in published},
+        "apart": list(APART),
+    }
+    assert families(["kvue", "privkv:split=paper"]) == {"kvue": ["kvue"], "privkv:split=paper": ["privkv:split=paper"]}
 
 
 @pytest.mark.parametrize("cap", [5, 57])
@@ -199,26 +203,13 @@ def test_the_page_says_where_the_cap_comes_from(comparison: Comparison) -> None:
     )
 
 
-def test_other_forms_have_tables_of_their_own() -> None:
+def test_a_mechanism_is_shown_with_its_best_form_and_as_given() -> None:
     data = datasets.load("linear-s", n=2000, seed=1)
     text = page([compare(data, [1, 4], ["kvue", "privkv", "privkv:split=paper", "f2m:split=paper"], repeats=3, seed=1)])
     heads = [line for line in text.splitlines() if line.startswith("| data | ε |")]
     assert heads[:4] == ["| data | ε | kvue | privkv | f2m:split=paper |"] * 4
-    assert heads[4:] == ["| data | ε | privkv | privkv:split=paper |"] * 2
+    assert heads[4:] == ["| data | ε | privkv |"] * 2
     assert "standard error over the runs" in text
-
-
-def test_a_form_that_beats_the_whole_table_is_pointed_at(comparison: Comparison) -> None:
-    entries = tuple(
-        replace(entry, mechanism="kvue:bins=8", metrics={**entry.metrics, "mse_frequency": 1e-9, "mse_mean": 9.0})
-        for entry in comparison.entries
-        if entry.mechanism == "kvue"
-    )
-    sure = tuple(replace(entry, spread=dict.fromkeys(entry.spread, 1e-12)) for entry in comparison.entries + entries)
-    both = replace(comparison, chosen=(*comparison.chosen, "kvue:bins=8"), entries=sure)
-    shares, means = page([both]).split("## Means, on")[:2]
-    assert shares.count(" † |") == 2 and "does better" in shares
-    assert "†" not in means.split("## Frequencies of")[0]
 
 
 def columns(text: str) -> list[list[str]]:
@@ -231,11 +222,12 @@ def test_the_page_of_the_documentation_is_not_stale() -> None:
     """Its tables have the columns that its command would write now; if not, run the command that it shows."""
     written = Path(__file__).parents[2] / "docs" / "comparison.md"
     text = written.read_text(encoding="utf-8")
-    main = list(key_value_names())
-    pairs = [label for name, others in forms(usual()).items() for label in (name, *others)]
-    assert columns(text) == [main] * 4 + [pairs] * 2
+    groups = families(with_best_caps(contenders(usual())))
+    several = [name for name, labels in groups.items() if len(labels) > 1]
+    assert columns(text) == [["decoder", *groups]] * 4 + [several] * 2
     command = text.partition("```console")[2].partition("```")[0]
     assert "--mechanisms" not in command and "synthetic:suite" in command
+    assert "--caps best" in command and f"--decoders {','.join(EQUAL)}" in command
 
 
 def test_a_page_with_one_column_less_would_be_noticed(comparison: Comparison) -> None:
