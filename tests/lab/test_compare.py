@@ -234,6 +234,99 @@ def test_a_page_with_one_column_less_would_be_noticed(comparison: Comparison) ->
     assert columns(page([comparison])) == [["kvue", "pckv-ue"]] * 4  # ioh does not take these people
 
 
+# -- decoders, best caps ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def equal() -> Comparison:
+    data = datasets.load("heavy", n=400, seed=1)
+    return compare(data, 2, ["kvue", "pckv-grr", "ssr"], repeats=2, seed=1, decoders=EQUAL, caps="best")
+
+
+def test_everybody_has_every_decoder_on_the_same_reports(equal: Comparison) -> None:
+    assert equal.decoders == EQUAL
+    assert {entry.decoder for entry in equal.entries if entry.mechanism == "kvue"} == set(EQUAL)
+    plain = compare(equal.dataset, 2, ["kvue"], repeats=2, seed=1)
+    at = Fraction(2), "frequency"
+    assert plain.error("kvue", *at) == equal.error("kvue", *at) == equal.error("kvue", *at, "raw")
+    shrunk, consistent = (equal.error("kvue", *at, decoder) for decoder in ("bayes", "norm-sub"))
+    assert shrunk and consistent and shrunk < float(plain.error("kvue", *at) or 0) and shrunk != consistent
+    assert equal.error("kvue", Fraction(2), "mean", "norm-sub") == equal.error("kvue", Fraction(2), "mean")
+
+
+def test_the_document_and_the_frame_have_every_decoder(equal: Comparison) -> None:
+    document = json.loads(json.dumps(equal.document(), allow_nan=False))
+    assert set(document["decoders"]) == set(EQUAL) and document["decoders"]["raw"]["best"] == document["best"]
+    rows = equal.to_frame()
+    for _, some in rows.groupby("decoder"):
+        assert some["best_frequency"].sum() == 1
+    (first, *_) = document["mechanisms"]
+    assert first["decoder"] == "raw" and np.mean(first["runs"]["mean"]) == pytest.approx(first["metrics"]["mse_mean"])
+
+
+def test_best_caps_stand_beside_the_given_one(equal: Comparison) -> None:
+    """Few people hold very much: what a cap of one hides costs less than what a cap of eight adds in variance."""
+    assert equal.capped["pckv-grr"] == [
+        "pckv-grr", "pckv-grr:max_pairs=best-frequency", "pckv-grr:max_pairs=best-mean"
+    ]  # fmt: skip
+    caps = {entry.mechanism: entry.options.get("max_pairs") for entry in equal.entries}
+    given, best = caps["ssr"], caps["ssr:max_pairs=best-frequency"]
+    assert given is not None and best is not None and best < given and caps["kvue"] is None
+    score = equal.best_of(equal.capped["ssr"], Fraction(2), "frequency")
+    assert (
+        score is not None
+        and score.forms != ("ssr",)
+        and score.error < float(equal.error("ssr", Fraction(2), "frequency") or 0)
+    )
+
+
+def test_the_page_says_what_mechanism_and_decoder_gain(equal: Comparison) -> None:
+    text = page([equal])
+    heads = [line for line in text.splitlines() if line.startswith("| data | ε |")]
+    assert heads == ["| data | ε | decoder | kvue | pckv-grr | ssr |"] * 4 + ["| data | ε | pckv-grr | ssr |"] * 2
+    assert text.count("| heavy | 2 | with Norm-Sub |") == 2  # frequencies; means are as estimated
+    assert text.count("| heavy | 2 | with empirical Bayes |") == 4
+    mechanism, decoder = text.split("## What the mechanism gains")[1].split("## What the decoder gains")
+    assert "| frequencies | with empirical Bayes | " in mechanism and "published as estimated" in mechanism
+    ratio = float(equal.error("kvue", Fraction(2), "mean") or 0) / float(
+        equal.error("kvue", Fraction(2), "mean", "bayes") or 1
+    )
+    row = next(line for line in decoder.splitlines() if line.startswith("| kvue |"))
+    assert f"{ratio:.2f}" in row
+    assert " → " in text and "(cap " in text
+
+
+def test_a_decoder_that_does_not_apply_is_named_and_nothing_else_is_lost() -> None:
+    found = compare(datasets.load("linear-s", n=200, seed=1), 1, ["kvue", "kv-sw"], decoders=["raw", "mle-apx"])
+    assert {entry.mechanism for entry in found.entries if entry.decoder == "raw"} == {"kvue", "kv-sw"}
+    assert any("mle-apx" in label for label in found.refused)
+
+
+@pytest.mark.parametrize("decoders", [[], ["bays"]])
+def test_decoders_that_there_are_not_are_refused(decoders: list[str]) -> None:
+    with pytest.raises(MechanismError, match="decoder"):
+        compare(datasets.load("linear-s", n=100, seed=1), 1, ["kvue"], decoders=decoders)
+
+
+def test_a_best_cap_needs_a_prediction_and_a_right_name() -> None:
+    data = datasets.load("linear-s", n=100, seed=1)
+    with pytest.raises(MechanismError, match="best-frequency or best-mean"):
+        compare(data, 1, ["ssr:max_pairs=best"])
+    with pytest.raises(MechanismError, match="Caps are given or best"):
+        compare(data, 1, ["ssr"], caps="good")  # type: ignore[call-overload]
+    assert (
+        "tell its errors"
+        in compare(data, 1, ["kvue", "pilot:max_pairs=best-mean"]).refused["pilot:max_pairs=best-mean"]
+    )
+
+
+def test_pictures_show_every_decoder_and_each_contender_once(equal: Comparison) -> None:
+    figure = equal.plot()
+    assert len(figure.axes) == 2 * len(EQUAL)
+    assert [ax.get_legend_handles_labels()[1].count("ssr") for ax in figure.axes] == [1] * 6
+    assert "bayes" in figure.axes[2].get_title(loc="left")
+
+
 # -- protocols, objects, populations, several data sets ---------------------------------------------------------------
 
 PROTOCOLS = ["privkvm", "privkvm-plus", "privkvm-star", "privkvm-harmony", "adaptive", "pilot", "topsel-project"]

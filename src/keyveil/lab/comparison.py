@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.estimates import Backend
 from keyveil.frames.results import frame_of
+from keyveil.lab.contenders import without_best_cap
 from keyveil.lab.datasets import Dataset
 from keyveil.lab.decoders import RAW
 from keyveil.lab.metrics import Metrics
@@ -55,6 +56,19 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
+class Standing:
+    """The scores of one row of a table, who has the least error, and whom the runs do not tell from it."""
+
+    scores: dict[str, Score]
+    best: str | None
+    ties: tuple[str, ...]
+
+    def shares(self, name: str) -> bool:
+        """Whether somebody shares the first place with others."""
+        return bool(self.ties) and name in (self.best, *self.ties)
+
+
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """All contenders on one data set."""
 
@@ -73,6 +87,14 @@ class Comparison:
     def mechanisms(self) -> tuple[str, ...]:
         """The labels of those who took part."""
         return tuple(dict.fromkeys(entry.mechanism for entry in self.entries))
+
+    @property
+    def capped(self) -> dict[str, list[str]]:
+        """The labels of those who took part; their forms with best caps are behind the label without one."""
+        found: dict[str, list[str]] = {}
+        for label in self.mechanisms:
+            found.setdefault(without_best_cap(label), []).append(label)
+        return found
 
     @property
     def first_decoder(self) -> str:
@@ -98,6 +120,13 @@ class Comparison:
         found = {label: self.entry(label, epsilon, decoder) for label in labels}
         runs = {label: one.runs[quantity] for label, one in found.items() if one is not None and one.runs.get(quantity)}
         return best_form(runs)
+
+    def standing(
+        self, groups: Mapping[str, Sequence[str]], epsilon: Fraction, quantity: str, decoder: str | None = None
+    ) -> Standing:
+        """How groups of forms stand against each other, each with its best form."""
+        scores = self.columns(groups, epsilon, quantity, decoder)
+        return Standing(scores, winner(scores), ties(scores))
 
     def columns(
         self, groups: Mapping[str, Sequence[str]], epsilon: Fraction, quantity: str, decoder: str | None = None
@@ -232,7 +261,7 @@ class Comparisons:
         return frame_of({name: [row[name] for row in rows] for name in names}, backend)
 
     def plot(self) -> Figure:
-        """Errors over epsilon on logarithmic scales, a row of two panels per data set.
+        """Errors over epsilon on logarithmic scales, a row of two panels per data set and decoder.
 
         Bars are one standard error over the runs. A ring marks the best; a dashed ring marks all that share the first
         place, as ≈ does in tables.

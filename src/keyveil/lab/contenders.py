@@ -166,6 +166,13 @@ def with_best_caps(chosen: Mapping[str, Contender]) -> dict[str, Contender]:
     return found
 
 
+def without_best_cap(label: str) -> str:
+    """The label of the form whose cap is not the best one but the given one."""
+    name, _, rest = label.partition(":")
+    options = [option for option in _options(rest) if option and not option.startswith(f"{CAP}={BEST}")]
+    return name + ":" * bool(options) + ",".join(options)
+
+
 def of_project(label: str) -> bool:
     """Whether a contender is a mechanism or protocol of this project, by its label."""
     return label.partition(":")[0] in PROJECT

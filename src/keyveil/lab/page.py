@@ -15,7 +15,7 @@ from keyveil.lab.comparison import QUANTITIES, Comparison
 from keyveil.lab.contenders import CAP, PAPER, families
 from keyveil.lab.decoders import changes, title
 from keyveil.lab.page_gains import TITLES, gains
-from keyveil.lab.scores import Score, ties, winner
+from keyveil.lab.scores import Score
 
 SUITE = (
     "synthetic:plaw:50000",
@@ -138,13 +138,10 @@ def _errors(comparisons: Sequence[Comparison], groups: Groups, quantity: str) ->
     for one in comparisons:
         for epsilon in one.epsilons:
             for decoder in (some for some in one.decoders if changes(some, quantity)):
-                scores = one.columns(groups, epsilon, quantity, decoder)
-                best, close = winner(scores), ties(scores)
-                cells = [
-                    _cell(scores.get(name), name == best, bool(close) and name in (best, *close)) for name in groups
-                ]
-                row = [_text(one.dataset.name), decimal_text(epsilon), *([title(decoder)] * several), *cells]
-                lines.append(f"| {' | '.join(row)} |")
+                row = one.standing(groups, epsilon, quantity, decoder)
+                cells = [_cell(row.scores.get(name), name == row.best, row.shares(name)) for name in groups]
+                heads = [_text(one.dataset.name), decimal_text(epsilon), *([title(decoder)] * several)]
+                lines.append(f"| {' | '.join([*heads, *cells])} |")
     return "\n".join(lines)
 
 
@@ -162,10 +159,9 @@ def _wins(comparisons: Sequence[Comparison], groups: Groups, quantity: str) -> s
         tied: Counter[str] = Counter()
         for one in comparisons:
             for epsilon in one.epsilons:
-                scores = one.columns(groups, epsilon, quantity, decoder)
-                best, close = winner(scores), ties(scores)
-                if best is not None:
-                    (tied if close else won).update((best, *close))
+                row = one.standing(groups, epsilon, quantity, decoder)
+                if row.best is not None:
+                    (tied if row.ties else won).update((row.best, *row.ties))
         clear = ", ".join(f"{name} {rows}" for name, rows in won.most_common()) or "none"
         shared = ", ".join(f"{name} {rows}" for name, rows in tied.most_common())
         told = "Rows won" if len(decoders) == 1 else f"Rows won {title(decoder)}"
