@@ -21,7 +21,7 @@ SUITE = (
     "synthetic:plaw:50000",
     "synthetic:linear-s:20000",
     "synthetic:linear-s:20000:size=2,keys=6",  # few enough keys for the mechanisms that grow like 3^d
-    "synthetic:survey:50000",
+    "synthetic:skewed:50000",
     "synthetic:heavy:50000",
     "synthetic:activity:50000",
 )

@@ -47,6 +47,7 @@ every quantity are not measured; `shist-harmony`, `rappor-meanest` and `moments`
 A gain is the error of the best published over that of the chosen one: above 1 the project is better. A cell is won or
 lost if the errors are more than two standard errors of the difference apart, otherwise tied. All spend the same exact
 ε. Every cell has {PEOPLE:,} people (fewer where they would hold more than {MOST_PAIRS:,} pairs), the same in all runs.
+Levels of values are not stated, so that `kvue` asks for signs as it was published.
 
 The page is written by"""
 
