@@ -85,6 +85,20 @@ def test_a_cell_is_measured_written_down_and_read_again(tmp_path: Path, monkeypa
     assert again == [one] and results.read_text().count("\n") == 1  # nothing is measured twice
 
 
+def test_levels_are_not_told_to_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With levels KVUE would report them instead of signs, and look worse than what was published."""
+    seen: list[Setting] = []
+
+    def first(setting: Setting, quantity: str) -> str:
+        seen.append(setting)
+        return "wsr"
+
+    monkeypatch.setattr(rule, "PUBLISHED", ("kvue",))
+    assert datasets.load("survey", n=50, seed=1).schema.levels is not None
+    assert measure(Cell("survey", "4"), seed=1, people=50, repeats=2, rule=first).duels
+    assert all(one.schema.levels is None for one in seen)
+
+
 def duel(quantity: str, ours: float, published: float) -> Duel:
     return Duel(quantity, "bayes", Score(ours, 0.01, ("ssr",)), Score(published, 0.01, ("kvue",)))
 

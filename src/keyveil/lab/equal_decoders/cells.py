@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from keyveil.core.schema import Schema
 from keyveil.lab.compare import compare
 from keyveil.lab.datasets.recipes import load, recipe
 from keyveil.lab.decoders import EQUAL, changes
@@ -74,7 +75,7 @@ def measure(
     """
     pairs = max(float(recipe(cell.population).profile(seed)[0].sum()), 1.0)
     drawn = load(cell.population, n=min(people, int(MOST_PAIRS / pairs)), seed=seed)
-    data = replace(drawn, schema=replace(drawn.schema, levels=None))
+    data = replace(drawn, schema=Schema(keys=drawn.schema.d))
     everybody = data.population.keyed(data.schema)
     setting = Setting(data.schema, everybody, everybody.truth(data.schema), Fraction(cell.epsilon))
     published = worth_measuring(setting)
