@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from textwrap import fill
 
 from keyveil.core.epsilon import decimal_text
 from keyveil.lab.comparison import QUANTITIES, Comparison
@@ -37,7 +38,8 @@ _FORMS_NOTE = """\
 Mechanisms that take part in several forms: as they are unless told (first number, with its cap), and in the best of all
 forms (second number, with the form). `paper` is the split of the budget that was published, the other the one that the
 exact loss allows; *cap* is the most pairs of a person that count. The best form is found on one half of the runs and
-measured on the other; where the halves found different ones, both are named. All spend the same exact ε."""
+measured on the other; where the halves found different ones, both are named. With few runs the search is noisy, and
+what it finds may be worse than the given form. All spend the same exact ε."""
 _BEST_CAPS_NOTE = """\
 Best caps are those with the least predicted error (variance, and the square of what the cap hides) among seven
 quantiles of the set sizes, one for frequencies and one for means; nobody looked at results to find them."""
@@ -127,7 +129,7 @@ def _cap_note(one: Comparison) -> str:
     origin = "was given" if one.given.get(CAP) is not None else "is the 90 % quantile of the set sizes"
     told = any(f"{CAP}=" in label and f"{CAP}=best" not in label for label in one.chosen)
     own = " where none stands behind a name" if told else ""
-    return f"The cap (`max_pairs`) {origin}{own}; people\nabove it bias the mechanisms that need one."
+    return fill(f"The cap (`max_pairs`) {origin}{own}; people above it bias the mechanisms that need one.", 120)
 
 
 def _errors(comparisons: Sequence[Comparison], groups: Groups, quantity: str) -> str:
@@ -188,7 +190,7 @@ def _both(one: Comparison, labels: Sequence[str], epsilon: Fraction, quantity: s
     shown = f"{_number(given.error, given.spread)}{_form(one, labels[0], epsilon)}"
     if best.forms == (labels[0],):
         return shown
-    forms = dict.fromkeys(_form(one, label, epsilon) for label in best.forms)
+    forms = dict.fromkeys(_form(one, label, epsilon) or " (as given)" for label in best.forms)
     return f"{shown} → {_number(best.error, best.spread)}{' or'.join(forms)}"
 
 

@@ -21,7 +21,8 @@ The best mechanism of this project against the best published one, row by row (d
 the geometric mean of the ratio of their errors, above 1 where the project is better, and in how many rows the errors
 are more than two standard errors of the difference apart. *Best* is found on one half of the runs and measured on the
 other, for both sides, over all mechanisms and forms. Published are also `kvue` (Sun et al.), `collision` (Wang et al.)
-and `marginals` (in the manner of CALM), whatever this project added to them."""
+and `marginals` (in the manner of CALM), whatever this project added to them. With few runs the search for the best is
+noisy; [equal decoders](equal-decoders.md) has twenty, on more populations, and chooses for the project in advance."""
 _MIXED_NOTE = """\
 The last rows mix both gains: the project with empirical Bayes against published mechanisms without a decoder. It is
 what a paper with a new mechanism and a new decoder would report."""
