@@ -47,7 +47,9 @@ every quantity are not measured; `shist-harmony`, `rappor-meanest` and `moments`
 A gain is the error of the best published over that of the chosen one: above 1 the project is better. A cell is won or
 lost if the errors are more than two standard errors of the difference apart, otherwise tied. All spend the same exact
 ε. Every cell has {PEOPLE:,} people (fewer where they would hold more than {MOST_PAIRS:,} pairs), the same in all runs.
-Levels of values are not stated, so that `kvue` asks for signs as it was published.
+Levels of values are not stated, so that `kvue` asks for signs as it was published. At small ε the project's `block`
+has a width of one and is `kvue` itself: such a cell should tie, and what it shows beyond that is chance and the price
+that the published side pays for its search.
 
 The page is written by"""
 
@@ -209,7 +211,9 @@ def main() -> None:
     wanted = cells(given.populations.split(","))
     results = given.page.with_suffix(".jsonl")
     measured = measure_all(wanted, results, seed, given.minutes, given.workers, given.people, given.repeats)
-    command = shlex.join(["python", "-m", "keyveil.lab.equal_decoders.page", *sys.argv[1:]])
+    own = [word for word in ("populations", "people", "repeats") if getattr(given, word) != reader.get_default(word)]
+    told = [f"--{word}={getattr(given, word)}" for word in own]  # minutes and workers change no number
+    command = shlex.join(["python", "-m", "keyveil.lab.equal_decoders.page", str(given.page), f"--seed={seed}", *told])
     given.page.write_text(page(measured, len(wanted), command), encoding="utf-8")
 
 
