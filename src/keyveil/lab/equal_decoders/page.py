@@ -144,7 +144,8 @@ def _over_all(measured: Sequence[Measured]) -> str:
 
 def _by(measured: Sequence[Measured], head: str, group: Callable[[Cell], str]) -> str:
     lines = [f"| {head} | cells | {' | '.join(_TITLES[one] for one in QUANTITIES)} |", "|---|" + "---:|" * 4]
-    for name in dict.fromkeys(group(one.cell) for one in sorted(measured, key=lambda one: one.cell)):
+    places = {epsilon: place for place, epsilon in enumerate(EPSILONS)}
+    for name in sorted({group(one.cell) for one in measured}, key=lambda name: (places.get(name, 0), name)):
         mine = [one for one in measured if group(one.cell) == name]
         shown = (_shown(_gain(mine, quantity, BAYES)) for quantity in QUANTITIES)
         lines.append(f"| {name} | {len(mine)} | {' | '.join(shown)} |")
