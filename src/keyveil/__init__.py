@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from keyveil.learn import postprocess as postprocess
     from keyveil.mechanisms.registry import make as mechanism
     from keyveil.mechanisms.registry import register as register
+    from keyveil.planning.ask import plan as plan
     from keyveil.protocols.catalogue import catalogue as mechanisms
     from keyveil.protocols.proofs import audit as audit
     from keyveil.protocols.proofs import certify as certify
@@ -58,6 +59,7 @@ _WHERE = {
     "compare": "lab.compare:compare",
     "mechanism": "mechanisms.registry:make",
     "mechanisms": "mechanisms",
+    "plan": "planning.ask:plan",
     "postprocess": "learn.postprocess",
     "register": "mechanisms.registry:register",
     "simulate": "lab.simulate:simulate",
@@ -76,6 +78,7 @@ __all__ = [
     "compare",
     "mechanism",
     "mechanisms",
+    "plan",
     "postprocess",
     "register",
     "simulate",
