@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from keyveil.lab.compare import compare as compare
     from keyveil.lab.simulate import simulate as simulate
     from keyveil.learn import postprocess as postprocess
-    from keyveil.mechanisms.registry import make as mechanism
     from keyveil.mechanisms.registry import register as register
     from keyveil.planning.ask import plan as plan
+    from keyveil.planning.auto import make as mechanism
     from keyveil.protocols.catalogue import catalogue as mechanisms
     from keyveil.protocols.proofs import audit as audit
     from keyveil.protocols.proofs import certify as certify
@@ -57,7 +57,7 @@ _WHERE = {
     "audit": "protocols.proofs:audit",
     "certify": "protocols.proofs:certify",
     "compare": "lab.compare:compare",
-    "mechanism": "mechanisms.registry:make",
+    "mechanism": "planning.auto:make",
     "mechanisms": "mechanisms",
     "plan": "planning.ask:plan",
     "postprocess": "learn.postprocess",

@@ -10,7 +10,8 @@ from typing import Any
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.cli.data import many
+from keyveil.cli.data import many, screen
+from keyveil.cli.printing import table
 from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.device import Caps
 from keyveil.mechanisms.capabilities import Capped, can
@@ -136,3 +137,28 @@ def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> 
             "Half of the frequencies are off by more than 0.1: ask more people, fewer keys, or a larger epsilon.",
         )
     return listed
+
+
+def show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -> None:
+    """Print what is asked, the errors to expect, and what looks unwise."""
+    page = screen()
+    page.print(f"{campaign.name} is in order. Its document has the hash {campaign.hash}.")
+    rounds = table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
+    for one in found.rounds:
+        exact, bits, size = f"{one.exact_epsilon:.6f}", f"{one.bits:.4g}", str(report_bytes(campaign, one))
+        rounds.add_row(str(one.round.number), one.round.mechanism.name, exact, bits, size, f"{one.reports:,}")
+    page.print(rounds)
+    errors = table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
+    for what, spread, known in (
+        ("frequencies", found.frequency, found.keys),
+        ("means", found.mean, found.means_known),
+    ):
+        cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")
+        errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
+    page.print(errors)
+    crowd = many(found.invented, "invented person", "invented people")
+    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {float(found.spent):.6f}.")
+    if (group := overflow_group(campaign)) is not None:
+        page.print(group)
+    for remark in unwise:
+        page.print(f"Unwise: {remark.sentence} [{remark.code}]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -11,6 +11,9 @@ from keyveil.cli.data import Plot, save, say, screen
 from keyveil.cli.options import Epsilon, Json
 from keyveil.cli.printing import printed
 from keyveil.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from keyveil.planning.preview import Preview
 
 SHOWN = 8  # lines of the table, unless told otherwise
 
@@ -45,6 +48,9 @@ def plan(
         float | None, typer.Option(help="The same for the smallest change between two collections that is seen.")
     ] = None,
     at: Annotated[float | None, typer.Option(help="With --change: the share of the people who hold the key.")] = None,
+    preview: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Twenty results that may come out for a key, side by side.")
+    ] = None,
     curves: Annotated[bool, typer.Option("--curves", help="How errors depend on epsilon, people and keys.")] = False,
     top: Annotated[int, typer.Option(min=1, help="How many mechanisms the table shows.")] = SHOWN,
     plot: Plot = None,
@@ -75,8 +81,19 @@ def plan(
 
         told = f"error ({', '.join(one.name for one in found.goals)})"
         save(trade_offs([(one.axis, one.places, one.errors, one.here) for one in found.curves], told), plot)
-    if not printed(json, found.document()):
+    from keyveil.planning.preview import epsilon_in_words
+    from keyveil.planning.preview import preview as previewed
+
+    words = epsilon_in_words(found.mechanism)
+    seen = None if preview is None else previewed(found.mechanism, found.people, found.schema, preview)
+    document = {**found.document(), "epsilon_in_words": words}
+    if seen is not None:
+        document["preview"] = seen.document()
+    if not printed(json, document):
         _show(found, top)
+        screen().print(words)
+        if seen is not None:
+            _show_preview(seen)
     return 0
 
 
@@ -120,6 +137,19 @@ def _show_curve(found: Plan, axis: str) -> None:
     rows.add_column("")
     for name, errors in curve.errors.items():
         rows.add_row(name, *("–" if one is None else f"{one:.3g}" for one in errors), bars(errors))
+    screen().print(rows)
+
+
+def _show_preview(seen: Preview) -> None:
+    rows = Table(
+        title=f"What may come out for {seen.key}, which {seen.truth:.1%} of {seen.n:,} people hold",
+        title_justify="left",
+    )
+    for column in ("frequency", "95 % interval", "mean"):
+        rows.add_column(column, justify="right")
+    for row in seen.document()["results"]:
+        mean = "unknown" if row["mean"] is None else f"{row['mean']:.3f}"
+        rows.add_row(f"{row['frequency']:.4f}", f"{row['low']:.4f} to {row['high']:.4f}", mean)
     screen().print(rows)
 
 
