@@ -16,6 +16,8 @@ from keyveil.cli.campaign_advice import (
     forecast_campaign,
     forecast_document,
     invented_people,
+    predicted,
+    prediction_said,
     show_forecast,
     warnings,
 )
@@ -173,6 +175,8 @@ def check(
     people: Annotated[
         int | None, typer.Option(min=1, help="How many will report; otherwise as many as enough.")
     ] = None,
+    pairs: Annotated[float | None, typer.Option(help="How many pairs a person is expected to hold.")] = None,
+    sample: Annotated[str | None, typer.Option(metavar="DATA", help="People like those who are expected.")] = None,
     keys_file: KeysFile = None,
     json: Json = False,
 ) -> int:
@@ -195,6 +199,7 @@ def check(
         bar.update(task, description="Inventing people")
         found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n))
     unwise = warnings(campaign, today(system_clock), found)
+    told = predicted(campaign, people, pairs, sample)
     document = {
         "name": campaign.name,
         "hash": campaign.hash,
@@ -203,10 +208,13 @@ def check(
         "answers": list(campaign.answers),
         "not_answered": {kind: list(who_answers(kind)) for kind in ASKABLE if kind not in campaign.answers},
         "forecast": forecast_document(campaign, found),
+        "prediction": None if told is None else {**told.document(), "about": told.people.about},
         "answered_of_next_52": answered_of_next(campaign),
     }
     if not printed(json, document):
         show_forecast(campaign, found, unwise)
+        if told is not None:
+            screen().print(prediction_said(told))
         screen().print(answers_said(answered_of_next(campaign)))
         _say_answers(campaign)
     return 0
