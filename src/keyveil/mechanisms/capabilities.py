@@ -12,6 +12,7 @@ Capabilities have methods only: looking for one must not compute anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -231,8 +232,13 @@ CAPABILITIES = frozenset(_MEANING)
 
 def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
     """The mechanism seen as one that has the capability; ``None`` if it does not have it."""
-    lacks: frozenset[type] = mechanism.lacks
-    return mechanism if isinstance(mechanism, capability) and capability not in lacks else None
+    return mechanism if _declares(type(mechanism), capability) and capability not in mechanism.lacks else None
+
+
+@lru_cache(maxsize=4096)
+def _declares(kind: Any, capability: Any) -> bool:
+    """Whether a class has the methods of a capability: the same for all its objects, and slow to find out."""
+    return issubclass(kind, capability)
 
 
 def keys_together(mechanism: Any) -> bool:

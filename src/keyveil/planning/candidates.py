@@ -10,7 +10,7 @@ from typing import Any
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Capped, LearnsSizes
+from keyveil.mechanisms.capabilities import Capped, LearnsSizes, need
 from keyveil.mechanisms.construction import form_of
 from keyveil.mechanisms.options import option_names
 from keyveil.mechanisms.overflow.beside import with_usual_group
@@ -32,6 +32,7 @@ JOINT = ("moments", "marginals", "ioh")
 """Mechanisms about several keys at once: they are considered for conditionals only, as they pay for these."""
 BASELINES = ("krr-harmony", "shist-harmony", "rappor-meanest")
 """Published combinations that are kept for comparisons; their means are biased and have no closed form of errors."""
+_KEPT = ("mode", "presence", "bins", "weights")  # options of a form that another cap leaves as they are
 SPLITS = ("split",)  # made of others, where several goals need it
 
 
@@ -47,17 +48,15 @@ def considered(goal: Goal) -> tuple[str, ...]:
     )
 
 
-def forms(
-    name: str, schema: Schema, epsilon: Fraction, people: People, goal: Goal, within: float = USUAL_CAP
-) -> Iterator[Mechanism]:
-    """A mechanism in the forms that suit people and goal; ``within`` is the share of the people within a cap.
+def forms(name: str, schema: Schema, epsilon: Fraction, people: People, goal: Goal) -> Iterator[Mechanism]:
+    """A mechanism in the forms that suit people and goal, with the usual cap.
 
     As a campaign would collect it: with the usual overflow group beside a cap. Forms that cannot be made are left out;
     if none can, the reason is raised.
     """
     refused: KeyveilError | None = None
     made = 0
-    for options in _options(name, people, goal, within):
+    for options in _options(name, people, goal):
         try:
             mechanism = build(name, schema, epsilon, with_usual_group(name, options))
         except KeyveilError as reason:
@@ -70,23 +69,32 @@ def forms(
         raise refused
 
 
-def is_capped(name: str) -> bool:
-    """Whether a mechanism has a cap in any of its forms."""
-    return issubclass(find_mechanism(name), Capped) or "max_pairs" in option_names(find_mechanism(name))
+def with_other_caps(made: Mechanism, people: People, goal: Goal) -> Iterator[Mechanism]:
+    """The same form of a capped mechanism with caps that other shares of the people keep to."""
+    kept = {option: made.options[option] for option in _KEPT if made.options.get(option) is not None}
+    form, usual = form_of(find_mechanism(made.name), kept), need(made, Capped).cap()
+    for cap in sorted({people.cap_for(share) for share in OTHER_CAPS} - {usual}):
+        options = {**kept, **_suited(form, people, goal, cap)}
+        with suppress(KeyveilError):  # a cap that the mechanism does not take is no choice
+            other = build(made.name, made.schema, made.epsilon, with_usual_group(made.name, options))
+            assert isinstance(other, Mechanism)
+            yield other
 
 
-def _options(name: str, people: People, goal: Goal, within: float) -> Iterator[dict[str, Any]]:
+def _options(name: str, people: People, goal: Goal) -> Iterator[dict[str, Any]]:
     kind = find_mechanism(name)
     for mode in dict.fromkeys(example.get("mode") for example in kind.examples):
         chosen: dict[str, Any] = {} if mode is None else {"mode": mode}
         with suppress(KeyveilError):
             form = form_of(kind, chosen)
-            yield from _variants({**chosen, **_suited(form, people, goal, within)}, form, people, goal)
+            yield from _variants(
+                {**chosen, **_suited(form, people, goal, people.cap_for(USUAL_CAP))}, form, people, goal
+            )
 
 
-def _suited(form: type[Mechanism], people: People, goal: Goal, within: float) -> dict[str, Any]:
+def _suited(form: type[Mechanism], people: People, goal: Goal, cap: int) -> dict[str, Any]:
     """The options that follow from what is known of the people."""
-    known, cap = option_names(form), people.cap_for(within)
+    known = option_names(form)
     options: dict[str, Any] = {}
     if "max_pairs" in known and issubclass(form, Capped):
         options["max_pairs"] = cap

@@ -13,8 +13,9 @@ from keyveil.core.epsilon import Number, parse_epsilon
 from keyveil.core.errors import KeyveilError, PlanError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.registry import build, find_mechanism
-from keyveil.planning.candidates import OTHER_CAPS, considered, forms, is_capped
+from keyveil.planning.candidates import considered, forms, with_other_caps
 from keyveil.planning.goals import Goal, goals
 from keyveil.planning.people import People
 from keyveil.planning.predict import Prediction, predict
@@ -149,11 +150,9 @@ class _Search:
         """The best form of every mechanism for one goal, ranked."""
         found = {name: line for name in names or considered(goal) if (line := self._best(name, goal))}
         ranked = sorted(found.values(), key=lambda line: line.error)
-        for line in islice((line for line in ranked if is_capped(line.name)), REFINED):
-            others = (self._best(line.name, goal, within) for within in OTHER_CAPS)
-            better = [other for other in others if other is not None and other.error < found[line.name].error]
-            if better:
-                found[line.name] = min(better, key=lambda one: one.error)
+        for line in islice((line for line in ranked if can(line.mechanism, Capped)), REFINED):
+            others = [self._line(other, goal) for other in with_other_caps(line.mechanism, self.people, goal)]
+            found[line.name] = min((line, *filter(self._allowed, others)), key=lambda one: one.error)
         return sorted(found.values(), key=lambda line: line.error)
 
     def several(self, wanted: tuple[Goal, ...], names: Sequence[str] | None) -> list[Line]:
@@ -191,14 +190,16 @@ class _Search:
         error = math.exp(sum(map(math.log, ratios)) / len(ratios))
         return Line(found[0].prediction, error, TRIED if any(line.method == TRIED for line in found) else CLOSED)
 
-    def _best(self, name: str, goal: Goal, within: float | None = None) -> Line | None:
+    def _allowed(self, line: Line) -> bool:
+        return self._short(line.mechanism)
+
+    def _best(self, name: str, goal: Goal) -> Line | None:
         """The form of a mechanism with the least error; nothing if none will do, with the reason in ``left_out``."""
         find_mechanism(name)  # an unknown name is a mistake
         best: Line | None = None
         told = f"It does not tell {goal.meaning}."
-        given = (name, self.schema, self.epsilon, self.people, goal)
         try:
-            for made in forms(*given) if within is None else forms(*given, within):
+            for made in forms(name, self.schema, self.epsilon, self.people, goal):
                 if not goal.served(made):
                     continue
                 if not self._short(made):
@@ -209,7 +210,7 @@ class _Search:
                     best = line
         except KeyveilError as refused:
             told = refused.sentence
-        if best is None and within is None:
+        if best is None:
             self.left_out[name] = told
         return best
 
