@@ -12,7 +12,6 @@ Capabilities have methods only: looking for one must not compute anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -232,13 +231,15 @@ CAPABILITIES = frozenset(_MEANING)
 
 def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
     """The mechanism seen as one that has the capability; ``None`` if it does not have it."""
-    return mechanism if _declares(type(mechanism), capability) and capability not in mechanism.lacks else None
+    both = type(mechanism), capability
+    declared = _declared.get(both)
+    if declared is None:
+        declared = _declared.setdefault(both, issubclass(*both))
+    return mechanism if declared and capability not in mechanism.lacks else None
 
 
-@lru_cache(maxsize=4096)
-def _declares(kind: Any, capability: Any) -> bool:
-    """Whether a class has the methods of a capability: the same for all its objects, and slow to find out."""
-    return issubclass(kind, capability)
+_declared: dict[tuple[type, type], bool] = {}
+"""Which classes have the methods of which capabilities: the same for all objects of a class, and slow to find out."""
 
 
 def keys_together(mechanism: Any) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from keyveil.planning.wanted import Solved
 
 CLOSED, TRIED = "closed form", "simulation"
-REFINED = 4  # capped mechanisms whose cap is tried at other shares of the people
+REFINED = 2  # capped mechanisms whose cap is tried at other shares of the people
 SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
 
 
