@@ -112,3 +112,13 @@ def test_a_plan_for_a_schema_of_other_keys_is_refused() -> None:
 
     with pytest.raises(PlanError, match="planned for"):
         ranked(invented(10, 3, 1), schema=kv.Schema(keys=4))
+
+
+def test_two_rounds_are_tried_where_they_are_allowed() -> None:
+    found = kv.plan(users=3_000, keys=8, pairs=6, epsilon=4, rounds=2, mechanisms=["kvue", "pilot", "privkvm"])
+    assert {line.name: line.rounds for line in found.lines} == {"kvue": 1, "pilot": 2}
+    assert found.line("pilot").method == "simulation"
+    assert "rounds" in found.left_out["privkvm"]
+    assert [line.name for line in kv.plan(**DENSE, mechanisms=["kvue", "pilot"]).lines] == ["kvue"]
+    with pytest.raises(PlanError, match="one round or more"):
+        kv.plan(**DENSE, rounds=0)

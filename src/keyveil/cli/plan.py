@@ -10,6 +10,7 @@ from rich.table import Table
 from keyveil.cli.data import Plot, save, say, screen
 from keyveil.cli.options import Epsilon, Json
 from keyveil.cli.printing import printed
+from keyveil.core.errors import PlanError
 from keyveil.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def plan(
         str | None, typer.Option(help="Root mean square of a value, the range being -1 to 1; 0.5 unless given.")
     ] = None,
     bits: Annotated[float | None, typer.Option(help="The most bits of a report.")] = None,
+    rounds: Annotated[int, typer.Option(help="The most rounds; more than one also tries protocols.")] = 1,
     mechanisms: Annotated[str | None, typer.Option(help="Names to consider, with commas.")] = None,
     error: Annotated[float | None, typer.Option(help="Solve for people and epsilon: this error of the goal.")] = None,
     smallest: Annotated[
@@ -69,6 +71,7 @@ def plan(
         sizes=sizes,
         typical=typical,
         bits=bits,
+        rounds=rounds,
         mechanisms=None if mechanisms is None else [one.strip() for one in mechanisms.split(",") if one.strip()],
         error=error,
         smallest=smallest,
@@ -84,8 +87,10 @@ def plan(
     from keyveil.planning.preview import epsilon_in_words
     from keyveil.planning.preview import preview as previewed
 
-    words = epsilon_in_words(found.mechanism)
-    seen = None if preview is None else previewed(found.mechanism, found.people, found.schema, preview)
+    if preview is not None and found.best.rounds > 1:
+        raise PlanError("plan/preview", f"A preview shows one round; {found.best.name} has {found.best.rounds}.")
+    words = epsilon_in_words(found.best.mechanism, found.best.rounds)
+    seen = None if preview is None else previewed(found.best.mechanism, found.people, found.schema, preview)
     document = {**found.document(), "epsilon_in_words": words}
     if seen is not None:
         document["preview"] = seen.document()
@@ -154,5 +159,5 @@ def _show_preview(seen: Preview) -> None:
 
 
 def _options(found: Plan) -> str:
-    options = {name: value for name, value in found.mechanism.options.items() if value is not None}
+    options = {name: value for name, value in found.best.options.items() if value is not None}
     return ", ".join(f"{name}={value}" for name, value in options.items()) or "no options"

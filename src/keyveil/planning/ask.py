@@ -33,6 +33,7 @@ def plan(
     mean: Sequence[float] | Floats | None = None,
     typical: Any = None,
     bits: float | None = None,
+    rounds: int = 1,
     mechanisms: Sequence[str] | None = None,
     error: float | None = None,
     smallest: float | None = None,
@@ -52,7 +53,8 @@ def plan(
         schema               the keys and ranges of values; that of the sample, or numbered keys, unless given
         goal                 frequency, mean, both, top, rare, distribution, conditional, fairness or change; several
                              with commas
-        bits                 the most bits of a report
+        bits, rounds         the most bits of a report, and the most rounds; more than one round also tries protocols,
+                             by simulation
         mechanisms           the names to consider; all that suit the goal unless given
         error                what must be reached, for which people and epsilon are then solved: a root mean squared
                              error of the goal
@@ -78,6 +80,7 @@ def plan(
             goal,
             schema=agreed,
             bits=bits,
+            rounds=given.get("rounds", rounds),
             mechanisms=given.get("mechanisms", mechanisms),
         )
 

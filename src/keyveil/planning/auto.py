@@ -14,22 +14,24 @@ from keyveil.mechanisms import registry
 
 if TYPE_CHECKING:
     from keyveil.mechanisms.base import Mechanism
+    from keyveil.protocols.base import Protocol
 
 AUTO = "auto"
-KNOWN = ("users", "pairs", "sample", "sizes", "frequency", "mean", "typical", "goal", "bits")
+KNOWN = ("users", "pairs", "sample", "sizes", "frequency", "mean", "typical", "goal", "bits", "rounds")
 """What ``auto`` may be told of the people and of what is wanted (``kv.plan``)."""
 
 
 class Resolved(NamedTuple):
     """What ``auto`` stands for, and why."""
 
-    mechanism: Mechanism
+    mechanism: Mechanism | Protocol
     reason: str
+    settings: dict[str, Any]
 
     @property
     def options(self) -> dict[str, Any]:
         """The options that are set, as they stand in documents."""
-        return {name: value for name, value in self.mechanism.options.items() if value is not None}
+        return {name: value for name, value in self.settings.items() if value is not None}
 
 
 def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Any:
@@ -61,4 +63,4 @@ def resolve(schema: Schema, epsilon: Number, **told: Any) -> Resolved:
     found = plan(schema=schema, epsilon=epsilon, **told)
     goal = ",".join(one.name for one in found.goals)
     reason = f"{found.best.name} for the goal {goal}, {found.best.why} Planned for {found.people.about}"
-    return Resolved(found.mechanism, reason)
+    return Resolved(found.mechanism, reason, found.best.options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 from keyveil.core.epsilon import Number, parse_epsilon
 from keyveil.core.errors import KeyveilError, PlanError
 from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
+from keyveil.lab.public_options import made_for
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
-from keyveil.mechanisms.registry import build, find_mechanism
+from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
 from keyveil.planning.candidates import considered, forms, with_other_caps
 from keyveil.planning.goals import Goal, goals
 from keyveil.planning.people import People
 from keyveil.planning.predict import Prediction, predict
-from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people
+from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people, tried_protocol
 from keyveil.planning.words import reason
+from keyveil.protocols.base import Protocol
+from keyveil.protocols.registry import as_protocol
 
 if TYPE_CHECKING:
     from keyveil.planning.curves import Curve
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 CLOSED, TRIED = "closed form", "simulation"
 REFINED = 2  # capped mechanisms whose cap is tried at other shares of the people
+WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism: more rounds take time, and trials err
 SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
 
 
@@ -39,24 +44,39 @@ class Line:
     error: float  # what the goal counts; less is better
     method: str  # how the error was found
     why: str = ""
+    protocol: Protocol | None = None  # of several rounds, the last of which is the ``mechanism``
 
     @property
     def mechanism(self) -> Mechanism:
         return self.prediction.mechanism
 
     @property
+    def made(self) -> Mechanism | Protocol:
+        """What is to be collected with, with all its options."""
+        return self.mechanism if self.protocol is None else self.protocol
+
+    @property
     def name(self) -> str:
-        return self.mechanism.name
+        return self.made.name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return as_protocol(self.made).parameters
+
+    @property
+    def rounds(self) -> int:
+        """The most rounds that anybody is asked."""
+        return len(as_protocol(self.made).longest())
 
     def document(self) -> dict[str, Any]:
         """The line as JSON; numbers that are not known are null."""
         numbers = {name: _finite(value) for name, value in self.prediction.document().items()}
         return {
             "name": self.name,
-            "options": self.mechanism.options,
+            "options": self.options,
             "error": _finite(self.error),
             **numbers,
-            "rounds": 1,
+            "rounds": self.rounds,
             "method": self.method,
             "why": self.why,
         }
@@ -80,9 +100,9 @@ class Plan:
         return self.lines[0]
 
     @property
-    def mechanism(self) -> Mechanism:
-        """The best mechanism, with all its options."""
-        return self.best.mechanism
+    def mechanism(self) -> Mechanism | Protocol:
+        """The best mechanism with all its options; a protocol if several rounds are allowed and worth it."""
+        return self.best.made
 
     def line(self, name: str) -> Line:
         """The line of a mechanism."""
@@ -116,11 +136,13 @@ def ranked(
     *,
     schema: Schema | None = None,
     bits: float | None = None,
+    rounds: int = 1,
     mechanisms: Sequence[str] | None = None,
 ) -> Plan:
-    """Every mechanism that serves the goal within ``bits`` a report, ranked by its predicted error.
+    """Every mechanism that serves the goal within ``bits`` and ``rounds``, ranked by its predicted error.
 
     ``schema`` has the keys of the people; numbered keys unless given. ``mechanisms`` are the names to consider.
+    Protocols of several rounds are tried by simulation, so they stand first only if they are ``WORTH`` it.
     """
     wanted, spent = goals(goal), parse_epsilon(epsilon)
     known = schema or Schema(keys=people.d)
@@ -129,7 +151,12 @@ def ranked(
     if bits is not None and not bits > 0:
         raise PlanError("plan/bits", f"A report has more than 0 bits, not {bits:g}.")
     search = _Search(people, known, spent, bits)
-    lines = search.one(wanted[0], mechanisms) if len(wanted) == 1 else search.several(wanted, mechanisms)
+    if rounds < 1:
+        raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds}.")
+    single = None if mechanisms is None else [name for name in mechanisms if not is_protocol(name)]
+    lines = search.one(wanted[0], single) if len(wanted) == 1 else search.several(wanted, single)
+    if rounds > 1:
+        lines = sorted([*lines, *search.protocols(wanted, rounds, mechanisms)], key=_worth)
     if not lines:
         raise _impossible(wanted, bits, search)
     best = lines[0]
@@ -144,16 +171,47 @@ class _Search:
         self.people, self.schema, self.epsilon, self.bits = people, schema, epsilon, bits
         self.left_out: dict[str, str] = {}
         self.least_bits: dict[str, float] = {}
-        self._crowd: Any = None
+        self._crowd: Population | None = None
 
     def one(self, goal: Goal, names: Sequence[str] | None = None) -> list[Line]:
         """The best form of every mechanism for one goal, ranked."""
-        found = {name: line for name in names or considered(goal) if (line := self._best(name, goal))}
+        found = {
+            name: line for name in (considered(goal) if names is None else names) if (line := self._best(name, goal))
+        }
         ranked = sorted(found.values(), key=lambda line: line.error)
         for line in islice((line for line in ranked if can(line.mechanism, Capped)), REFINED):
             others = [self._line(other, goal) for other in with_other_caps(line.mechanism, self.people, goal)]
             found[line.name] = min((line, *filter(self._allowed, others)), key=lambda one: one.error)
         return sorted(found.values(), key=lambda line: line.error)
+
+    def protocols(self, wanted: tuple[Goal, ...], rounds: int, names: Sequence[str] | None) -> Iterator[Line]:
+        """Protocols of at most so many rounds, tried by simulation; only for one goal that has a closed form."""
+        goal = wanted[0]
+        for name in protocol_names() if names is None else filter(is_protocol, names):
+            if len(wanted) > 1 or goal.error is None or self.people.d > MOST_TRIED_KEYS:
+                self.left_out[name] = "Protocols are tried for one goal of frequencies or means, and not for many keys."
+                continue
+            try:
+                made = made_for(name, self.schema, self.epsilon, self._crowd_now.sizes, {})[0]
+                assert isinstance(made, Protocol)
+                if len(made.longest()) > rounds:
+                    self.left_out[name] = f"It has {len(made.longest())} rounds."
+                    continue
+                prediction = tried_protocol(made, self.people, self._crowd_now)
+            except KeyveilError as refused:
+                self.left_out[name] = refused.sentence
+                continue
+            if self.bits is None or prediction.bits <= self.bits:
+                yield Line(prediction, goal.error(prediction), TRIED, protocol=made)
+            else:
+                self.left_out[name] = f"A person sends {prediction.bits:.3g} bits."
+
+    @property
+    def _crowd_now(self) -> Population:
+        """The people of trials, drawn once."""
+        if self._crowd is None:
+            self._crowd = tried_people(self.people, self.schema)
+        return self._crowd
 
     def several(self, wanted: tuple[Goal, ...], names: Sequence[str] | None) -> list[Line]:
         """One mechanism for all goals, or a split of the people among the best for each.
@@ -230,9 +288,12 @@ class _Search:
             raise PlanError(
                 "plan/keys", f"What {goal.name} needs is found by simulation, for up to {MOST_TRIED_KEYS:,} keys."
             )
-        if self._crowd is None:
-            self._crowd = tried_people(self.people, self.schema)
-        return Line(prediction, tried_error(made, self.people, self._crowd, goal), TRIED)
+        return Line(prediction, tried_error(made, self.people, self._crowd_now, goal), TRIED)
+
+
+def _worth(line: Line) -> float:
+    """What lines are ranked by: several rounds must be clearly better than one."""
+    return line.error * (1.0 if line.protocol is None else WORTH)
 
 
 def _own(mechanism: Mechanism) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class Prediction:
     changing_se: Floats
     absent_se: float
     heard: float  # the share of reports that say something about a key
+    sent: float | None = None  # bits that a person sends in all, where that is not one report of ``mechanism``
 
     @cached_property
     def frequency_error(self) -> Floats:
@@ -91,7 +92,7 @@ class Prediction:
 
     @property
     def bits(self) -> float:
-        return self.mechanism.bits_per_report
+        return self.mechanism.bits_per_report if self.sent is None else self.sent
 
     def document(self) -> dict[str, Any]:
         """The numbers of all keys together, as JSON."""

@@ -22,13 +22,15 @@ POSSIBLE = 20  # results that are shown side by side
 MOST_PEOPLE = 100_000  # of a preview; more are shown as results of so many, with errors to scale
 
 
-def epsilon_in_words(mechanism: Mechanism) -> str:
+def epsilon_in_words(mechanism: Mechanism, rounds: int = 1) -> str:
     """One sentence for a person: the exact chances of what tells most about them, and the ceiling on any odds.
 
     From the rates at which a report speaks for a key where the mechanism has them, otherwise from its certificate.
     """
     ratio = math.exp(log_ceiling(mechanism.ratio))
     ceiling = f"Whatever is sent, it changes the odds of anything about its sender by a factor of at most {_up(ratio)}."
+    if rounds > 1:
+        ceiling = "That is one round of several; keyveil certify says what all of them spend."
     rates = can(mechanism, SupportRates)
     if rates is not None:
         holds, lacks = (float(rate) for rate in rates.support_rates())

@@ -1,4 +1,4 @@
-"""Errors by trial, for what has no closed form: distributions of values, and how keys depend on each other.
+"""Errors by trial, for what has no closed form: distributions of values, how keys depend on each other, and protocols.
 
 A few thousand people like those expected are drawn, and the mechanism collects from them once. Everything that rests on
 a trial says so.
@@ -17,17 +17,20 @@ from keyveil.frames.population import Population
 from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.datasets import independent
+from keyveil.lab.rounds import Blocks, ask, bits_per_person
 from keyveil.lab.simulate import distribution_errors
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import JointStatistics, need
 from keyveil.mechanisms.joint.statistics import share
 from keyveil.planning.goals import Goal
 from keyveil.planning.people import People
-from keyveil.protocols.base import Finished, Round
+from keyveil.planning.predict import Prediction
+from keyveil.protocols.base import Finished, Protocol, Round
 
 MOST_TRIED = 20_000  # people of a trial; errors of more follow from the square root of their number
 MOST_TRIED_KEYS = 2_000
 SEED = 1
+TRIALS = 3  # collections of a protocol
 FEW = 5  # of the most frequent keys are asked about together
 
 
@@ -67,3 +70,32 @@ def tried_error(mechanism: Mechanism, people: People, crowd: Population, goal: G
     if not np.isfinite(variance).all():
         raise PlanError("plan/trial", f"{mechanism.title} does not tell of every {order} keys together.")
     return scale * float(np.sqrt(variance.mean()))
+
+
+def tried_protocol(protocol: Protocol, people: People, crowd: Population) -> Prediction:
+    """The errors of a protocol in a few trials, for as many people as expected.
+
+    Per key they are root mean squared errors of ``TRIALS`` collections, of which the bias is not told apart.
+    """
+    blocks, truth = Blocks.of(crowd, protocol.schema), crowd.truth(protocol.schema)
+    histories = [ask(protocol, blocks, SEED, run, shortcut=True) for run in range(TRIALS)]
+    found = [protocol.estimate(history) for history in histories]
+    scale, nothing = math.sqrt(crowd.n / people.n), np.zeros(people.d)
+    frequency = np.array([one.frequency.values - truth.frequency for one in found])
+    mean = np.array([np.clip(one.mean.values, -1, 1) - truth.mean for one in found])
+    frequency_se = scale * np.sqrt((np.nan_to_num(frequency, nan=1.0) ** 2).mean(axis=0))
+    sampling = people.frequency * (1 - people.frequency) / people.n
+    stated = [float(np.nanmin(one.frequency.se)) for one in found if np.isfinite(one.frequency.se).any()]
+    last = histories[0][-1].round.mechanism
+    return Prediction(
+        last,
+        people,
+        frequency_se,
+        nothing,
+        np.where(people.frequency > 0, scale * np.sqrt((np.nan_to_num(mean, nan=1.0) ** 2).mean(axis=0)), np.nan),
+        nothing,
+        np.sqrt(frequency_se**2 + sampling),
+        scale * min(stated, default=1.0),
+        1.0,
+        bits_per_person(histories[0], crowd.n),
+    )

@@ -12,7 +12,8 @@ BIASED = 0.5  # share of the squared error that bias must have to be named first
 
 def reason(one: Prediction, error: float, best: float, wanted: tuple[Goal, ...]) -> str:
     """Why a mechanism is as good or as bad as it is for the goals, in one sentence."""
-    return f"{_place(error, best)}: {_cause(one, wanted)}."
+    cause = "tried by simulation, several rounds" if one.sent is not None else _cause(one, wanted)
+    return f"{_place(error, best)}: {cause}."
 
 
 def _place(error: float, best: float) -> str:
