@@ -121,7 +121,7 @@ def _show(found: Plan, top: int) -> None:
     page.print(f"For {found.people.about}")
     tried = [line.name for line in found.lines if line.method == "simulation"]
     if tried:
-        page.print("The error of the goal comes from a simulation: there is no closed form of it.")
+        page.print(f"By simulation, as there is no closed form of the error: {', '.join(tried)}.")
     if found.solved is not None:
         for sentence in found.solved.sentences(found.people.n, found.epsilon):
             page.print(sentence)

@@ -35,7 +35,10 @@ FEW = 5  # of the most frequent keys are asked about together
 
 
 def tried_people(people: People, schema: Schema, most: int = MOST_TRIED) -> Population:
-    """At most ``most`` people like those expected: of the sample, with repeats, or who hold keys independently."""
+    """At most ``most`` people like those expected: of the sample, with repeats, or who hold keys independently.
+
+    Of the latter every other value lies above the mean of its key by the standard deviation, the others below.
+    """
     n = min(people.n, most)
     if people.sample is not None:
         some = SeededCoins(SEED).below_many(people.sample.n, n)
@@ -46,7 +49,9 @@ def tried_people(people: People, schema: Schema, most: int = MOST_TRIED) -> Popu
         names, keys, values = people.sample.names, people.sample.keys[rows], people.sample.values[rows]
         return Population(names, offsets, keys, values)
     drawn = independent(n, people.frequency, people.mean, SEED, list(schema.keys))
-    return Population(drawn.names, drawn.offsets, drawn.keys, schema.from_unit(drawn.values, drawn.keys))
+    sides = np.where(np.arange(drawn.pairs) % 2, 1.0, -1.0)
+    values = people.mean[drawn.keys] + sides * people.spread()[drawn.keys]
+    return Population(drawn.names, drawn.offsets, drawn.keys, schema.from_unit(values, drawn.keys))
 
 
 def tried_error(mechanism: Mechanism, people: People, crowd: Population, goal: Goal) -> float:
