@@ -12,6 +12,7 @@ Capabilities have methods only: looking for one must not compute anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -231,15 +232,13 @@ CAPABILITIES = frozenset(_MEANING)
 
 def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
     """The mechanism seen as one that has the capability; ``None`` if it does not have it."""
-    both = type(mechanism), capability
-    declared = _declared.get(both)
-    if declared is None:
-        declared = _declared.setdefault(both, issubclass(*both))
-    return mechanism if declared and capability not in mechanism.lacks else None
+    return mechanism if _has_methods(type(mechanism), capability) and capability not in mechanism.lacks else None
 
 
-_declared: dict[tuple[type, type], bool] = {}
-"""Which classes have the methods of which capabilities: the same for all objects of a class, and slow to find out."""
+@cache
+def _has_methods(kind: type, capability: type) -> bool:
+    """Python 3.11 asks every method of a protocol by name each time, and a mechanism of parts asks thousands of times."""
+    return issubclass(kind, capability)
 
 
 def keys_together(mechanism: Any) -> bool:

@@ -41,10 +41,9 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Any:
 
 
 _OF_AUTO = """    The name "auto" stands for the mechanism of least predicted error. It takes what
-    ``kv.plan`` takes of people and goal: users and pairs (or sizes, or a sample), typical, goal, bits.
+    ``kv.plan`` takes of people and goal: users and pairs (or sizes, or a sample), typical, goal, bits, rounds.
 
     Examples
-        >>> kv.mechanism("auto", schema, epsilon=1.0, users=20_000, pairs=2)
 """
 make.__doc__ = (registry.make.__doc__ or "").replace("    Examples\n", _OF_AUTO, 1)
 
