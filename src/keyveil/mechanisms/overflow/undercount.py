@@ -63,7 +63,7 @@ def judged(header: Header, solution: Solution, told: Estimates, found: Undercoun
     estimates = stated(replace(header, undercount=found), with_undercount(solution, found), told)
     estimates = with_upper_limits(estimates, found, np.sqrt(solution.spread.frequency))
     truncated = truncated_keys(found, solution.frequency, solution.spread.frequency) & estimates.told
-    return with_flags(estimates, carried_flags(told)).flagged("truncated", truncated)
+    return with_flags(estimates, carried_flags(told, lacked=True)).flagged("truncated", truncated)
 
 
 def stated(header: Header, solution: Solution, told: Estimates) -> Estimates:
