@@ -208,7 +208,7 @@ class Views(SideBySide):
         there: set[type] = {Announced}
         if all(declared_law(part) for part in self.parts):
             there.add(TallyLaw)
-        if len(self.parts) == 1 and can(self.parts[0], PredictedVariance):
+        if len(self.parts) == 1 and can(self.parts[0], PredictedVariance) is not None:
             there.add(PredictedVariance)
         return CAPABILITIES - there
 
