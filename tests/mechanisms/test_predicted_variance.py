@@ -212,7 +212,8 @@ def test_other_estimators_and_channels_err_as_predicted(name: str, options: dict
 
 
 def test_everybody_predicts() -> None:
-    assert {name for name, _ in USUAL} == {name for name, _ in PREDICTED}
+    views = {"hierarchy", "coordinates"}  # nobody has the law of the sizes of a view
+    assert {name for name, _ in USUAL} - views == {name for name, _ in PREDICTED}
 
 
 @pytest.mark.parametrize("name", ["privkv-round", "label-round"])

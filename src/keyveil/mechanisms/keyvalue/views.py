@@ -28,7 +28,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.core.undercount import UNKNOWN, Undercount
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import CAPABILITIES, Announced, PredictedVariance, TallyLaw, can
+from keyveil.mechanisms.capabilities import CAPABILITIES, Announced, TallyLaw
 from keyveil.mechanisms.merging import carried_flags, with_flags
 from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.overflow.beside import OPTION, BesideOverflow, options_of
@@ -203,14 +203,9 @@ class Views(SideBySide):
     def lacks(self) -> frozenset[type]:
         """All that needs to know of several views at once; a view's own mechanism can be asked about its own keys.
 
-        Errors are predicted from the law of set sizes, which nobody has for a view of several.
+        Errors are predicted from the law of set sizes, which nobody has for a view.
         """
-        there: set[type] = {Announced}
-        if all(declared_law(part) for part in self.parts):
-            there.add(TallyLaw)
-        if len(self.parts) == 1 and can(self.parts[0], PredictedVariance) is not None:
-            there.add(PredictedVariance)
-        return CAPABILITIES - there
+        return CAPABILITIES - ({Announced, TallyLaw} if all(map(declared_law, self.parts)) else {Announced})
 
     @property
     def sizes(self) -> dict[str, int]:
