@@ -174,7 +174,7 @@ class BesideOverflow(SideBySide):
 
     # -- capabilities: those of the main mechanism --------------------------------------------------------------
 
-    @property
+    @cached_property
     def lacks(self) -> frozenset[type]:
         lacking = {one for one in CAPABILITIES - {Announced} if can(self.main, one) is None}
         if not all(declared_law(part) for part in self.parts):
