@@ -59,7 +59,7 @@ def bayes(estimates: Estimates) -> Estimates:
     beliefs = _frequencies(noise.frequency.values, noise.frequency.se)
     wider = np.hypot(beliefs.sd, math.sqrt(found.common) * beliefs.mean)
     frequency = _column(estimates.frequency, beliefs.mean, wider, _frequency_moves(estimates), z)
-    hidden = np.minimum(found.stretch * (frequency.values + z * beliefs.sd), 1.0)  # what a cap may hide
+    hidden = np.minimum(found.highest(frequency.values + z * beliefs.sd), 1.0)  # what a cap may hide
     frequency = replace(frequency, high=np.maximum(frequency.high, hidden))
     if estimates.mean.absent or estimates.product is None or np.isnan(estimates.mean.se).all():
         # means that are published without errors do not say how far they may be moved: they stay as they are
