@@ -38,14 +38,17 @@ $(RUNS): pyproject.toml requirements-run.lock
 	$(call set_up,requirements-run.lock)
 	@touch $@
 
-# The tests run against a real PostgreSQL server, each in a folder of its own. Debian's package brings its programs.
-SERVER := $(shell command -v initdb 2>/dev/null || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
+# The tests run against a real PostgreSQL server, each in a folder of its own, and against Spark, which needs Java.
+# Debian's packages bring both.
+SERVER  := $(shell command -v initdb 2>/dev/null || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
+JAVA    := $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null))
+MISSING := $(if $(strip $(SERVER)),,postgresql) $(if $(strip $(JAVA)),,default-jre-headless)
 
 system:
-ifeq ($(strip $(SERVER)),)
-	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs (initdb, pg_ctl): please install them."; exit 1; }
+ifneq ($(strip $(MISSING)),)
+	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs and Java: please install $(MISSING)."; exit 1; }
 	$(if $(filter 0,$(shell id -u)),,sudo) apt-get -qq update
-	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends postgresql >/dev/null
+	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(MISSING) >/dev/null
 endif
 
 demo: $(RUNS)  ## the whole system on this machine: a collector, ten thousand devices, truth against estimates

@@ -14,6 +14,7 @@ import keyveil
 from keyveil.campaign.verification import plain
 from keyveil.cli.audit import audit
 from keyveil.cli.backup import backup, restore
+from keyveil.cli.calculators import bounds, compose
 from keyveil.cli.campaign import app as campaign
 from keyveil.cli.certify import certify
 from keyveil.cli.compare import compare
@@ -42,6 +43,8 @@ app = typer.Typer(
 )
 app.command()(certify)
 app.command()(audit)
+app.command()(compose)
+app.command()(bounds)
 app.command()(demo)
 app.command()(simulate)
 app.command()(estimate)

@@ -29,7 +29,7 @@ from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
-from keyveil.cli.data import LevelsOption, Plot, many, progress_bar, save, say, screen
+from keyveil.cli.data import HierarchyOption, LevelsOption, Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import show as show_estimates
 from keyveil.cli.options import Json, MaxPairs, PerKey, Raw, Settings, settings
@@ -69,9 +69,10 @@ def create(
     keys: Annotated[
         str | None, typer.Option(help="What is asked about: a,b,c, or @FILE with a name in each line, or how many.")
     ] = None,
-    low: Annotated[str | None, typer.Option(help="The least value; -1 unless given.")] = None,
-    high: Annotated[str | None, typer.Option(help="The largest value; 1 unless given.")] = None,
+    low: Annotated[str | None, typer.Option(help="The least value (also x=0,y=1); -1 unless given.")] = None,
+    high: Annotated[str | None, typer.Option(help="The largest value (also x=9,y=5); 1 unless given.")] = None,
     levels: LevelsOption = None,
+    hierarchy: HierarchyOption = False,
     mechanism: Annotated[
         str | None,
         typer.Option(help="A mechanism or protocol by name; otherwise auto, or ssr where its options are given."),
@@ -134,6 +135,7 @@ def create(
             low=low,
             high=high,
             levels=levels,
+            hierarchy=hierarchy,
             mechanism=method,
             epsilon=epsilon,
             options=options,

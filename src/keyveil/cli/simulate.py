@@ -13,6 +13,7 @@ from rich.table import Table
 
 from keyveil.cli.data import (
     Data,
+    HierarchyOption,
     High,
     Key,
     LevelsOption,
@@ -52,6 +53,7 @@ def simulate(
     low: Low = None,
     high: High = None,
     levels: LevelsOption = None,
+    hierarchy: HierarchyOption = False,
     max_pairs: MaxPairs = None,
     set: Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeatable coins; otherwise the system's.")] = None,
@@ -73,7 +75,15 @@ def simulate(
     parse_epsilon(epsilon)
     options: dict[str, Any] = dict(settings(set, max_pairs))
     dataset = datasets.named(
-        data, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed or 0
+        data,
+        user=user,
+        key=key,
+        value=value,
+        low=low,
+        high=high,
+        levels=listed(levels),
+        hierarchy=hierarchy,
+        seed=seed or 0,
     )
     made, chosen = _made(mechanism, dataset, epsilon, options)
     single = as_protocol(made).single

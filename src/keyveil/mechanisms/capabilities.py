@@ -232,12 +232,13 @@ CAPABILITIES = frozenset(_MEANING)
 
 def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
     """The mechanism seen as one that has the capability; ``None`` if it does not have it."""
-    return mechanism if _has_methods(type(mechanism), capability) and capability not in mechanism.lacks else None
+    has = _has_methods(type(mechanism), capability)  # type: ignore[arg-type]  # classes can be hashed
+    return mechanism if has and capability not in mechanism.lacks else None
 
 
 @cache
 def _has_methods(kind: type, capability: type) -> bool:
-    """Python 3.11 asks every method of a protocol by name each time, and a mechanism of parts asks thousands of times."""
+    """Python 3.11 asks for every method of a protocol each time, and a mechanism of parts asks thousands of times."""
     return issubclass(kind, capability)
 
 

@@ -44,7 +44,7 @@ from keyveil.mechanisms.capabilities import (
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
-from keyveil.mechanisms.overflow.undercount import judged, size_error, stated_spread, undercount
+from keyveil.mechanisms.overflow.undercount import among_everybody, judged, size_error, undercount
 from keyveil.mechanisms.registry import find
 from keyveil.mechanisms.responses import Solution, Spread
 from keyveil.mechanisms.rounds.overflow import OverflowQuestion
@@ -136,33 +136,29 @@ class BesideOverflow(SideBySide):
 
     def undercount(self, tally: Tally, population: bool = False) -> Undercount | None:
         """What the cap hides of these people; nothing if it cannot bind."""
-        return self._judged(tally, self._solved(tally, 0.95, population)[0], population)
+        return self._judged(tally, self._solved(tally, tally.reports, 0.95, population)[0], population)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        solution, told = self._solved(tally, confidence, population)
+        return self.estimate_among(tally, tally.reports, confidence, population)
+
+    def estimate_among(self, tally: Tally, everybody: int, confidence: float, population: bool) -> Estimates:
+        """``estimate`` where the target are ``everybody``, of whom these people are a part drawn at random."""
+        solution, told = self._solved(tally, everybody, confidence, population)
         found = self._judged(tally, solution, population)
         header = replace(self.header(tally.reports, confidence, population), undercount=found)
         if found is None:
             return told.under(header)
         return judged(header, solution, told, found)
 
-    def _solved(self, tally: Tally, confidence: float, population: bool) -> tuple[Solution, Estimates]:
+    def _solved(self, tally: Tally, everybody: int, confidence: float, population: bool) -> tuple[Solution, Estimates]:
         """What the main group says of everybody before the cap is judged; and its own estimates.
 
         Where the target are these people, those of the overflow group are the share of it that nobody heard.
         """
         own = self.part_tally(tally, 0)
-        unheard = 1.0 if population else 1 - own.reports / max(tally.reports, 1)
+        unheard = 1.0 if population else 1 - own.reports / max(everybody, 1)
         fixed, sampled = (self.main.estimate(own, confidence, whole) for whole in (False, True))
-        spreads = [stated_spread(one) for one in (fixed, sampled)]
-        with np.errstate(invalid="ignore"):  # errors are unknown where nobody was heard
-            spread = Spread(*(a + unheard * (b - a) for a, b in zip(*spreads, strict=True)))
-        unknown = np.full(self.schema.d, np.nan)
-        product = unknown if fixed.product is None else fixed.product
-        noise = None
-        if fixed.product_noise_se is not None and sampled.product_noise_se is not None:
-            noise = (1 - unheard) * fixed.product_noise_se**2 + unheard * sampled.product_noise_se**2
-        return Solution(fixed.frequency.values, product, spread, fixed.distances, noise), fixed
+        return among_everybody(fixed, sampled, unheard), fixed
 
     def _judged(self, tally: Tally, solution: Solution, population: bool) -> Undercount | None:
         """What the overflow group says about the main group's frequencies."""
@@ -285,6 +281,8 @@ def made_beside(
             form = form_with_overflow(form)
         else:
             del given[OPTION]
+    elif not issubclass(form, Capped) and OPTION in option_names(form):
+        given[OPTION] = read_share(given[OPTION]) or None  # its parts have such groups
     elif not issubclass(form, Capped) and OPTION in options_of(find(name)):
         del given[OPTION]  # another form of it has a cap, this one cuts nobody
     made = form(schema, epsilon, **fitted(name, form, given))
