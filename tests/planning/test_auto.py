@@ -64,6 +64,7 @@ def test_a_campaign_without_a_reason_keeps_its_hash(tmp_path: Path) -> None:
         (["--people", "1000"], "campaign/people"),
         (["--people", "1000", "--pairs", "2", "--max-pairs", "2"], "campaign/auto"),
         (["--people", "1000", "--pairs", "2", "--mechanism", "kvue"], "campaign/auto"),
+        (["--people", "1000", "--pairs", "2", "--hierarchy"], "campaign/auto"),
         (["--people", "1000", "--pairs", "2", "--goal", "joy"], "plan/goal"),
         (["--people", "1000", "--sample", "none.csv"], "population/"),
     ],
