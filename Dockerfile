@@ -11,13 +11,13 @@ ARG BASE=python:3.13.9-slim
 
 FROM ${BASE} AS build
 WORKDIR /build
-COPY pyproject.toml README.md LICENSE requirements.lock ./
+COPY pyproject.toml README.md LICENSE requirements-run.lock ./
 COPY tools/sbom.py ./tools/sbom.py
 COPY src ./src
 # Only files whose hash is in the lock get into /wheels, and nothing that would run code to be built. Everything else is
 # installed from there: the build backend, which stays in this stage, and what a collector needs, without the tools of
 # developers.
-RUN python -m pip download --quiet --no-cache-dir --require-hashes --only-binary :all: --dest /wheels -r requirements.lock
+RUN python -m pip download --quiet --no-cache-dir --require-hashes --only-binary :all: --dest /wheels -r requirements-run.lock
 RUN python -m venv /opt/backend \
  && /opt/backend/bin/python -m pip install --quiet --no-cache-dir --no-index --find-links /wheels hatchling \
  && /opt/backend/bin/python -m hatchling build -t wheel -d /wheels

@@ -5,6 +5,10 @@ PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 pyth
 UV     := $(shell command -v uv 2>/dev/null)
 BIN    := .venv/bin
 STAMP  := .venv/.installed
+RUNS   := .venv/.runs
+
+# Compiled modules are kept, whatever the environment says: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install system demo test quick mutants check format bench soak docs lock audit sbom
@@ -12,34 +16,42 @@ STAMP  := .venv/.installed
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
+# One environment with two sizes: what the commands need, and everything, with the tools of developers.
+define set_up
+$(if $(strip $(PYTHON)),,$(error Keyveil needs Python 3.11 or later; say where it is with make PYTHON=/path/to/python3))
+$(if $(UV),\
+	test -x $(BIN)/python || "$(UV)" venv --quiet --python "$(PYTHON)" .venv; \
+	"$(UV)" pip install --quiet --python $(BIN)/python --require-hashes -r $(1) && \
+	"$(UV)" pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .,\
+	test -x $(BIN)/pip || "$(PYTHON)" -m venv .venv; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1) && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .)
+endef
+
 install: $(STAMP)  ## set up .venv with the pinned dependencies and the keyveil command
 
 $(STAMP): pyproject.toml requirements.lock
-ifeq ($(strip $(PYTHON)),)
-	$(error Keyveil needs Python 3.11 or later; say where it is with make PYTHON=/path/to/python3)
-endif
-ifneq ($(UV),)
-	test -x $(BIN)/python || "$(UV)" venv --quiet --python "$(PYTHON)" .venv
-	"$(UV)" pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	"$(UV)" pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
-else
-	test -x $(BIN)/pip || "$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-endif
+	$(call set_up,requirements.lock)
+	@touch $(RUNS) $@
+
+$(RUNS): pyproject.toml requirements-run.lock
+	$(call set_up,requirements-run.lock)
 	@touch $@
 
-# The tests run against a real PostgreSQL server, each in a folder of its own. Debian's package brings its programs.
-SERVER := $(shell command -v initdb 2>/dev/null || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
+# The tests run against a real PostgreSQL server, each in a folder of its own, and against Spark, which needs Java.
+# Debian's packages bring both.
+SERVER  := $(shell command -v initdb 2>/dev/null || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
+JAVA    := $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null))
+MISSING := $(if $(strip $(SERVER)),,postgresql) $(if $(strip $(JAVA)),,default-jre-headless)
 
 system:
-ifeq ($(strip $(SERVER)),)
-	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs (initdb, pg_ctl): please install them."; exit 1; }
+ifneq ($(strip $(MISSING)),)
+	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs and Java: please install $(MISSING)."; exit 1; }
 	$(if $(filter 0,$(shell id -u)),,sudo) apt-get -qq update
-	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends postgresql >/dev/null
+	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(MISSING) >/dev/null
 endif
 
-demo: install  ## the whole system on this machine: a collector, ten thousand devices, truth against estimates
+demo: $(RUNS)  ## the whole system on this machine: a collector, ten thousand devices, truth against estimates
 	$(BIN)/keyveil demo
 
 # Two processes. Each begins with its half of the files and takes over from the other in the end (worksteal), so that what
@@ -99,7 +111,12 @@ audit: install  ## known vulnerabilities of the locked versions; says so if the 
 sbom: install  ## what is installed in .venv, as a CycloneDX document
 	@$(BIN)/python tools/sbom.py
 
+# The build backend is no extra, so it is named here; the smaller lock has the versions of the larger one.
+COMPILE = $(or $(UV),$(wildcard $(BIN)/uv),$(error make lock needs uv)) pip compile pyproject.toml - \
+	--extra local --extra plots --extra server --universal --fork-strategy fewest --python-version 3.11 \
+	--generate-hashes --quiet --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+BACKEND := hatchling>=1.26
+
 lock:  ## pin the dependencies again (needs uv; UPGRADE=--upgrade moves to newer versions)
-	$(or $(UV),$(wildcard $(BIN)/uv),$(error make lock needs uv)) pip compile pyproject.toml --extra local --extra plots --extra server --extra dev \
-		--universal --fork-strategy fewest --python-version 3.11 --generate-hashes --quiet $(UPGRADE) \
-		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --output-file requirements.lock
+	echo "$(BACKEND)" | $(COMPILE) --extra spark --extra dev $(UPGRADE) --output-file requirements.lock
+	echo "$(BACKEND)" | $(COMPILE) --constraint requirements.lock --output-file requirements-run.lock

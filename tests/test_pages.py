@@ -14,7 +14,16 @@ FILES = [
     path.relative_to(ROOT).as_posix() for room in ("src", "tests", "tools") for path in (ROOT / room).rglob("*.py")
 ]
 ELSEWHERE = {"shrug.py", "docs/mutants.md", "docs/honesty.md"}  # the reader's own module, and pages that runs write
-GENERATED = {"comparison.md", "fairness.md", "what-can-be-asked.md", "soak.md", "mutants.md", "lines.md"}
+GENERATED = {
+    "comparison.md",
+    "equal-decoders.md",
+    "fairness.md",
+    "gains.md",
+    "what-can-be-asked.md",
+    "soak.md",
+    "mutants.md",
+    "lines.md",
+}
 WIDTH = 120
 
 
@@ -38,7 +47,9 @@ def test_a_file_that_is_not_there_is_found() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", ["quickstart", "consistency", "queries", "simulate", "conditionals", "distributions"])
+@pytest.mark.parametrize(
+    "page", ["quickstart", "consistency", "queries", "simulate", "conditionals", "distributions", "plan"]
+)
 def test_the_examples_of_a_page_run_one_after_the_other(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     """README's example runs in tests/test_wheel.py, those of protocols in tests/protocols, the how-to's in its own."""
     text, names = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"), dict[str, object]()

@@ -20,15 +20,22 @@ import pytest
 from tools import audit, sbom
 
 ROOT = Path(__file__).parents[1]
-LOCK = (ROOT / "requirements.lock").read_text()
+LOCK, RUNS = ((ROOT / name).read_text() for name in ("requirements.lock", "requirements-run.lock"))
 STEPS = re.findall(r"^RUN (.*?)(?<!\\)$", (ROOT / "Dockerfile").read_text(), re.M | re.S)
 
 
 def test_every_locked_package_has_hashes_and_no_address() -> None:
-    blocks = re.split(r"^(?=[A-Za-z0-9])", LOCK, flags=re.M)[1:]
-    assert len(blocks) > 100 and all("--hash=sha256:" in block for block in blocks)
-    assert "://" not in LOCK
-    assert "hatchling" in audit.pinned(LOCK)  # the build backend, too
+    for lock, least in ((LOCK, 100), (RUNS, 50)):
+        blocks = re.split(r"^(?=[A-Za-z0-9])", lock, flags=re.M)[1:]
+        assert len(blocks) > least and all("--hash=sha256:" in block for block in blocks)
+        assert "://" not in lock
+        assert "hatchling" in audit.pinned(lock)  # the build backend, too
+
+
+def test_what_runs_is_a_part_of_what_is_installed_and_no_tool_of_developers() -> None:
+    everything, runs = audit.pinned(LOCK), audit.pinned(RUNS)
+    assert runs.items() <= everything.items()
+    assert not {"pytest", "mypy", "ruff", "pyspark", "sphinx"} & set(runs)
 
 
 def test_the_image_installs_only_what_was_checked() -> None:
@@ -47,7 +54,7 @@ def test_the_steps_of_the_image_run_without_an_engine(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """The build stage, with its folders below one of our own; then the installed command answers."""
-    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements.lock", "src", "tools"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements-run.lock", "src", "tools"):
         (tmp_path / name).symlink_to(ROOT / name)
     for step in [step for step in STEPS if "groupadd" not in step]:
         here = (

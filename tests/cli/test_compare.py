@@ -48,6 +48,15 @@ def test_files_may_have_levels(tmp_path: Path, capsys: Output) -> None:
         assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
+def test_decoders_have_tables_of_their_own(capsys: Output) -> None:
+    arguments = ["synthetic:linear-s:300", "--mechanisms", "kvue,pckv-ue", "--epsilon", "1", "--caps", "best"]
+    document = compared(capsys, *arguments, "--decoders", "raw,bayes")
+    assert [entry["decoder"] for entry in document["mechanisms"]] == ["raw", "bayes"] * 4
+    assert run(["compare", *arguments, "--decoders", "raw,norm-sub"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "over keys as estimated" in shown and "over keys with Norm-Sub" in shown
+
+
 def test_several_sets_make_several_comparisons(capsys: Output) -> None:
     document = compared(capsys, *SMALL, "synthetic:grid:200", "--epsilon", "1")
     assert [one["data"] for one in document["comparisons"]] == ["linear-s", "grid"]
@@ -93,6 +102,7 @@ def test_a_page_and_a_picture_are_written(tmp_path: Path, capsys: Output) -> Non
             "ssr,split:groups=ssr:1,kvue:1",
             "--epsilon",
             "1",
+            *["--decoders", "raw,norm-sub", "--caps", "best"],
         ],
     ],
     ids=["file", "synthetic"],
@@ -137,6 +147,10 @@ def test_an_option_that_nobody_has_is_a_mistake(name: str, capsys: Output) -> No
         ["synthetic:linear-s:100", "--epsilon", "1;2"],
         ["synthetic:linear-s:100", "--epsilon", "1", "--mechanisms", "kvue,kvu"],
         ["synthetic:linear-s:100", "--epsilon", "1", "--repeats", "0"],
+        ["synthetic:linear-s:100", "--epsilon", "1", "--decoders", "raw,bays"],
+        ["synthetic:linear-s:100", "--epsilon", "1", "--decoders", ","],
+        ["synthetic:linear-s:100", "--epsilon", "1", "--caps", "good"],
+        ["synthetic:linear-s:100", "--epsilon", "1", "--mechanisms", "ssr:max_pairs=best"],
         ["--epsilon", "1"],
     ],
     ids=" ".join,

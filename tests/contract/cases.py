@@ -49,6 +49,7 @@ FORMS: list[tuple[str, dict[str, Any]]] = [  # of a mechanism, with channels or 
     ("marginals", {"oracle": "oue"}),
     ("wsr", {"bins": 4}),
     ("wsr", {"weights": "1,1,1,2,2,3,3,9"}),
+    ("ssr", {"bins": 3}),
     ("ssr", {"bins": 4}),
     ("ssr", {"levels": [-1, "-0.5", "0.5", 1]}),
     ("kv-sw", {"levels": [-1, "-0.5", "0.5", 1]}),

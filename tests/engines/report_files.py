@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow
+import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 
 from keyveil.campaign.documents import Campaign
+from keyveil.campaign.report_schema import marks
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import pad
 from keyveil.core.coins import Coins
@@ -48,13 +50,17 @@ def reports(document: RoundDocument, people: int) -> Rows:
     return sorted(rows.items())
 
 
-def written(path: Path, rows: Rows, number: int = 1, **kinds: Any) -> Path:
+def written(path: Path, rows: Rows, document: RoundDocument | None = None, **kinds: Any) -> Path:
+    """A file of reports, which says whose they are if it is told."""
     columns = {
         "id": pyarrow.array([public for public, _ in rows], kinds.get("id", pyarrow.binary(16))),
-        "payload": pyarrow.array([payload for _, payload in rows], pyarrow.binary()),
-        "round": pyarrow.array([number] * len(rows), pyarrow.int32()),
+        "payload": pyarrow.array([payload for _, payload in rows], kinds.get("payload", pyarrow.binary())),
     }
-    parquet.write_table(pyarrow.table(columns), path)
+    table = pyarrow.table(columns).replace_schema_metadata(None if document is None else marks(document))
+    if path.suffix == ".arrow":
+        feather.write_feather(table, path, compression="uncompressed")
+    else:
+        parquet.write_table(table, path)
     return path
 
 

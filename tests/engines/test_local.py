@@ -1,86 +1,197 @@
-"""Counting files of reports: whatever the order and the size of blocks, each report once, or a refusal."""
+"""Counting files of reports: whatever their number, order and the size of blocks, each report once, or a refusal."""
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
 import pytest
 
+from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError, ReportError
-from keyveil.engines.local import count, reports_in
-from tests.engines.report_files import PILOT, SNACKS, first_round, reports, spoilt, written
+from keyveil.core.tally import Tally
+from keyveil.engines import local
+from keyveil.engines.checkpoint import Checkpoint, Done
+from keyveil.engines.files import ReportFiles
+from keyveil.engines.fold import FlawedReport, Fold, Ids
+from keyveil.engines.local import count
+from tests.engines.report_files import PILOT, SNACKS, Rows, first_round, reports, spoilt, written
+
+DOCUMENT = first_round(SNACKS)
 
 
-def test_the_tally_of_a_file_is_that_of_its_reports(tmp_path: Path) -> None:
-    document, mechanism = first_round(SNACKS), first_round(SNACKS).mechanism
-    rows = reports(document, 300)
-    plain = [mechanism.decode(padded.rstrip(b"\0")[:-1], public) for public, padded in rows if padded is not None]
-    file = written(tmp_path / "r.parquet", rows)
-
-    assert mechanism.codec.varies
-    assert reports_in(file) == 300
-    assert count(file, document) == mechanism.tally(plain)
+def truth(rows: Rows) -> Tally:
+    """The tally of reports that were read one by one."""
+    mechanism = DOCUMENT.mechanism
+    return mechanism.tally([mechanism.decode(one.rstrip(b"\0")[:-1], id) for id, one in rows if one is not None])
 
 
-def test_order_and_blocks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = first_round(SNACKS)
-    rows = reports(document, 300)
-    sorted_rows, mixed = written(tmp_path / "a", rows), written(tmp_path / "b", rows[::-1], id=pyarrow.binary())
-    whole = count(sorted_rows, document)
-    monkeypatch.setattr("keyveil.engines.local._AT_ONCE", 7)
-    blocks: list[int] = []
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keyveil.engines.files._AT_ONCE", 7)
+    monkeypatch.setattr("keyveil.engines.unique._DRAWER", 32)
 
-    assert count(sorted_rows, document, blocks.append) == count(mixed, document) == whole
-    assert sum(blocks) == 300 and max(blocks) <= 7
+
+@pytest.mark.parametrize("kind", ["fixed", "binary", "large", "arrow"])
+def test_the_tally_of_a_file_is_that_of_its_reports(kind: str, tmp_path: Path) -> None:
+    rows = reports(DOCUMENT, 300)
+    kinds = {"binary": pyarrow.binary(), "large": pyarrow.large_binary()}
+    given = {"id": kinds[kind], "payload": kinds[kind]} if kind in kinds else {}
+    file = written(tmp_path / ("r.arrow" if kind == "arrow" else "r.parquet"), rows, DOCUMENT, **given)
+
+    assert DOCUMENT.mechanism.codec.varies
+    counted = count(file, DOCUMENT)
+    assert counted.tally == truth(rows) and (counted.files, counted.read, counted.copies) == (1, 300, 0)
+
+
+def test_the_fold_is_pure_and_travels() -> None:
+    for document in (DOCUMENT, first_round(PILOT)):
+        rows = reports(document, 50)
+        batch = pyarrow.record_batch({"id": [id for id, _ in rows], "payload": [payload for _, payload in rows]})
+        fold = Fold(document)
+        again = pickle.loads(pickle.dumps(fold))
+        assert fold(batch) == again(batch) == again(batch[:20]) + fold(batch[20:]) and again.document == document
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_number_order_and_blocks_of_files_do_not_matter(threads: int, tmp_path: Path) -> None:
+    rows = reports(DOCUMENT, 200)
+    (tmp_path / "sorted").mkdir()
+    for place in range(5):
+        written(tmp_path / "sorted" / f"{place}.parquet", rows[place::5], DOCUMENT)
+    (tmp_path / "sorted" / "_SUCCESS").touch()
+    mixed = written(tmp_path / "mixed.parquet", rows[100:] + rows[:100][::-1])
+    heard: list[tuple[int, int]] = []
+
+    for path in (tmp_path / "sorted", mixed):
+        counted = count(path, DOCUMENT, threads=threads, progress=lambda done, of: heard.append((done, of)))
+        assert counted.tally == truth(rows) and counted.copies == 0
+    assert heard[-1] == (200, 200) and len(heard) > 20
 
 
 def test_an_empty_file_is_an_empty_tally(tmp_path: Path) -> None:
-    tally = count(written(tmp_path / "r.parquet", []), first_round(SNACKS))
+    tally = count(written(tmp_path / "r.parquet", []), DOCUMENT).tally
     assert tally.reports == 0 and not tally.counts.any()
 
 
-@pytest.mark.parametrize("ordered", [True, False])
-def test_nobody_is_counted_twice(ordered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keyveil.engines.local._AT_ONCE", 10)
-    document = first_round(SNACKS)
-    rows = reports(document, 60)
-    rows.insert(40, rows[3])
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("order", ["sorted", "mixed", "two files"])
+def test_copies_count_once_and_contradictions_stop_everything(order: str, tmp_path: Path) -> None:
+    rows = reports(DOCUMENT, 60)
+    other = next(payload for _, payload in rows if payload != rows[3][1])
+
+    def spread(name: str, extra: Rows) -> Path:
+        (tmp_path / name).mkdir()
+        parts = [rows, extra] if order == "two files" else [sorted(rows + extra) if order == "sorted" else rows + extra]
+        for number, part in enumerate(parts):
+            written(tmp_path / name / f"{number}.parquet", part)
+        return tmp_path / name
+
+    copied = count(spread("copies", [rows[3], rows[3], rows[6], rows[59]]), DOCUMENT)
+    assert copied.tally == truth(rows) and copied.copies == 4
     with pytest.raises(ReportError, match=rows[3][0].hex()) as refusal:
-        count(written(tmp_path / "r.parquet", sorted(rows) if ordered else rows[::-1]), document)
-    assert refusal.value.code == "report/twice"
+        count(spread("contradiction", [(rows[3][0], other)]), DOCUMENT)
+    assert refusal.value.code == "report/twice" and ".parquet" in refusal.value.sentence
 
 
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize(
     ("payload", "code"), [(b"", "report/size"), (b"\xff\x80", "report/malformed"), (None, "report/scrubbed")]
 )
 def test_one_wrong_report_refuses_the_file_and_is_named_by_its_place(
-    payload: bytes | None, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    payload: bytes | None, code: str, backwards: bool, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("keyveil.engines.local._AT_ONCE", 10)
-    document = first_round(SNACKS)
-    with pytest.raises(ReportError, match="Report 25 ") as refusal:
-        count(written(tmp_path / "r.parquet", spoilt(reports(document, 40), 24, payload)), document)
+    rows = reports(DOCUMENT, 40)
+    with pytest.raises(ReportError, match=r"Report 25 of r\.parquet ") as refusal:
+        count(written(tmp_path / "r.parquet", spoilt(rows[::-1] if backwards else rows, 24, payload)), DOCUMENT)
     assert refusal.value.code == code
 
 
-def test_other_people_and_other_rounds_are_refused(tmp_path: Path) -> None:
+def test_other_people_rounds_and_campaigns_are_refused(tmp_path: Path) -> None:
     document = first_round(PILOT)  # asks a quarter of the people
     rows = reports(document, 40)
     strangers = [*rows[:5], *((Coins().bytes(16), payload) for _, payload in rows[5:])]
-    for name, file, code in (
-        ("p", written(tmp_path / "p.parquet", strangers), "report/part"),
-        ("r", written(tmp_path / "r.parquet", rows, number=2), "report/round"),
+    for file, code in (
+        (written(tmp_path / "p.parquet", strangers), "report/part"),
+        (written(tmp_path / "r.parquet", rows, replace(document, number=2)), "report/round"),
+        (written(tmp_path / "c.parquet", rows, DOCUMENT), "report/campaign"),
     ):
         with pytest.raises(ReportError) as refusal:
             count(file, document)
-        assert refusal.value.code == code, name
+        assert refusal.value.code == code and file.name in refusal.value.sentence
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("ordered", [True, False])
+def test_an_interrupted_run_goes_on_and_ends_as_one_that_was_not(
+    ordered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = reports(DOCUMENT, 200)
+    file, kept = written(tmp_path / "r.parquet", rows if ordered else rows[::-1]), tmp_path / "r.partial"
+    monkeypatch.setattr(local, "_KEPT_EVERY", 0.0)
+    folded: list[int] = []
+    honest = Fold.count
+
+    def power_cut(self: Fold, ids: Ids, payloads: Payloads) -> Tally:
+        folded.append(len(ids))
+        if sum(folded) > 120:
+            raise KeyboardInterrupt
+        return honest(self, ids, payloads)
+
+    monkeypatch.setattr(Fold, "count", power_cut)
+    with pytest.raises(KeyboardInterrupt):
+        count(file, DOCUMENT, threads=1, checkpoint=kept)
+    monkeypatch.setattr(Fold, "count", honest)
+    resumed = count(file, DOCUMENT, threads=1, checkpoint=kept)
+
+    assert resumed.tally == truth(rows) and 0 < resumed.resumed < 200
+    assert not kept.exists()
+
+
+def test_what_is_done_belongs_to_the_same_files_and_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, kept = reports(DOCUMENT, 60), tmp_path / "r.partial"
+    files = ReportFiles.at(written(tmp_path / "r.parquet", rows), DOCUMENT)
+    done = Done(truth(rows[:30]), rows[29][0])
+    Checkpoint.of(kept, files, DOCUMENT).write(done)
+    assert count(files.paths[0], DOCUMENT, checkpoint=kept).resumed == 30
+
+    Checkpoint.of(kept, files, DOCUMENT).write(done)
+    written(files.paths[0], rows[:50])
+    again = count(files.paths[0], DOCUMENT, checkpoint=kept)
+    assert again.resumed == 0 and again.tally == truth(rows[:50])
+    kept.write_bytes(b"junk")
+    assert count(files.paths[0], DOCUMENT, checkpoint=kept).tally == truth(rows[:50])
 
 
 def test_what_is_no_file_of_reports_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("id,payload,round")
-    for path, code in ((tmp_path / "missing", "input/file"), (tmp_path / "text", "input/parquet")):
+    (tmp_path / "text").write_text("id,payload")
+    (tmp_path / "half.arrow").write_bytes(b"ARROW1\0\0 and then nothing")
+    half = written(tmp_path / "half.parquet", reports(DOCUMENT, 50))
+    half.write_bytes(half.read_bytes()[:-40])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "notes.txt").touch()
+    for name, code in (
+        ("missing", "input/file"),
+        ("text", "input/parquet"),
+        ("half.arrow", "input/parquet"),
+        ("half.parquet", "input/parquet"),
+        ("empty", "input/file"),
+        ("folder", "input/folder"),
+    ):
         with pytest.raises(KeyveilError) as refusal:
-            reports_in(path)
-        assert refusal.value.code == code
+            count(tmp_path / name, DOCUMENT)
+        assert refusal.value.code == code, name
+
+
+def test_ids_have_sixteen_bytes() -> None:
+    fold = Fold(DOCUMENT)
+    for ids in ([b"short"], [None]):
+        with pytest.raises(FlawedReport) as refusal:
+            fold(pyarrow.record_batch({"id": pyarrow.array(ids, pyarrow.binary()), "payload": [b"x"]}))
+        assert refusal.value.code == "report/public" and pickle.loads(pickle.dumps(refusal.value)).row == 0

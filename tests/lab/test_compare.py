@@ -17,7 +17,8 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.lab import datasets
 from keyveil.lab.compare import ALL_QUANTITIES, Comparison, compare, key_value_names, matched
-from keyveil.lab.contenders import Contender, contenders, forms, several, usual
+from keyveil.lab.contenders import APART, VIRTUAL, Contender, contenders, families, several, usual, with_best_caps
+from keyveil.lab.decoders import EQUAL
 from keyveil.lab.matching import ratio_of
 from keyveil.lab.page import page
 from keyveil.lab.simulate import simulate
@@ -161,9 +162,12 @@ def test_misspelt_contenders_are_mistakes(text: str) -> None:
 
 def test_published_mechanisms_take_part_in_two_forms_unless_told() -> None:
     published = ["privkv", "f2m", "pckv-ue", "pckv-grr", "kv-sw"]
-    assert usual() == (*key_value_names(), *(f"{name}:split=paper" for name in published))
-    assert forms(usual()) == {name: [f"{name}:split=paper"] for name in published}
-    assert forms(["kvue", "privkv:split=paper"]) == {}  # then it is the only form, and stands with all others
+    assert usual() == (*key_value_names(), *APART, VIRTUAL, *(f"{name}:split=paper" for name in published))
+    assert {name: some for name, some in families(usual()).items() if len(some) > 1} == {
+        **{name: [name, f"{name}:split=paper"] for name in published},
+        "apart": list(APART),
+    }
+    assert families(["kvue", "privkv:split=paper"]) == {"kvue": ["kvue"], "privkv:split=paper": ["privkv:split=paper"]}
 
 
 @pytest.mark.parametrize("cap", [5, 57])
@@ -199,26 +203,13 @@ def test_the_page_says_where_the_cap_comes_from(comparison: Comparison) -> None:
     )
 
 
-def test_other_forms_have_tables_of_their_own() -> None:
+def test_a_mechanism_is_shown_with_its_best_form_and_as_given() -> None:
     data = datasets.load("linear-s", n=2000, seed=1)
     text = page([compare(data, [1, 4], ["kvue", "privkv", "privkv:split=paper", "f2m:split=paper"], repeats=3, seed=1)])
     heads = [line for line in text.splitlines() if line.startswith("| data | ε |")]
     assert heads[:4] == ["| data | ε | kvue | privkv | f2m:split=paper |"] * 4
-    assert heads[4:] == ["| data | ε | privkv | privkv:split=paper |"] * 2
+    assert heads[4:] == ["| data | ε | privkv |"] * 2
     assert "standard error over the runs" in text
-
-
-def test_a_form_that_beats_the_whole_table_is_pointed_at(comparison: Comparison) -> None:
-    entries = tuple(
-        replace(entry, mechanism="kvue:bins=8", metrics={**entry.metrics, "mse_frequency": 1e-9, "mse_mean": 9.0})
-        for entry in comparison.entries
-        if entry.mechanism == "kvue"
-    )
-    sure = tuple(replace(entry, spread=dict.fromkeys(entry.spread, 1e-12)) for entry in comparison.entries + entries)
-    both = replace(comparison, chosen=(*comparison.chosen, "kvue:bins=8"), entries=sure)
-    shares, means = page([both]).split("## Means, on")[:2]
-    assert shares.count(" † |") == 2 and "does better" in shares
-    assert "†" not in means.split("## Frequencies of")[0]
 
 
 def columns(text: str) -> list[list[str]]:
@@ -231,15 +222,109 @@ def test_the_page_of_the_documentation_is_not_stale() -> None:
     """Its tables have the columns that its command would write now; if not, run the command that it shows."""
     written = Path(__file__).parents[2] / "docs" / "comparison.md"
     text = written.read_text(encoding="utf-8")
-    main = list(key_value_names())
-    pairs = [label for name, others in forms(usual()).items() for label in (name, *others)]
-    assert columns(text) == [main] * 4 + [pairs] * 2
+    groups = families(with_best_caps(contenders(usual())))
+    several = [name for name, labels in groups.items() if len(labels) > 1]
+    assert columns(text) == [["decoder", *groups]] * 4 + [several] * 2
     command = text.partition("```console")[2].partition("```")[0]
     assert "--mechanisms" not in command and "synthetic:suite" in command
+    assert "--caps best" in command and f"--decoders {','.join(EQUAL)}" in command
 
 
 def test_a_page_with_one_column_less_would_be_noticed(comparison: Comparison) -> None:
     assert columns(page([comparison])) == [["kvue", "pckv-ue"]] * 4  # ioh does not take these people
+
+
+# -- decoders, best caps ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def equal() -> Comparison:
+    data = datasets.load("heavy", n=400, seed=1)
+    return compare(data, 2, ["kvue", "pckv-grr", "ssr"], repeats=2, seed=1, decoders=EQUAL, caps="best")
+
+
+def test_everybody_has_every_decoder_on_the_same_reports(equal: Comparison) -> None:
+    assert equal.decoders == EQUAL
+    assert {entry.decoder for entry in equal.entries if entry.mechanism == "kvue"} == set(EQUAL)
+    plain = compare(equal.dataset, 2, ["kvue"], repeats=2, seed=1)
+    at = Fraction(2), "frequency"
+    assert plain.error("kvue", *at) == equal.error("kvue", *at) == equal.error("kvue", *at, "raw")
+    shrunk, consistent = (equal.error("kvue", *at, decoder) for decoder in ("bayes", "norm-sub"))
+    assert shrunk and consistent and shrunk < float(plain.error("kvue", *at) or 0) and shrunk != consistent
+    assert equal.error("kvue", Fraction(2), "mean", "norm-sub") == equal.error("kvue", Fraction(2), "mean")
+
+
+def test_the_document_and_the_frame_have_every_decoder(equal: Comparison) -> None:
+    document = json.loads(json.dumps(equal.document(), allow_nan=False))
+    assert set(document["decoders"]) == set(EQUAL) and document["decoders"]["raw"]["best"] == document["best"]
+    rows = equal.to_frame()
+    for _, some in rows.groupby("decoder"):
+        assert some["best_frequency"].sum() == 1
+    (first, *_) = document["mechanisms"]
+    assert first["decoder"] == "raw" and np.mean(first["runs"]["mean"]) == pytest.approx(first["metrics"]["mse_mean"])
+
+
+def test_best_caps_stand_beside_the_given_one(equal: Comparison) -> None:
+    """Few people hold very much: what a cap of one hides costs less than what a cap of eight adds in variance."""
+    assert equal.capped["pckv-grr"] == [
+        "pckv-grr", "pckv-grr:max_pairs=best-frequency", "pckv-grr:max_pairs=best-mean"
+    ]  # fmt: skip
+    caps = {entry.mechanism: entry.options.get("max_pairs") for entry in equal.entries}
+    given, best = caps["ssr"], caps["ssr:max_pairs=best-frequency"]
+    assert given is not None and best is not None and best < given and caps["kvue"] is None
+    score = equal.best_of(equal.capped["ssr"], Fraction(2), "frequency")
+    assert (
+        score is not None
+        and score.forms != ("ssr",)
+        and score.error < float(equal.error("ssr", Fraction(2), "frequency") or 0)
+    )
+
+
+def test_the_page_says_what_mechanism_and_decoder_gain(equal: Comparison) -> None:
+    text = page([equal])
+    heads = [line for line in text.splitlines() if line.startswith("| data | ε |")]
+    assert heads == ["| data | ε | decoder | kvue | pckv-grr | ssr |"] * 4 + ["| data | ε | pckv-grr | ssr |"] * 2
+    assert text.count("| heavy | 2 | with Norm-Sub |") == 2  # frequencies; means are as estimated
+    assert text.count("| heavy | 2 | with empirical Bayes |") == 4
+    mechanism, decoder = text.split("## What the mechanism gains")[1].split("## What the decoder gains")
+    assert "| frequencies | with empirical Bayes | " in mechanism and "published as estimated" in mechanism
+    ratio = float(equal.error("kvue", Fraction(2), "mean") or 0) / float(
+        equal.error("kvue", Fraction(2), "mean", "bayes") or 1
+    )
+    row = next(line for line in decoder.splitlines() if line.startswith("| kvue |"))
+    assert f"{ratio:.2f}" in row
+    assert " → " in text and "(cap " in text
+
+
+def test_a_decoder_that_does_not_apply_is_named_and_nothing_else_is_lost() -> None:
+    found = compare(datasets.load("linear-s", n=200, seed=1), 1, ["kvue", "kv-sw"], decoders=["raw", "mle-apx"])
+    assert {entry.mechanism for entry in found.entries if entry.decoder == "raw"} == {"kvue", "kv-sw"}
+    assert any("mle-apx" in label for label in found.refused)
+
+
+@pytest.mark.parametrize("decoders", [[], ["bays"]])
+def test_decoders_that_there_are_not_are_refused(decoders: list[str]) -> None:
+    with pytest.raises(MechanismError, match="decoder"):
+        compare(datasets.load("linear-s", n=100, seed=1), 1, ["kvue"], decoders=decoders)
+
+
+def test_a_best_cap_needs_a_prediction_and_a_right_name() -> None:
+    data = datasets.load("linear-s", n=100, seed=1)
+    with pytest.raises(MechanismError, match="best-frequency or best-mean"):
+        compare(data, 1, ["ssr:max_pairs=best"])
+    with pytest.raises(MechanismError, match="Caps are given or best"):
+        compare(data, 1, ["ssr"], caps="good")  # type: ignore[call-overload]
+    assert (
+        "tell its errors"
+        in compare(data, 1, ["kvue", "pilot:max_pairs=best-mean"]).refused["pilot:max_pairs=best-mean"]
+    )
+
+
+def test_pictures_show_every_decoder_and_each_contender_once(equal: Comparison) -> None:
+    figure = equal.plot()
+    assert len(figure.axes) == 2 * len(EQUAL)
+    assert [ax.get_legend_handles_labels()[1].count("ssr") for ax in figure.axes] == [1] * 6
+    assert "bayes" in figure.axes[2].get_title(loc="left")
 
 
 # -- protocols, objects, populations, several data sets ---------------------------------------------------------------

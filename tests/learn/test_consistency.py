@@ -89,7 +89,7 @@ def test_order_is_kept_and_sums_are_right(raw: list[float], total: float) -> Non
         answer = apply(method, raw, p=0.5, q=0.25, n=1000, total=total)
         if method != "norm-cut":  # which cuts among equals
             assert (np.diff(answer[order]) >= -1e-9).all(), method
-        if method in ("norm", "norm-mul", "norm-sub", "mle-apx", "power-ns"):
+        if method in ("norm", "norm-mul", "norm-sub", "mle-apx", "mle", "gauss-ns", "power-ns"):
             assert answer.sum() == pytest.approx(total), method
         if method not in ("base", "norm"):
             assert answer.min() >= 0, method

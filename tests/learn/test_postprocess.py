@@ -118,7 +118,7 @@ def test_keys_that_nobody_spoke_about_stay_unknown(kvue: Estimates) -> None:
 def test_a_key_drawn_from_the_domain_tells_nothing_of_the_sum(kvue: Estimates) -> None:
     projected = estimates("norm-sub", kvue)
     assert projected.frequency.values == pytest.approx(np.clip(kvue.frequency.values, 0, 1))
-    for method in ("norm", "norm-mul", "mle-apx"):
+    for method in ("norm", "norm-mul", "mle-apx", "mle"):
         with pytest.raises(MechanismError) as refused:
             estimates(method, kvue, mechanism=kv.mechanism("kvue", SCHEMA, 1))
         assert refused.value.code == "postprocess/no-sum"
@@ -126,7 +126,7 @@ def test_a_key_drawn_from_the_domain_tells_nothing_of_the_sum(kvue: Estimates) -
 
 
 def test_everybody_holds_one_key_of_a_categorical_mechanism(oue: tuple[Mechanism, Estimates]) -> None:
-    for method in ("norm", "norm-mul", "norm-sub", "mle-apx", "power-ns"):
+    for method in ("norm", "norm-mul", "norm-sub", "mle-apx", "mle", "gauss-ns", "power-ns"):
         told = estimates(method, oue[1], mechanism=oue[0])
         assert told.frequency.values.sum() == pytest.approx(1)
         np.testing.assert_array_equal(told.frequency.values, estimates(method, oue[1]).frequency.values)

@@ -33,7 +33,6 @@ from keyveil.protocols.certificate import (
     worst_loss,
     worst_ratio,
 )
-from keyveil.protocols.coordinates import Coordinates
 from keyveil.protocols.pilot import Pilot
 from keyveil.protocols.privkvm import PrivKVM
 from keyveil.protocols.privkvm_plus import PrivKVMPlus
@@ -92,10 +91,6 @@ def test_the_certificate_covers_what_a_real_course_spends() -> None:
         spent = most_spent([one.round for one in finish(protocol, people, 3)])
         longest = most_spent(protocol.longest())
         assert spent <= longest <= 2
-
-
-def test_coordinates_have_a_certificate_too() -> None:
-    assert certificate(Coordinates(SCHEMA, ONE, "kvue", names=("x", "y"))).certified
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from keyveil.core.errors import KeyveilError, PrivacyError, ProtocolError
+from keyveil.core.estimates import Estimates
 from keyveil.core.schema import GRID, Schema
 from keyveil.lab import datasets
 from keyveil.lab.coins import SeededCoins
@@ -18,7 +19,6 @@ from keyveil.mechanisms.registry import create, find_mechanism, mechanism_names,
 from keyveil.protocols import registry as protocols
 from keyveil.protocols.base import Finished, History, Protocol, Round, collected, in_parts
 from keyveil.protocols.certificate import certificate
-from keyveil.protocols.coordinates import Coordinates
 from keyveil.protocols.declarations import announced_options, refuse_undeclared
 from keyveil.protocols.privkvm import PrivKVM
 from tests.protocols.doubling import DeclaredDoubling, Doubling, UnderstatedDoubling
@@ -124,8 +124,24 @@ def test_announced_means_may_be_anything_that_a_device_accepts() -> None:
     assert code_of(refused) == "protocol/undeclared"
 
 
+@dataclass(frozen=True)
+class TwoHalves(Protocol):
+    """Two halves of the people answer the same mechanism, and nothing that the first say changes the second round."""
+
+    name: ClassVar[str] = "two-halves"
+    announces: ClassVar[bool] = False
+
+    def plan(self, finished: History) -> Round | None:
+        number, halves = len(finished), in_parts(ONE, ONE)
+        mechanism = create("ssr", self.schema, self.epsilon, max_pairs=2)
+        return Round(number + 1, mechanism, halves[number]) if number < 2 else None
+
+    def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        return finished[-1].estimates(confidence, population)
+
+
 def test_a_protocol_that_announces_nothing_has_every_option_fixed() -> None:
-    protocol = Coordinates(SCHEMA, ONE, "ssr", {"max_pairs": 2}, names=("x", "y"))
+    protocol = TwoHalves(SCHEMA, ONE)
     second = protocol.course[1]
     refuse_undeclared(protocol, second)
     with pytest.raises(ProtocolError, match=r"another max_pairs .*; nothing may be announced to ssr") as refused:

@@ -11,7 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = [
     pytest.param(block.split("```")[0], id=f"{page}-{number}")
-    for page in ("protocols", "protocols-groups", "mechanisms/split")
+    for page in ("protocols", "protocols-groups", "mechanisms/split", "mechanisms/views")
     for number, block in enumerate((DOCS / f"{page}.md").read_text(encoding="utf-8").split("```python\n")[1:], start=1)
 ]
 
@@ -42,14 +42,14 @@ def test_the_errata_name_tests_that_exist() -> None:
 
 
 def test_what_is_written_beside_a_line_is_what_it_gives() -> None:
-    """Comments that begin with a value, such as {"food": 7.5}."""
-    names, shown = run(example_with("Levels(")), 0
-    for line in example_with("Levels(").splitlines():
+    """Comments that begin with a value, such as [(0, 0)]."""
+    names, shown = run(example_with("hierarchy=True")), 0
+    for line in example_with("hierarchy=True").splitlines():
         code, _, comment = line.partition("  # ")
-        if comment.startswith("{"):
-            assert eval(code, names) == eval(comment[: comment.index("}") + 1])
+        if comment.startswith("["):
+            assert eval(code, names) == eval(comment[: comment.rindex("]") + 1])
             shown += 1
-    assert shown == 2
+    assert shown == 1
 
 
 def test_rounds_of_the_first_example_are_those_of_the_protocol() -> None:
@@ -58,14 +58,3 @@ def test_rounds_of_the_first_example_are_those_of_the_protocol() -> None:
     assert {one.tally.reports for one in names["finished"]} == {len(names["people"])}
     frequency = names["estimates"].frequency["fries"]
     assert abs(frequency.value - 2 / 3) < 6 * frequency.se
-
-
-def test_coordinates_come_out_within_their_ranges() -> None:
-    """A third of 1,500 people answer about prices, another about products; bounds of six standard errors."""
-    names = run(example_with("Coordinates("))
-    price, together, frequencies = names["price"], names["together"], names["frequencies"]
-    assert price.low < price.value < price.high
-    assert abs(price.value - 3.25) < 6 * price.se
-    assert abs(together.value - (0.5 * -0.65 + -0.5 * -0.7) / 2) < 6 * together.se
-    assert abs(frequencies["fries"].value - 2 / 3) < 6 * frequencies["fries"].se
-    assert sum(one.tally.reports for one in names["finished"]) == len(names["people"])

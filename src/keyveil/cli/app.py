@@ -14,6 +14,7 @@ import keyveil
 from keyveil.campaign.verification import plain
 from keyveil.cli.audit import audit
 from keyveil.cli.backup import backup, restore
+from keyveil.cli.calculators import bounds, compose
 from keyveil.cli.campaign import app as campaign
 from keyveil.cli.certify import certify
 from keyveil.cli.compare import compare
@@ -22,6 +23,7 @@ from keyveil.cli.estimate import estimate
 from keyveil.cli.journal import app as journal
 from keyveil.cli.journal import clock
 from keyveil.cli.mechanisms import mechanisms
+from keyveil.cli.plan import plan
 from keyveil.cli.report import report
 from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
@@ -41,10 +43,13 @@ app = typer.Typer(
 )
 app.command()(certify)
 app.command()(audit)
+app.command()(compose)
+app.command()(bounds)
 app.command()(demo)
 app.command()(simulate)
 app.command()(estimate)
 app.command()(compare)
+app.command()(plan)
 app.command()(mechanisms)
 app.command()(serve)
 app.command()(backup)

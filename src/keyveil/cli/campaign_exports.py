@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +86,9 @@ def _number(view: dict[str, Any], round: int | None) -> int:
     return int(view["round"]["number"])
 
 
-def _write_parquet(target: Any, batches: Any) -> None:
-    import pyarrow
+def _write_parquet(target: Any, batches: Iterator[Any]) -> None:
     import pyarrow.parquet as parquet
 
-    schema = pyarrow.schema({"round": pyarrow.int32(), "id": pyarrow.binary(16), "payload": pyarrow.binary()})
-    with parquet.ParquetWriter(target, schema) as writer:
+    with parquet.ParquetWriter(target, next(batches).schema) as writer:
         for batch in batches:
             writer.write_batch(batch)

@@ -14,6 +14,7 @@ from keyveil.campaign.recurrence import read_day
 from keyveil.cli.data import listed
 from keyveil.core.canonical import decimal, exact
 from keyveil.core.clock import system_clock, today
+from keyveil.core.dimensions import by_coordinate
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.mechanisms.overflow.beside import OPTION, with_usual_group
 
@@ -59,6 +60,7 @@ def drafted(
     low: str | None,
     high: str | None,
     levels: str | None,
+    hierarchy: bool = False,
     mechanism: str,
     epsilon: str,
     options: Mapping[str, str | int],
@@ -72,21 +74,19 @@ def drafted(
     until: str | None = None,
     renew: int | None = None,
     one_in: int | None = None,
+    reason: str = "",
 ) -> dict[str, Any]:
     """A campaign document from the options of the command line; what is not given has its default."""
     if taken := {"name", "epsilon"} & set(options):  # a document lists them beside the options
         raise KeyveilError("mechanism/option", f"{mechanism} has no option {min(taken)!r}; say --{_FLAGS[min(taken)]}.")
-    schema: dict[str, Any] = {"keys": _keys(keys)}
-    schema |= {end: _bound(end, text) for end, text in (("low", low), ("high", high)) if text is not None}
-    if levels is not None:
-        schema["levels"] = [_bound("levels", text) for text in listed(levels) or []]
+    schema = schema_document(keys, low, high, levels, hierarchy)
     if every is not None:
         opens, closes = _dates(every, opens, closes)
     renew_from = None if renew is None else opens or closes
     window = {"opens": opens, "closes": closes, "enough": enough}
     settings = {"min_reports": min_reports, "enrolment": enrolment, "contact": contact}
     settings |= {"every_days": every, "series_until": until}
-    settings |= {"renew_days": renew, "renew_from": renew_from, "one_in": one_in}
+    settings |= {"renew_days": renew, "renew_from": renew_from, "one_in": one_in, "reason": reason or None}
     document = {
         "keyveil": VERSION,
         "name": name,
@@ -102,6 +102,21 @@ def drafted(
     if OPTION in complete.protocol.parameters:
         return told
     return {**told, "protocol": {name: one for name, one in told["protocol"].items() if name != OPTION}}  # no group
+
+
+def schema_document(
+    keys: str | None, low: str | None, high: str | None, levels: str | None, hierarchy: bool = False
+) -> dict[str, Any]:
+    """The document of a schema from the options of the command line."""
+    schema: dict[str, Any] = {"keys": _keys(keys)}
+    schema |= {
+        end: _ends(schema["keys"], end, text) for end, text in (("low", low), ("high", high)) if text is not None
+    }
+    if levels is not None:
+        schema["levels"] = [_bound("levels", text) for text in listed(levels) or []]
+    if hierarchy:
+        schema["hierarchy"] = True
+    return schema
 
 
 def _dates(every: int, opens: str | None, closes: str | None) -> tuple[str, str]:
@@ -153,6 +168,14 @@ def _keys(text: str | None) -> list[str] | int:
             raise KeyveilError("campaign/keys", f"--keys takes a number of keys of at most {MOST_DIGITS} digits.")
         return int(text)
     return [key.strip() for key in text.split(",") if key.strip()]
+
+
+def _ends(keys: list[str] | int, end: str, text: str) -> Any:
+    """A bound of all keys, or one for each where coordinates have their own, as in rating=1,price=0."""
+    if isinstance(keys, int) or "=" not in text:
+        return _bound(end, text)
+    each = by_coordinate(keys, text)
+    return [_bound(end, each[key]) for key in keys]
 
 
 def _bound(end: str, text: str) -> int | str:

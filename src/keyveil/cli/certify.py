@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from keyveil.cli.data import screen
-from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
+from keyveil.cli.options import Epsilon, Json, KeysOrNames, MaxPairs, Settings, keys_of, settings, without_data
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import EpsilonError, KeyveilError, PrivacyError, SchemaError
 from keyveil.core.schema import GRID
@@ -22,7 +22,7 @@ TITLE = "Exact privacy, rounded up"
 def certify(
     mechanism: Annotated[str, typer.Option("--mechanism", help="A name of the registry, or all.")],
     epsilon: Epsilon,
-    keys: Keys = 10,
+    keys: KeysOrNames = "10",
     max_pairs: MaxPairs = None,
     set: Settings = None,
     json: Json = False,
@@ -32,7 +32,7 @@ def certify(
     certificates, left_out = [], {}
     for name in mechanism_names() if everything else (mechanism,):
         try:
-            certificates.append(without_data(name, keys, epsilon, options).certificate())
+            certificates.append(without_data(name, keys_of(keys), epsilon, options).certificate())
         except KeyveilError as refused:
             if not everything or isinstance(refused, EpsilonError | SchemaError | PrivacyError):
                 raise

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keyveil.cli.data import (
+    HierarchyOption,
     High,
     Key,
     LevelsOption,
@@ -31,8 +32,10 @@ from keyveil.cli.terminal import Terminal, harmless
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import EpsilonError, KeyveilError
 from keyveil.lab import datasets
-from keyveil.lab.compare import QUANTITIES, Comparison, comparisons
-from keyveil.lab.contenders import contenders, several, usual
+from keyveil.lab.compare import QUANTITIES, Comparison, comparisons, known_caps
+from keyveil.lab.contenders import contenders, several, usual, with_best_caps
+from keyveil.lab.decoders import RAW, known
+from keyveil.lab.decoders import title as decoder_title
 from keyveil.lab.page import SUITE, page
 
 _WIDTH = 116  # of a line of the command on a page
@@ -55,12 +58,29 @@ def compare(
     set: Settings = None,
     repeats: Annotated[int, typer.Option(min=1, help="Runs over the same people; errors are averaged.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the coins, and of synthetic people.")] = 0,
+    decoders: Annotated[
+        str,
+        typer.Option(
+            "--decoders",
+            help="What is done with everybody's estimates, with commas: raw (nothing), bayes (empirical Bayes), "
+            "norm-sub and the other methods of consistency. raw,bayes,norm-sub tells what a decoder gains.",
+        ),
+    ] = RAW,
+    caps: Annotated[
+        str,
+        typer.Option(
+            "--caps",
+            help="given: the cap of --max-pairs, or the 90 % quantile of set sizes. best: besides, the caps with the "
+            "least predicted error of frequencies and of means; pages show the best form of each.",
+        ),
+    ] = "given",
     reports: Annotated[
         bool, typer.Option("--reports", help="Draw every report, even where a tally has a law.")
     ] = False,
     low: Low = None,
     high: High = None,
     levels: LevelsOption = None,
+    hierarchy: HierarchyOption = False,
     plot: Plot = None,
     write: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="Write everything as a Markdown page.")
@@ -75,14 +95,24 @@ def compare(
     if not epsilons:
         raise EpsilonError("epsilon/invalid", "--epsilon takes one or several numbers, as in 0.5,1,2.")
     chosen = contenders(several(mechanisms or "") or usual())  # mistakes are refused before any data are read
+    how, which = known(_several(decoders)), known_caps(caps)
     for one in epsilons:
         parse_epsilon(one)
     sources = [source for one in data for source in (SUITE if one == "synthetic:suite" else (one,))]
-    with progress_bar(len(sources) * len(epsilons) * len(chosen) * repeats) as (progress, task):
+    everybody = with_best_caps(chosen) if which == "best" else chosen
+    with progress_bar(len(sources) * len(epsilons) * len(everybody) * repeats) as (progress, task):
         found = comparisons(
             (
                 datasets.named(
-                    source, user=user, key=key, value=value, low=low, high=high, levels=listed(levels), seed=seed
+                    source,
+                    user=user,
+                    key=key,
+                    value=value,
+                    low=low,
+                    high=high,
+                    levels=listed(levels),
+                    hierarchy=hierarchy,
+                    seed=seed,
                 )
                 for source in sources
             ),
@@ -92,6 +122,8 @@ def compare(
             repeats=repeats,
             seed=seed,
             shortcut=not reports,
+            decoders=how,
+            caps=which,
             progress=lambda label, runs: progress.update(task, advance=runs, description=harmless(label)),
         )
     for comparison in found:
@@ -104,6 +136,8 @@ def compare(
             ("--repeats", repeats),
             ("--seed", seed),
             ("--mechanisms", mechanisms),
+            ("--decoders", None if how == (RAW,) else decoders),
+            ("--caps", None if which == "given" else which),
             ("--max-pairs", max_pairs),
             *(("--set", item) for item in set or []),
             ("--low", low),
@@ -115,7 +149,7 @@ def compare(
             ("--plot", plot),
             ("--page", write),
         ]
-        command = _command(data, given, ["--reports"] * reports + ["--json"] * json)
+        command = _command(data, given, ["--hierarchy"] * hierarchy + ["--reports"] * reports + ["--json"] * json)
         _write(write, page(found.every, command))
     if json:
         document = found[0].document() if len(found) == 1 else found.document()
@@ -152,15 +186,17 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(console: Terminal, comparison: Comparison) -> None:
-    console.print(_table(comparison))
+    for decoder in comparison.decoders:
+        console.print(_table(comparison, decoder))
     for name, reason in comparison.refused.items():
         console.print(f"{name}: {reason}")
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: Comparison, decoder: str) -> Table:
     people, keys = comparison.dataset.population.n, comparison.dataset.schema.d
     runs = "1 run" if comparison.repeats == 1 else f"{comparison.repeats} runs"
-    title = f"{comparison.dataset.name}: mean squared errors over keys ({people:,} people, {keys:,} keys, {runs})"
+    how = "" if comparison.decoders == (RAW,) else f" {decoder_title(decoder)}"
+    title = f"{comparison.dataset.name}: mean squared errors over keys{how} ({people:,} people, {keys:,} keys, {runs})"
     caption = "* the best of its column" + ("" if comparison.repeats == 1 else ", ≈ within two standard errors of it")
     table = Table(title=title, title_justify="left", pad_edge=False, caption=caption, caption_justify="left")
     table.add_column("mechanism", no_wrap=True)
@@ -171,8 +207,9 @@ def _table(comparison: Comparison) -> Table:
     for name in comparison.mechanisms:
         cells = []
         for quantity, epsilon in columns:
-            error, best = comparison.error(name, epsilon, quantity), comparison.best(epsilon, quantity) == name
-            mark = "*" if best else "≈" if name in comparison.ties(epsilon, quantity) else " "
+            place = epsilon, quantity, None, decoder
+            error, best = comparison.error(name, epsilon, quantity, decoder), comparison.best(*place) == name
+            mark = "*" if best else "≈" if name in comparison.ties(*place) else " "
             cells.append(Text("–" if error is None else f"{error:.2e}{mark}", style="bold" if best else ""))
         table.add_row(name, *cells)
     table.add_section()

@@ -24,8 +24,10 @@ Data = Annotated[str, typer.Argument(metavar="DATA", help="A .parquet or .csv fi
 User = Annotated[str, typer.Option("--user", help="The column of the users.")]
 Key = Annotated[str, typer.Option("--key", help="The column of the keys.")]
 Value = Annotated[str, typer.Option("--value", help="The column of the values.")]
-Low = Annotated[str | None, typer.Option("--low", help="The least value; below it values are clipped.")]
-High = Annotated[str | None, typer.Option("--high", help="The largest value; above it values are clipped.")]
+Low = Annotated[str | None, typer.Option("--low", help="The least value (also x=0,y=1); below it values are clipped.")]
+High = Annotated[
+    str | None, typer.Option("--high", help="The largest value (also x=9,y=5); above it values are clipped.")
+]
 
 
 def _several_levels(given: str | None) -> str | None:
@@ -37,6 +39,11 @@ def _several_levels(given: str | None) -> str | None:
 LevelsOption = Annotated[
     str | None,
     typer.Option("--levels", help="The only values there are, such as 1,2,3,4,5.", callback=_several_levels),
+]
+
+
+HierarchyOption = Annotated[
+    bool, typer.Option("--hierarchy", help="Keys such as food/apple lie below others, here food.")
 ]
 
 

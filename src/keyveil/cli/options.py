@@ -19,6 +19,7 @@ USUAL_PAIRS = 3  # how many pairs a person has where a mechanism must know and n
 
 Epsilon = Annotated[str, typer.Option("--epsilon", help="The privacy parameter, an exact decimal.")]
 Keys = Annotated[int, typer.Option("--keys", help="How many keys there are.")]
+KeysOrNames = Annotated[str, typer.Option("--keys", help="How many keys there are, or their names: x/a,x/b,y.")]
 MaxPairs = Annotated[int | None, typer.Option("--max-pairs", help="The most pairs of a person that count.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An option of the mechanism.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
@@ -47,10 +48,19 @@ def _add(options: dict[str, str | int], name: str, value: str | int) -> None:
     options[name] = value
 
 
-def without_data(name: str, keys: int, epsilon: Number, options: dict[str, Any]) -> Mechanism | Protocol:
+def keys_of(text: str) -> int | list[str]:
+    """``--keys`` as a number of keys, or as their names with commas."""
+    try:
+        return int(text)
+    except ValueError:
+        return [key.strip() for key in text.split(",") if key.strip()]
+
+
+def without_data(name: str, keys: int | list[str], epsilon: Number, options: dict[str, Any]) -> Mechanism | Protocol:
     """A mechanism or protocol for so many keys; what it must know of people's sets is assumed unless told, and said."""
-    usual = np.array([min(USUAL_PAIRS, keys)])
-    made, notes = made_for(name, Schema(keys=keys), epsilon, usual, options)
+    schema = Schema(keys=keys)
+    usual = np.array([min(USUAL_PAIRS, schema.d)])
+    made, notes = made_for(name, schema, epsilon, usual, options)
     for _ in notes:
         print(
             f"keyveil: {name} is taken for people with {usual[0]} pairs; say otherwise with --max-pairs.",

@@ -11,17 +11,18 @@ import typer
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.cli.campaign_files import beside, fetch_beside, parted, read_json
-from keyveil.cli.data import many, progress_bar, screen
+from keyveil.cli.data import many, progress_bar, say, screen
 from keyveil.cli.estimate import write_tally
 from keyveil.cli.options import Json
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
-from keyveil.engines.local import count, reports_in
-
-ENGINES = ("local",)
+from keyveil.engines.local import Counted, count
+from keyveil.engines.spark import count_on_spark
 
 
 def tally(
-    reports: Annotated[Path, typer.Argument(metavar="REPORTS", help="Reports (.parquet), as campaign export writes.")],
+    reports: Annotated[
+        Path, typer.Argument(metavar="REPORTS", help="Reports as campaign export writes, or a folder of such files.")
+    ],
     campaign: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The campaign's document; REPORTS.json unless given.")
     ] = None,
@@ -37,35 +38,59 @@ def tally(
             help="The list of keys that lies beside the campaign's document.",
         ),
     ] = None,
-    engine: Annotated[str, typer.Option(help="Where the work is done: local.")] = "local",
+    engine: Annotated[str, typer.Option(help="Where the work is done: local or spark.")] = "local",
+    threads: Annotated[int | None, typer.Option(min=1, help="As many as there are cores unless given.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The tally; REPORTS.tally unless given.")] = None,
     json: Json = False,
 ) -> int:
     """Count the reports of one round on disk; keyveil estimate reads what is written."""
     if engine not in ENGINES:
-        known = "not installed yet" if engine == "spark" else "not known"
-        raise MechanismError("engine/unknown", f"The engine {engine} is {known}; use {' or '.join(ENGINES)}.")
-    if not reports.is_file():
+        raise MechanismError("engine/unknown", f"The engine {engine} is not known; use {' or '.join(ENGINES)}.")
+    if not reports.exists():
         raise KeyveilError("input/file", f"There is no file {reports}.")
     document, min_reports = read_round(campaign or beside(reports), round_document, keys_file)
-    with progress_bar(reports_in(reports)) as (bar, task):
-        bar.update(task, description="Counting")
-        counted = count(reports, document, lambda n: bar.advance(task, n))
-    target = out or reports.with_suffix(".tally")
-    write_tally(target, document.mechanism, counted, min_reports)
+    target = out or (reports if reports.name else reports.absolute()).with_suffix(".tally")
+    counted = ENGINES[engine](reports, document, target, threads)
+    write_tally(target, document.mechanism, counted.tally, min_reports)
     if json:
         said = {
             "campaign": document.campaign,
             "round": document.number,
             "mechanism": document.mechanism.name,
-            "n": counted.reports,
-            "reports": counted.reports,
+            "n": counted.tally.reports,
+            "reports": counted.tally.reports,
+            "files": counted.files,
+            "copies": counted.copies,
             "written": [str(target), str(beside(target))],
         }
         print(msgspec.json.encode(said).decode())
     else:
-        screen().print(f"{many(counted.reports, 'report')} of {document.mechanism.name} counted.")
+        screen().print(f"{many(counted.tally.reports, 'report')} of {document.mechanism.name} counted.")
+        if counted.copies:
+            screen().print(f"{many(counted.copies, 'copy', 'copies')} of reports counted no second time.")
     return 0
+
+
+def _here(reports: Path, document: RoundDocument, target: Path, threads: int | None) -> Counted:
+    """On this machine; what is done is kept beside the tally that it will be."""
+    kept = Path(f"{target}.partial")
+    if kept.exists():
+        say(f"Going on where an earlier run stopped ({kept}).")
+    with progress_bar(1) as (bar, task):
+
+        def advanced(done: int, rows: int) -> None:
+            rate = bar.tasks[task].finished_speed or bar.tasks[task].speed or 0
+            bar.update(task, completed=done, total=rows, description=f"Counting, {rate:,.0f} reports a second")
+
+        return count(reports, document, threads=threads, progress=advanced, checkpoint=kept)
+
+
+def _on_spark(reports: Path, document: RoundDocument, target: Path, threads: int | None) -> Counted:
+    """On Spark, as its environment and configuration say."""
+    return count_on_spark(reports, document, threads)
+
+
+ENGINES = {"local": _here, "spark": _on_spark}
 
 
 def read_round(path: Path, round_document: Path | None, keys_file: Path | None) -> tuple[RoundDocument, int]:

@@ -193,7 +193,7 @@ async def keep_dictionary(service: TheService, sha256: Hash, request: Request, w
 def export_reports(service: TheService, name: Name, who: Admin, round: Round = None) -> Response:
     """The reports of a round that are not scrubbed yet, as Parquet."""
     batches = iter(service.export(name, round, who.name))
-    first = next(batches, None)  # errors are raised here, before the answer has begun
+    first = next(batches)  # errors are raised here, before the answer has begun
     return StreamingResponse(_parquet(first, batches), media_type=PARQUET)
 
 
@@ -292,17 +292,12 @@ class _Pieces(io.RawIOBase):
         return b"".join(pieces)
 
 
-def _parquet(first: pyarrow.RecordBatch | None, rest: Iterator[pyarrow.RecordBatch]) -> Iterator[bytes]:
-    import pyarrow
+def _parquet(first: pyarrow.RecordBatch, rest: Iterator[pyarrow.RecordBatch]) -> Iterator[bytes]:
     import pyarrow.parquet
 
-    columns = {"round": pyarrow.int32(), "id": pyarrow.binary(16), "payload": pyarrow.binary()}
-    schema = pyarrow.schema(list(columns.items())) if first is None else first.schema
     pieces = _Pieces()
-    with pyarrow.parquet.ParquetWriter(pieces, schema) as writer:
-        batch = first
-        while batch is not None:
+    with pyarrow.parquet.ParquetWriter(pieces, first.schema) as writer:
+        for batch in rest:
             writer.write_batch(batch)
             yield pieces.taken()
-            batch = next(rest, None)
     yield pieces.taken()

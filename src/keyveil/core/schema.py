@@ -21,11 +21,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keyveil.core.canonical import canonical, decimal, exact
+from keyveil.core.canonical import canonical, decimal
+from keyveil.core.dimensions import ancestors, closed, levels_below, one_range, with_ancestors
 from keyveil.core.errors import RecordError, SchemaError
 from keyveil.core.hints import did_you_mean
 from keyveil.core.levels import Levels, per_key, read_levels, spanned, spelled
 from keyveil.core.pairs import key_in, value_in
+from keyveil.core.scales import known_map, logarithms, read_bound, scale_of
 
 GRID = 1 << 16
 """Values live on z / GRID with z from -GRID to GRID."""
@@ -38,8 +40,7 @@ Maps = str | Mapping[str, str] | Sequence[str]
 
 T = TypeVar("T")
 
-_MAPS = ("linear", "log")
-_FIELDS = {"keys", "low", "high", "map", "other", "levels"}
+_FIELDS = {"keys", "low", "high", "map", "other", "levels", "hierarchy"}
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -52,6 +53,8 @@ class Schema:
     out stay linear). ``other`` names the key that receives every unknown key; it is added if it is not there.
     ``levels`` are the only values there are, such as [1, 2, 3, 4, 5], for all keys or per key as a mapping (keys that
     it leaves out have none). The range then is that of the levels, and ``low`` and ``high`` may be left out.
+    ``hierarchy`` says that keys such as "food/fruit/apple" lie below "food/fruit" and "food", which are added: whoever
+    holds a key holds those above it, with the mean of the values below.
     """
 
     names: tuple[str, ...] | int
@@ -60,6 +63,7 @@ class Schema:
     map: str | tuple[str, ...]
     other: str | None
     levels: Levels | tuple[Levels | None, ...] | None
+    hierarchy: bool
 
     def __init__(
         self,
@@ -69,20 +73,28 @@ class Schema:
         map: Maps = "linear",
         other: str | None = None,
         levels: Any = None,
+        hierarchy: bool = False,
     ) -> None:
         put = object.__setattr__
         put(self, "other", None if other is None else _name(other))
-        put(self, "names", _names(keys, self.other))
+        put(self, "hierarchy", _flag(hierarchy))
+        put(self, "names", _names(keys, self.other, self.hierarchy))
         if not self.names:
             raise SchemaError("schema/empty", "A schema needs at least one key.")
         if self.d > MOST_KEYS:
             raise SchemaError("schema/too-many", f"A schema has at most {MOST_KEYS} keys, not {self.d}.")
         put(self, "levels", read_levels(levels, self.index, self.d))
-        least, most = (None if bound is None else _each(self, bound, _bound) for bound in (low, high))
+        least, most = (None if bound is None else _each(self, bound, read_bound) for bound in (low, high))
+        if self.hierarchy:
+            put(self, "levels", levels_below(self.keys, self.levels, self.d))
+            least, most = one_range(self.levels, least, most)
         least, most = spanned(self.levels, least, most, self.d)
         put(self, "low", least)
         put(self, "high", most)
-        put(self, "map", _each(self, map, _known_map, missing="linear"))
+        put(self, "map", _each(self, map, known_map, missing="linear"))
+        if self.hierarchy and any(isinstance(entry, tuple) for entry in (self.low, self.high, self.map)):
+            told = "Keys of a hierarchy need one range for all of them, because a key has the mean of those below it."
+            raise SchemaError("schema/hierarchy", told)
         _ = self._scales  # refuses impossible ranges now, not at the first record
         _ = self._grid_levels
 
@@ -156,7 +168,12 @@ class Schema:
                 value = math.log(value) if value > 0 else -math.inf
             unit = (value - middle) / half
             pairs[index] = -GRID if unit <= -1 else GRID if unit >= 1 else round(unit * GRID)
-        return sorted(pairs.items())
+        return sorted((closed(pairs, self.above) if self.hierarchy else pairs).items())
+
+    @cached_property
+    def above(self) -> list[tuple[int, ...]]:
+        """For every key of a hierarchy the positions of the keys above it, the highest first."""
+        return ancestors(self.keys)
 
     def to_unit(self, keys: NDArray[Any], values: ArrayLike) -> NDArray[np.float64]:
         """Values of the given keys on the scale [-1, 1], clamped; NaN stays NaN."""
@@ -165,7 +182,7 @@ class Schema:
         if logarithmic.any():
             logs = np.broadcast_to(logarithmic, unit.shape)
             unit = unit.copy()
-            unit[logs] = _log(unit[logs])
+            unit[logs] = logarithms(unit[logs])
         with np.errstate(over="ignore"):
             unit = (unit - middle) / half
         return np.clip(unit, -1.0, 1.0)
@@ -228,13 +245,15 @@ class Schema:
             document["other"] = self.other
         if self.levels is not None:
             document["levels"] = spelled(self.levels)
+        if self.hierarchy:
+            document["hierarchy"] = True
         return document
 
     @classmethod
     def from_document(cls, document: Any) -> Schema:
         """The schema that a document describes; ``document`` reverses it."""
         if not isinstance(document, dict) or not {"keys"} <= set(document) <= _FIELDS:
-            told = "A schema document has keys, and may have low, high, map, other and levels."
+            told = "A schema document has keys, and may have low, high, map, other, levels and hierarchy."
             raise SchemaError("schema/document", told)
         canonical(document)  # no floats, so every reader sees the same numbers
         if None in (document.get("low", 0), document.get("high", 0)):
@@ -259,7 +278,7 @@ class Schema:
         """Middle, half width and whether logarithms are taken: one row for all keys, or one for each."""
         rows = max(len(entry) if isinstance(entry, tuple) else 1 for entry in (self.low, self.high, self.map))
         low, high, scale = _column(self.low, rows), _column(self.high, rows), _column(self.map, rows)
-        return [_scale(*each) for each in zip(low, high, scale, strict=True)]
+        return [scale_of(*each) for each in zip(low, high, scale, strict=True)]
 
     @cached_property
     def _alike(self) -> bool:
@@ -293,8 +312,10 @@ class Schema:
         return middle[keys], half[keys], logarithmic[keys]
 
 
-def _names(keys: Iterable[str] | int, other: str | None) -> tuple[str, ...] | int:
+def _names(keys: Iterable[str] | int, other: str | None, hierarchy: bool) -> tuple[str, ...] | int:
     if isinstance(keys, Integral) and not isinstance(keys, bool):
+        if hierarchy:
+            raise SchemaError("schema/hierarchy", "Keys of a hierarchy are names such as food/fruit/apple, no count.")
         if keys < 0:
             raise SchemaError("schema/count", f"The number of keys cannot be negative ({keys}).")
         return int(keys)
@@ -306,7 +327,13 @@ def _names(keys: Iterable[str] | int, other: str | None) -> tuple[str, ...] | in
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise SchemaError("schema/duplicate", f"The key {twice!r} is listed more than once.")
-    return names
+    return with_ancestors(names) if hierarchy else names
+
+
+def _flag(given: object) -> bool:
+    if not isinstance(given, bool):
+        raise SchemaError("schema/hierarchy", f"A schema is a hierarchy or it is not: true or false, not {given!r}.")
+    return given
 
 
 def _name(name: object) -> str:
@@ -348,43 +375,3 @@ def _each(schema: Schema, given: Any, take: Any, missing: str | None = None) -> 
 
 def _column(entry: T | tuple[T, ...], rows: int) -> tuple[T, ...]:
     return entry if isinstance(entry, tuple) else (entry,) * rows
-
-
-def _bound(given: object) -> Fraction:
-    try:
-        return exact(given)
-    except ValueError as reason:
-        raise SchemaError("schema/range", f"A bound of the value range must be a decimal number: {reason}.") from reason
-
-
-def _known_map(given: object) -> str:
-    if given not in _MAPS:
-        raise SchemaError("schema/map", f"The map {given!r} is unknown; there are {' and '.join(_MAPS)}.")
-    return str(given)
-
-
-def _scale(low: Fraction, high: Fraction, scale: str) -> tuple[float, float, bool]:
-    if low >= high:
-        raise SchemaError("schema/range", f"Low ({decimal(low)}) must be below high ({decimal(high)}).")
-    if scale == "log" and low <= 0:
-        raise SchemaError("schema/log", f"A logarithmic range must begin above 0, not at {decimal(low)}.")
-    try:
-        if scale == "log":
-            start, end = math.log(low), math.log(high)
-            middle, half = (start + end) / 2, (end - start) / 2
-        else:
-            middle, half = float((low + high) / 2), float((high - low) / 2)
-    except (OverflowError, ValueError):
-        middle = half = 0.0
-    if not half > abs(middle) * 2**-50:
-        raise SchemaError("schema/range", f"Doubles cannot resolve the range from {decimal(low)} to {decimal(high)}.")
-    return middle, half, scale == "log"
-
-
-def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The logarithm of the C library, value by value: NumPy's may differ in the last place, and ``read`` uses this."""
-    logs = np.full(values.shape, -np.inf)
-    logs[np.isnan(values)] = np.nan
-    positive = values > 0
-    logs[positive] = np.fromiter((math.log(value) for value in values[positive]), np.float64)
-    return logs

@@ -205,11 +205,11 @@ class Explanation:
         """Who is asked something else than the main question; the public id decides, and nothing that they have."""
         mechanism = None if self.open_round is None else self.open_round.mechanism
         capped = None if mechanism is None else can(mechanism, Capped)
-        share = None if mechanism is None or capped is None else mechanism.options.get("overflow")
-        if share is None or capped is None:
+        share = None if mechanism is None else mechanism.options.get("overflow")
+        if share is None:
             return []
-        of_hundred, cap = decimal_text(100 * read_fraction(share)), capped.cap()
-        keys = "1 key" if cap == 1 else f"{cap} keys"
+        of_hundred, cap = decimal_text(100 * read_fraction(share)), None if capped is None else capped.cap()
+        keys = "the keys that count" if cap is None else "1 key" if cap == 1 else f"{cap} keys"
         return [
             f"Asked        {of_hundred} of 100 people, chosen by the random id, are asked how far they exceed",
             f"             {keys}, at the same epsilon; all others are asked which keys they have",

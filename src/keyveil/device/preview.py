@@ -20,7 +20,7 @@ from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import Capped, can
 
 RECORD, UNKNOWN, UNREADABLE, CLAMPED = "record", "unknown", "unreadable", "clamped"
-ROUNDED, SURPLUS = "rounded", "surplus"
+ROUNDED, SURPLUS, INNER = "rounded", "surplus", "inner"
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def look_at(record: Any, mechanism: Mechanism) -> Preview:
         held = dict(record.items())  # read once: an object may say something else the next time
         pairs = mechanism.check(schema.read(held))
         ignored = [note for key, value in held.items() if (note := _judged(key, value, schema)) is not None]
+        ignored += _replaced(held, schema) if schema.hierarchy else []
     except Exception:  # an object that pretends to be a record may raise anything at all
         return Preview([], (_not_a_record(record),))
     capped = can(mechanism, Capped)
@@ -71,6 +72,14 @@ def look_at(record: Any, mechanism: Mechanism) -> Preview:
 def _not_a_record(record: Any) -> Ignored:
     kind = type.__dict__["__name__"].__get__(type(record))  # a class may say of its name what it likes, and raise
     return Ignored(RECORD, "", f"A record maps keys to numbers; this is a {kind}, and counts as empty.")
+
+
+def _replaced(held: Mapping[Any, Any], schema: Schema) -> list[Ignored]:
+    """The keys of a hierarchy whose values are not looked at, because others of the record lie below them."""
+    readable = [place for key, value in held.items() for place, _ in schema.read({key: value})[-1:]]
+    inner = {schema.keys[above] for place in readable for above in schema.above[place]}
+    told = "counts as the mean of the keys below it"
+    return [Ignored(INNER, name, f"The value of {name[:60]!r} {told}.") for name in held if name in inner]
 
 
 def _judged(key: Any, given: Any, schema: Schema) -> Ignored | None:
@@ -86,7 +95,8 @@ def _judged(key: Any, given: Any, schema: Schema) -> Ignored | None:
     low, high = (float(end[place] if isinstance(end, tuple) else end) for end in (schema.low, schema.high))
     if not low <= value <= high:
         return Ignored(CLAMPED, str(key)[:60], f"The value of {shown} counts as {low if value < low else high:g}.")
-    levels, grid, [(_, at)] = schema.levels_of(place), schema.grid_levels(place), schema.read({name: value})
+    levels, grid = schema.levels_of(place), schema.grid_levels(place)
+    at = dict(schema.read({name: value}))[place]
     if levels is None or grid is None or at in grid:
         return None
     above = bisect(grid, at)

@@ -9,12 +9,11 @@ from keyveil.core.extras import extra
 from keyveil.display.colours import EDGE, GRID, INK, QUIET
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from keyveil.lab.comparison import Comparison
+    from keyveil.lab.scores import Score
 
 _COLOURS = (
     "#2b6cb0", "#c05621", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#0987a0", "#c53030", "#4a5568",
@@ -29,19 +28,21 @@ _BEST, _TIED, _AVERAGE = "best", "≈ not told from the best", "everyone's avera
 
 
 def errors(comparisons: Sequence[Comparison]) -> Figure:
-    """A row of two panels per data set, one for frequencies and one for means; lower is better.
+    """A row of two panels per data set and decoder, one for frequencies and one for means; lower is better.
 
-    Bars are one standard error over the runs. A ring marks the best of an epsilon; where the runs do not tell others
-    from it, a dashed ring marks each of them and the best, too: nobody has won.
+    Whoever has best caps is shown with its best form. Bars are one standard error over the runs. A ring marks the best
+    of an epsilon; where the runs do not tell others from it, a dashed ring marks each of them and the best, too: nobody
+    has won.
     """
     with extra("plots", "Plots"):
         from matplotlib import pyplot
-    rows = len(comparisons)
+    places = [(comparison, decoder) for comparison in comparisons for decoder in comparison.decoders]
+    rows = len(places)
     figure, grid = pyplot.subplots(rows, 2, figsize=(11, 0.8 + 3.7 * rows), squeeze=False, layout="constrained")
-    names = list(dict.fromkeys(name for one in comparisons for name in one.mechanisms))
-    for panels, comparison in zip(grid, comparisons, strict=True):
+    names = list(dict.fromkeys(name for one in comparisons for name in one.capped))
+    for panels, (comparison, decoder) in zip(grid, places, strict=True):
         for ax, quantity in zip(panels, _TITLES, strict=True):
-            _panel(ax, comparison, names, quantity)
+            _panel(ax, comparison, names, quantity, decoder)
     entries = {label: line for ax in grid.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     shown = [name for name in [*names, _AVERAGE, _BEST, _TIED] if name in entries]
     figure.legend(
@@ -50,22 +51,23 @@ def errors(comparisons: Sequence[Comparison]) -> Figure:
     return figure
 
 
-def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str) -> None:
+def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str, decoder: str) -> None:
     from matplotlib.ticker import NullLocator
 
-    best = {epsilon: comparison.best(epsilon, quantity) for epsilon in comparison.epsilons}
-    tied = {epsilon: comparison.ties(epsilon, quantity) for epsilon in comparison.epsilons}
+    groups = comparison.capped
+    rows = {epsilon: comparison.standing(groups, epsilon, quantity, decoder) for epsilon in comparison.epsilons}
+    tied = any(row.ties for row in rows.values())
     bases = list(dict.fromkeys(label.partition(":")[0] for label in names))
     for number, name in enumerate(names):
-        points = {e: error for e in comparison.epsilons if (error := comparison.error(name, e, quantity))}
+        points = {epsilon: one for epsilon, row in rows.items() if (one := row.scores.get(name)) and one.error}
         if not points:
             continue
         colour = _COLOURS[bases.index(name.partition(":")[0]) % len(_COLOURS)]
-        leading = any(best[epsilon] == name for epsilon in points)
+        leading = any(rows[epsilon].best == name for epsilon in points)
         ax.errorbar(
             [float(epsilon) for epsilon in points],
-            list(points.values()),
-            yerr=_bars(comparison, name, points, quantity),
+            [one.error for one in points.values()],
+            yerr=_bars(list(points.values())),
             color=colour,
             marker=_MARKERS[number % len(_MARKERS)],
             markersize=5,
@@ -79,17 +81,18 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
             zorder=4 if leading else 3,
             label=name,
         )
-        for epsilon, error in points.items():
-            if name in (best[epsilon], *tied[epsilon]):
-                ring = "--" if tied[epsilon] else "-"
-                ax.scatter(float(epsilon), error, s=110, facecolors="none", edgecolors=colour, linestyle=ring, zorder=5)
+        for epsilon, one in points.items():
+            if name in (rows[epsilon].best, *rows[epsilon].ties):
+                ring = "--" if rows[epsilon].ties else "-"
+                at = float(epsilon), one.error
+                ax.scatter(*at, s=110, facecolors="none", edgecolors=colour, linestyle=ring, zorder=5)
     ax.scatter([], [], s=110, facecolors="none", edgecolors=QUIET, label=_BEST)
-    if any(tied.values()):
+    if tied:
         ax.scatter([], [], s=110, facecolors="none", edgecolors=QUIET, linestyle="--", label=_TIED)
     ax.axhline(comparison.average[quantity], color=QUIET, linestyle=(0, (4, 3)), linewidth=1.2, label=_AVERAGE)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    least = [comparison.error(name, epsilon, quantity) or 0 for epsilon, name in best.items() if name]
+    least = [row.scores[row.best].error for row in rows.values() if row.best]
     _limit(ax, _HEADROOM * max(comparison.average[quantity], *least, 0))
     ticks = [float(epsilon) for epsilon in comparison.epsilons]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -97,7 +100,8 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
     ax.set_xlabel("ε", color=INK)
     ax.set_ylabel("mean squared error", color=INK)
     people = comparison.dataset.population.n
-    title = f"{comparison.dataset.name} · {_TITLES[quantity]}\n"
+    how = f", {decoder}" if len(comparison.decoders) > 1 else ""
+    title = f"{comparison.dataset.name} · {_TITLES[quantity]}{how}\n"
     ax.set_title(title, loc="left", fontsize=10.5, color=INK, parse_math=False)
     size = f"{people:,} people, {comparison.dataset.schema.d:,} keys"
     ax.text(0, 1.03, size, transform=ax.transAxes, fontsize=8.5, color=QUIET)
@@ -108,12 +112,10 @@ def _panel(ax: Axes, comparison: Comparison, names: Sequence[str], quantity: str
     ax.spines[["bottom", "left"]].set_color(EDGE)
 
 
-def _bars(
-    comparison: Comparison, name: str, points: dict[Fraction, float], quantity: str
-) -> tuple[list[float], list[float]] | None:
+def _bars(points: Sequence[Score]) -> tuple[list[float], list[float]] | None:
     """One standard error down and up; nothing after a single run. Downwards a logarithmic scale ends above zero."""
-    spread = [comparison.spread(name, epsilon, quantity) or 0.0 for epsilon in points]
-    down = [min(one, 0.9 * error) for one, error in zip(spread, points.values(), strict=True)]
+    spread = [one.spread or 0.0 for one in points]
+    down = [min(one.spread or 0.0, 0.9 * one.error) for one in points]
     return (down, spread) if any(spread) else None
 
 

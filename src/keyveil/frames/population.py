@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.dimensions import by_coordinate, closed_columns
 from keyveil.core.errors import PopulationError
 from keyveil.core.histogram import Points
 from keyveil.core.records import Records
-from keyveil.core.schema import Bound, Maps, Schema
+from keyveil.core.schema import GRID, Bound, Maps, Schema
 from keyveil.frames.arrow import Columns, row_blocks, rows_of_csv, rows_of_frame, rows_of_parquet
 from keyveil.frames.rows import NO_KEY, Names, Rows, last_of_each, offsets_of, rows_of_columns, rows_of_records
 from keyveil.frames.truth import Truth
@@ -122,10 +123,12 @@ class Population:
         map: Maps = "linear",
         other: str | None = None,
         levels: Any = None,
+        hierarchy: bool = False,
     ) -> Schema:
         """A schema with the keys and, where neither bounds nor levels are given, the least and largest value there is.
 
         Numbered keys stay numbered if every number occurs. If all values are the same v, the range is v - 1 to v + 1.
+        Bounds may be those of coordinates, as in "rating=1,price=0".
         """
         used = self._used()
         if not len(used):
@@ -135,18 +138,24 @@ class Population:
             keys = sorted(self.names[place] for place in used.tolist())
         else:
             keys = self.names if len(used) == self.names else [str(number) for number in used.tolist()]
+        if not isinstance(keys, int):
+            low, high = by_coordinate(keys, low), by_coordinate(keys, high)
         if levels is not None:
-            return Schema(keys, low, high, map, other, levels)
+            return Schema(keys, low, high, map, other, levels, hierarchy)
         least, most = float(self.values.min()), float(self.values.max())
         if least == most and low is None and high is None:
             least, most = least - 1, most + 1
-        return Schema(keys, least if low is None else low, most if high is None else high, map, other)
+        ends = least if low is None else low, most if high is None else high
+        return Schema(keys, *ends, map, other, hierarchy=hierarchy)
 
     def keyed(self, schema: Schema) -> Population:
-        """The same people with a schema's keys: unknown ones are dropped or moved to ``other``, where the last wins."""
+        """The same people with a schema's keys: unknown ones are dropped or moved to ``other``, where the last wins.
+
+        In a hierarchy everybody also gets the keys above their own; their values lie on the schema's grid.
+        """
         names = schema.names if isinstance(schema.names, tuple) or schema.d == schema.names else schema.keys
         if self.names == names:
-            return self
+            return self._closed(schema) if schema.hierarchy else self
         keys = self._places(schema)
         unknown = int(np.count_nonzero(keys == NO_KEY))
         users, values = self._users(), self.values
@@ -159,7 +168,15 @@ class Population:
         if kept is not None:
             users, keys, values = users[kept], keys[kept], values[kept]
         notes = {**self.notes, "unknown": unknown} if unknown else self.notes
-        return Population(names, offsets_of(users, self.n), keys, values, notes)
+        known = Population(names, offsets_of(users, self.n), keys, values, notes)
+        return known._closed(schema) if schema.hierarchy else known
+
+    def _closed(self, schema: Schema) -> Population:
+        """The same people, with the schema's keys already, and what ``Schema.read`` adds in a hierarchy."""
+        grid = schema.to_grid(self.keys, self.values).astype(np.int64)
+        users, keys, at, given = closed_columns(self._users(), self.keys.astype(np.int64), grid, schema.above)
+        values = np.where(given >= 0, self.values[given], schema.from_unit(at / GRID, keys))
+        return Population(self.names, offsets_of(users, self.n), keys.astype(np.int32), values, self.notes)
 
     def records(self, schema: Schema) -> Records:
         """What ``schema.read`` makes of every person, as columns."""

@@ -163,19 +163,17 @@ def _ranked_sparse_numpy(
 def _ranked_sparse(
     offsets: Integers, places: Integers, numbers: Integers, words: Words, rows: int, per_row: int, ranks: Integers
 ) -> Integers:
-    n = len(words)
+    n, stride = len(words), np.uint64(per_row) * np.uint64(_STEP)
     along, answers = np.empty(rows, dtype=np.int64), np.empty(n, dtype=np.int64)
     for i in range(n):
-        for row in range(rows):
-            total, last, bits = np.int64(0), np.int64(-1), np.uint64(0)
-            for at in range(offsets[i], offsets[i + 1]):
-                quad = places[at] >> 2
-                if quad != last:
-                    bits = _counts(words[i] + np.uint64(row * per_row + quad + 1) * np.uint64(_STEP))
-                    last = quad
-                count = np.int64((bits >> np.uint64(16 * (places[at] & 3))) & np.uint64(0xFF))
-                total += (count - 8) * numbers[at]
-            along[row] = total
+        along[:] = 0
+        for at in range(offsets[i], offsets[i + 1]):
+            start = words[i] + np.uint64((places[at] >> 2) + 1) * np.uint64(_STEP)
+            shift, number = np.uint64(16 * (places[at] & 3)), numbers[at]
+            for row in range(rows):  # innermost, so that several rows are hashed at once
+                bits = _counts(start + np.uint64(row) * stride)
+                # without the eight, which moves all rows alike
+                along[row] += number * np.int64((bits >> shift) & np.uint64(0xFF))
         for row in range(rows):
             better = 0
             for other in range(rows):

@@ -6,12 +6,12 @@ Two yardsticks stand beside them: the truth itself (nobody is protected, nothing
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -24,11 +24,14 @@ from keyveil.frames.truth import Truth
 from keyveil.lab import datasets
 from keyveil.lab.caps import truncated
 from keyveil.lab.comparison import ALL_QUANTITIES, QUANTITIES, Comparison, Comparisons, Measured
-from keyveil.lab.contenders import Contender, contenders, key_value_names, usual
+from keyveil.lab.contenders import Contender, contenders, key_value_names, usual, with_best_caps
 from keyveil.lab.datasets import Dataset
+from keyveil.lab.decoders import RAW, decoded, known, title
 from keyveil.lab.matching import matched, ratio_of
 from keyveil.lab.metrics import Metrics, metrics
+from keyveil.lab.predicted import with_best_cap
 from keyveil.lab.rounds import Blocks, ask, bits_per_person
+from keyveil.lab.scores import score
 from keyveil.lab.simulate import summary
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.options import spelled
@@ -48,6 +51,8 @@ __all__ = [
 
 Data = Dataset | Population | str
 Progress = Callable[[str, int], None]
+Caps = Literal["given", "best"]
+CAPS: tuple[Caps, ...] = ("given", "best")
 
 
 @overload
@@ -60,6 +65,8 @@ def compare(
     repeats: int = ...,
     seed: int = ...,
     shortcut: bool = ...,
+    decoders: Sequence[str] = ...,
+    caps: Caps = ...,
     progress: Progress | None = ...,
     **options: Any,
 ) -> Comparison: ...
@@ -75,6 +82,8 @@ def compare(
     repeats: int = ...,
     seed: int = ...,
     shortcut: bool = ...,
+    decoders: Sequence[str] = ...,
+    caps: Caps = ...,
     progress: Progress | None = ...,
     **options: Any,
 ) -> Comparisons: ...
@@ -89,6 +98,8 @@ def compare(
     repeats: int = 1,
     seed: int = 0,
     shortcut: bool = True,
+    decoders: Sequence[str] = (RAW,),
+    caps: Caps = "given",
     progress: Progress | None = None,
     **options: Any,
 ) -> Comparison | Comparisons:
@@ -101,13 +112,26 @@ def compare(
     to all who have them; ``schema`` is for populations, whose own range it replaces. Who cannot take the data or
     cannot spend epsilon is named under ``refused`` with the reason. ``shortcut`` draws tallies from their law where
     there is one; ``progress`` gets a label and the runs just done.
+
+    ``decoders`` are what is done with everybody's estimates: ``raw`` (nothing), ``bayes`` and the methods of
+    consistency, such as ``norm-sub``. With ``caps="best"`` those that have a cap also take part with the caps that have
+    the least predicted error of frequencies and of means.
     """
     chosen = contenders(usual() if mechanisms is None else mechanisms)
     made = [one.made for one in chosen.values() if one.made is not None]
     own = schema or (made[0].schema if made else None)
     sets = _datasets([data] if isinstance(data, Data) else data, own, seed)
     found = comparisons(
-        sets, _several(epsilon), chosen, options, repeats=repeats, seed=seed, shortcut=shortcut, progress=progress
+        sets,
+        _several(epsilon),
+        chosen,
+        options,
+        repeats=repeats,
+        seed=seed,
+        shortcut=shortcut,
+        decoders=decoders,
+        caps=caps,
+        progress=progress,
     )
     return found[0] if isinstance(data, Data) else found
 
@@ -121,18 +145,29 @@ def comparisons(
     repeats: int = 1,
     seed: int = 0,
     shortcut: bool = True,
+    decoders: Sequence[str] = (RAW,),
+    caps: Caps = "given",
     progress: Progress | None = None,
 ) -> Comparisons:
     """``compare`` for data sets that are loaded one after the other, contenders by label, and options of any name."""
     epsilons, given = tuple(dict.fromkeys(parse_epsilon(one) for one in epsilon)), spelled(options)
     if not epsilons or repeats < 1 or not chosen:
         raise MechanismError("compare/size", "A comparison needs at least one mechanism, one epsilon and one run.")
+    course = _Course(epsilons, given, repeats, seed, shortcut, known(decoders), progress)
+    if known_caps(caps) == "best":
+        chosen = with_best_caps(chosen)
     for option in given:
         if not any(option in one.known for one in chosen.values()):
             raise MechanismError("mechanism/option", f"Nobody in this comparison has the option {option!r}.")
-    return Comparisons(
-        tuple(_compared(one, epsilons, chosen, given, repeats, seed, shortcut, progress) for one in data)
-    )
+    return Comparisons(tuple(_compared(one, chosen, course) for one in data))
+
+
+def known_caps(name: str) -> Caps:
+    """Which caps a comparison shows, by name; anything else is refused."""
+    for one in CAPS:
+        if name == one:
+            return one
+    raise MechanismError("compare/cap", f"Caps are {' or '.join(CAPS)}, not {name!r}.")
 
 
 def _several(epsilon: Number | Sequence[Number]) -> Sequence[Number]:
@@ -155,85 +190,119 @@ def _datasets(data: Sequence[Data], schema: Schema | None, seed: int) -> list[Da
     return found
 
 
-def _compared(
-    dataset: Dataset,
-    epsilons: Sequence[Fraction],
-    chosen: Mapping[str, Contender],
-    given: dict[str, Any],
-    repeats: int,
-    seed: int,
-    shortcut: bool,
-    progress: Progress | None,
-) -> Comparison:
-    people = dataset.population.keyed(dataset.schema)
+@dataclass(frozen=True)
+class _Course:
+    """What is the same for all data sets and contenders of a comparison."""
+
+    epsilons: Sequence[Fraction]
+    given: dict[str, Any]
+    repeats: int
+    seed: int
+    shortcut: bool
+    decoders: tuple[str, ...]
+    progress: Progress | None
+
+
+def _compared(dataset: Dataset, chosen: Mapping[str, Contender], course: _Course) -> Comparison:
+    people, epsilons = dataset.population.keyed(dataset.schema), course.epsilons
     truth, blocks = people.truth(dataset.schema), Blocks.of(people, dataset.schema)
     entries: list[Measured] = []
+    done: dict[tuple[str, Fraction], _Runs] = {}  # the best cap is often the given one: measured once
     refused: dict[str, str] = {}
     for name, one in chosen.items():
         for epsilon in epsilons:
             label = f"{name}, ε = {decimal_text(epsilon)}"
             try:
                 begin = time.perf_counter()
-                made = one.at(epsilon, dataset.schema, people.sizes, given)
-                entries.append(_measured(name, epsilon, made, people, blocks, truth, repeats, seed, shortcut, begin))
+                capped = with_best_cap(one, epsilon, dataset.schema, people, truth, course.given)
+                made = capped.at(epsilon, dataset.schema, people.sizes, course.given)
+                same = repr(made), epsilon
+                if same not in done:
+                    done[same] = _measured(epsilon, made, people, blocks, truth, course, begin)
+                entries += [replace(entry, mechanism=name) for entry in done[same].entries]
+                refused |= {f"{label}, {title(decoder)}": reason for decoder, reason in done[same].refused.items()}
             except KeyveilError as reason:
                 refused[name if len(epsilons) == 1 else label] = reason.sentence
-            if progress:
-                progress(f"{dataset.name}: {label}", repeats)
+            if course.progress:
+                course.progress(f"{dataset.name}: {label}", course.repeats)
     return Comparison(
         dataset,
         tuple(epsilons),
-        repeats,
-        seed,
+        course.repeats,
+        course.seed,
         tuple(chosen),
         tuple(entries),
         _merged(refused, tuple(chosen), epsilons),
         _average(truth),
-        given,
+        course.given,
+        course.decoders,
     )
 
 
+@dataclass(frozen=True)
+class _Runs:
+    """What the runs of one contender gave, an entry for each decoder; and the decoders that do not apply to it."""
+
+    entries: tuple[Measured, ...]
+    refused: dict[str, str]
+
+
 def _measured(
-    label: str,
     epsilon: Fraction,
     made: Mechanism | Protocol,
     people: Population,
     blocks: Blocks,
     truth: Truth,
-    repeats: int,
-    seed: int,
-    shortcut: bool,
+    course: _Course,
     begin: float,
-) -> Measured:
+) -> _Runs:
+    """One entry for each decoder, all from the same reports."""
     protocol = as_protocol(made)
-    runs: list[Estimates] = []
+    runs: dict[str, list[Estimates]] = {decoder: [] for decoder in course.decoders}
     first: list[Finished] = []
-    for run in range(repeats):
-        history = ask(protocol, blocks, seed, run, shortcut=shortcut)
+    refused: dict[str, str] = {}
+    for run in range(course.repeats):
+        history = ask(protocol, blocks, course.seed, run, shortcut=course.shortcut)
         first = first or history
-        runs.append(protocol.estimate(history))
-    return Measured(
-        mechanism=label,
-        epsilon=epsilon,
-        requested=protocol.epsilon,
-        **exact_entries(realised(ratio_of(made), epsilon)),
-        options=protocol.parameters,
-        bits_per_report=bits_per_person(first, truth.n),
-        metrics=summary(runs, truth),
-        spread=_spread([metrics(run, truth) for run in runs]),
-        truncated=any(truncated(one, people).any() for one in first),
-        seconds=time.perf_counter() - begin,
-    )
+        estimates = protocol.estimate(history)
+        for decoder, found in runs.items():
+            try:
+                found.append(decoded(decoder, estimates))
+            except KeyveilError as reason:
+                refused[decoder] = reason.sentence
+    entries = []
+    for decoder, found in runs.items():
+        if decoder in refused:
+            continue
+        errors = [metrics(run, truth) for run in found]
+        entries.append(
+            Measured(
+                mechanism=protocol.name,
+                epsilon=epsilon,
+                requested=protocol.epsilon,
+                **exact_entries(realised(ratio_of(made), epsilon)),
+                options=protocol.parameters,
+                bits_per_report=bits_per_person(first, truth.n),
+                metrics=summary(found, truth),
+                spread=_spread(errors),
+                truncated=any(truncated(one, people).any() for one in first),
+                seconds=time.perf_counter() - begin,
+                decoder=decoder,
+                runs={quantity: _told(errors, quantity) for quantity in ALL_QUANTITIES},
+            )
+        )
+    return _Runs(tuple(entries), refused)
+
+
+def _told(runs: Sequence[Metrics], quantity: str) -> tuple[float, ...]:
+    """The mean squared errors of the runs that tell something about a quantity."""
+    return tuple(error for run in runs if (error := run[f"mse_{quantity}"]) is not None)
 
 
 def _spread(runs: Sequence[Metrics]) -> Metrics:
     """The standard errors of mean squared errors that are averaged over runs; None where a single run tells none."""
-
-    def standard_error(name: str) -> float | None:
-        known = [error for run in runs if (error := run[name]) is not None]
-        return float(np.std(known, ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
-
-    return {f"mse_{quantity}": standard_error(f"mse_{quantity}") for quantity in ALL_QUANTITIES}
+    told = {quantity: _told(runs, quantity) for quantity in ALL_QUANTITIES}
+    return {f"mse_{quantity}": score("", errors).spread if errors else None for quantity, errors in told.items()}
 
 
 def _merged(refused: dict[str, str], chosen: Sequence[str], epsilons: Sequence[Fraction]) -> dict[str, str]:

@@ -1,9 +1,8 @@
-"""What comparisons tell: errors of every contender at every epsilon, who is best, and who ties."""
+"""What comparisons tell: errors of every contender at every epsilon with every decoder, who is best, and who ties."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -12,24 +11,26 @@ from typing import TYPE_CHECKING, Any
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.estimates import Backend
 from keyveil.frames.results import frame_of
+from keyveil.lab.contenders import without_best_cap
 from keyveil.lab.datasets import Dataset
+from keyveil.lab.decoders import RAW
 from keyveil.lab.metrics import Metrics
+from keyveil.lab.scores import Score, best_form, ties, winner
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 QUANTITIES = ("frequency", "mean")
 ALL_QUANTITIES = (*QUANTITIES, *(f"{quantity}_top" for quantity in QUANTITIES))
-TIE = 2  # standard errors of a difference below which two errors are not told apart
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One mechanism or protocol at one epsilon; ``requested`` is larger where it spends less than requested.
+    """One mechanism or protocol at one epsilon with one decoder; ``requested`` is larger where it spends less.
 
     ``mechanism`` has its options behind a colon where it was given some. ``exact_epsilon`` is what a person spends in
     all. ``spread`` are the standard errors of the mean squared errors over the runs; nothing is known about them after
-    a single run.
+    a single run. ``runs`` are these errors run by run, without runs that tell nothing about the quantity.
     """
 
     mechanism: str
@@ -42,7 +43,9 @@ class Measured:
     metrics: Metrics
     spread: Metrics
     truncated: bool  # some people hold more than the cap
-    seconds: float
+    seconds: float  # of all decoders together
+    decoder: str = RAW
+    runs: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     def error(self, quantity: str) -> float | None:
         """The mean squared error over all keys that somebody holds; of "…_top" over the 20 most frequent ones."""
@@ -50,6 +53,19 @@ class Measured:
 
     def document(self) -> dict[str, Any]:
         return {**vars(self), "epsilon": float(self.epsilon), "requested": float(self.requested)}
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """The scores of one row of a table, who has the least error, and whom the runs do not tell from it."""
+
+    scores: dict[str, Score]
+    best: str | None
+    ties: tuple[str, ...]
+
+    def shares(self, name: str) -> bool:
+        """Whether somebody shares the first place with others."""
+        return bool(self.ties) and name in (self.best, *self.ties)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,48 +81,93 @@ class Comparison:
     refused: dict[str, str]  # contenders that do not apply, and why
     average: dict[str, float]  # squared errors of the average of everyone
     given: dict[str, Any] = field(default_factory=dict)  # options that all were told who have them
+    decoders: tuple[str, ...] = (RAW,)
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """The labels of those who took part."""
         return tuple(dict.fromkeys(entry.mechanism for entry in self.entries))
 
-    def error(self, mechanism: str, epsilon: Fraction, quantity: str) -> float | None:
-        found = self._entries.get((mechanism, epsilon))
+    @property
+    def capped(self) -> dict[str, list[str]]:
+        """The labels of those who took part; their forms with best caps are behind the label without one."""
+        found: dict[str, list[str]] = {}
+        for label in self.mechanisms:
+            found.setdefault(without_best_cap(label), []).append(label)
+        return found
+
+    @property
+    def first_decoder(self) -> str:
+        """The decoder that is meant where none is named: that of plain estimates, if it took part."""
+        return RAW if RAW in self.decoders else self.decoders[0]
+
+    def entry(self, mechanism: str, epsilon: Fraction, decoder: str | None = None) -> Measured | None:
+        return self._entries.get((mechanism, epsilon, decoder or self.first_decoder))
+
+    def error(self, mechanism: str, epsilon: Fraction, quantity: str, decoder: str | None = None) -> float | None:
+        found = self.entry(mechanism, epsilon, decoder)
         return None if found is None else found.error(quantity)
 
-    def spread(self, mechanism: str, epsilon: Fraction, quantity: str) -> float | None:
+    def spread(self, mechanism: str, epsilon: Fraction, quantity: str, decoder: str | None = None) -> float | None:
         """The standard error of ``error`` over the runs."""
-        found = self._entries.get((mechanism, epsilon))
+        found = self.entry(mechanism, epsilon, decoder)
         return None if found is None else found.spread[f"mse_{quantity}"]
 
-    def best(self, epsilon: Fraction, quantity: str, among: Sequence[str] | None = None) -> str | None:
+    def best_of(
+        self, labels: Sequence[str], epsilon: Fraction, quantity: str, decoder: str | None = None
+    ) -> Score | None:
+        """The best of several forms, found on one half of the runs and measured on the other (``lab.scores``)."""
+        found = {label: self.entry(label, epsilon, decoder) for label in labels}
+        runs = {label: one.runs[quantity] for label, one in found.items() if one is not None and one.runs.get(quantity)}
+        return best_form(runs)
+
+    def standing(
+        self, groups: Mapping[str, Sequence[str]], epsilon: Fraction, quantity: str, decoder: str | None = None
+    ) -> Standing:
+        """How groups of forms stand against each other, each with its best form."""
+        scores = self.columns(groups, epsilon, quantity, decoder)
+        return Standing(scores, winner(scores), ties(scores))
+
+    def columns(
+        self, groups: Mapping[str, Sequence[str]], epsilon: Fraction, quantity: str, decoder: str | None = None
+    ) -> dict[str, Score]:
+        """The scores of groups of forms by their names, each with its best form; without those that tell nothing."""
+        found = {
+            name: self._scores(epsilon, quantity, labels, decoder).get(labels[0])
+            if len(labels) == 1
+            else self.best_of(labels, epsilon, quantity, decoder)
+            for name, labels in groups.items()
+        }
+        return {name: one for name, one in found.items() if one is not None}
+
+    def best(
+        self, epsilon: Fraction, quantity: str, among: Sequence[str] | None = None, decoder: str | None = None
+    ) -> str | None:
         """The mechanism with the smallest error."""
-        errors = {name: self.error(name, epsilon, quantity) for name in among or self.mechanisms}
-        known = {name: error for name, error in errors.items() if error is not None}
-        return min(known, key=known.__getitem__) if known else None
+        return winner(self._scores(epsilon, quantity, among, decoder))
 
-    def ties(self, epsilon: Fraction, quantity: str, among: Sequence[str] | None = None) -> tuple[str, ...]:
+    def ties(
+        self, epsilon: Fraction, quantity: str, among: Sequence[str] | None = None, decoder: str | None = None
+    ) -> tuple[str, ...]:
         """Whom the runs do not tell from the best: their errors differ by less than two standard errors."""
-        best = self.best(epsilon, quantity, among)
-        if best is None:
-            return ()
-        others = (name for name in among or self.mechanisms if name != best)
-        return tuple(name for name in others if self._close(name, best, epsilon, quantity))
+        return ties(self._scores(epsilon, quantity, among, decoder))
 
-    def _close(self, name: str, best: str, epsilon: Fraction, quantity: str) -> bool:
-        error, least = (self.error(one, epsilon, quantity) for one in (name, best))
-        spread, steady = (self.spread(one, epsilon, quantity) for one in (name, best))
-        if error is None or least is None or spread is None or steady is None:
-            return False
-        return error - least < TIE * math.hypot(spread, steady)
+    def _scores(
+        self, epsilon: Fraction, quantity: str, among: Sequence[str] | None, decoder: str | None
+    ) -> dict[str, Score]:
+        found = {name: self.entry(name, epsilon, decoder) for name in among or self.mechanisms}
+        return {
+            name: Score(error, one.spread[f"mse_{quantity}"], (name,))
+            for name, one in found.items()
+            if one is not None and (error := one.error(quantity)) is not None
+        }
 
     @cached_property
-    def _entries(self) -> dict[tuple[str, Fraction], Measured]:
-        return {(one.mechanism, one.epsilon): one for one in self.entries}
+    def _entries(self) -> dict[tuple[str, Fraction, str], Measured]:
+        return {(one.mechanism, one.epsilon, one.decoder): one for one in self.entries}
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """A row for every contender and epsilon, as a frame of pandas, polars or pyarrow.
+        """A row for every contender, epsilon and decoder, as a frame of pandas, polars or pyarrow.
 
         ``mse_frequency_se`` and its like are standard errors over the runs; ``best_frequency`` and ``tied_frequency``
         say who has the smallest error and whom the runs do not tell from it, ``best_mean`` and ``tied_mean`` likewise.
@@ -126,14 +187,16 @@ class Comparison:
         spread = {f"{name}_se": unknown if error is None else error for name, error in entry.spread.items()}
         marks: dict[str, bool] = {}
         for quantity in QUANTITIES:
-            marks[f"best_{quantity}"] = self.best(entry.epsilon, quantity) == entry.mechanism
-            marks[f"tied_{quantity}"] = entry.mechanism in self.ties(entry.epsilon, quantity)
+            place = entry.epsilon, quantity, None, entry.decoder
+            marks[f"best_{quantity}"] = self.best(*place) == entry.mechanism
+            marks[f"tied_{quantity}"] = entry.mechanism in self.ties(*place)
         return {
             "data": self.dataset.name,
             "n": self.dataset.population.n,
             "keys": self.dataset.schema.d,
             "mechanism": entry.mechanism,
             "epsilon": float(entry.epsilon),
+            "decoder": entry.decoder,
             "requested": float(entry.requested),
             "exact_epsilon": unknown if entry.exact_epsilon is None else entry.exact_epsilon,
             "repeats": self.repeats,
@@ -148,9 +211,11 @@ class Comparison:
     def document(self) -> dict[str, Any]:
         """The object that ``keyveil compare --json`` prints; all but ``seconds`` is the same for a seed."""
 
-        def told(ask: Callable[[Fraction, str], Any]) -> dict[str, dict[str, Any]]:
+        def told(
+            ask: Callable[[Fraction, str, None, str], Any], decoder: str = self.first_decoder
+        ) -> dict[str, dict[str, Any]]:
             return {
-                quantity: {decimal_text(epsilon): ask(epsilon, quantity) for epsilon in self.epsilons}
+                quantity: {decimal_text(epsilon): ask(epsilon, quantity, None, decoder) for epsilon in self.epsilons}
                 for quantity in QUANTITIES
             }
 
@@ -164,6 +229,7 @@ class Comparison:
             "seed": self.seed,
             "best": told(self.best),
             "ties": told(self.ties),
+            "decoders": {one: {"best": told(self.best, one), "ties": told(self.ties, one)} for one in self.decoders},
             "mechanisms": [entry.document() for entry in self.entries],
             "baselines": {
                 "truth": dict.fromkeys((f"mse_{quantity}" for quantity in QUANTITIES), 0.0),
@@ -195,7 +261,7 @@ class Comparisons:
         return frame_of({name: [row[name] for row in rows] for name in names}, backend)
 
     def plot(self) -> Figure:
-        """Errors over epsilon on logarithmic scales, a row of two panels per data set.
+        """Errors over epsilon on logarithmic scales, a row of two panels per data set and decoder.
 
         Bars are one standard error over the runs. A ring marks the best; a dashed ring marks all that share the first
         place, as ≈ does in tables.

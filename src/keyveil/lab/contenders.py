@@ -6,7 +6,7 @@ text also names it in tables. An object keeps its options, also those that it ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -19,7 +19,8 @@ from keyveil.core.schema import Schema
 from keyveil.lab.matching import spending
 from keyveil.lab.public_options import with_public
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Parted
+from keyveil.mechanisms.capabilities import Capped, Parted
+from keyveil.mechanisms.construction import form_of
 from keyveil.mechanisms.options import option_names, spelled, unknown_option
 from keyveil.mechanisms.overflow.beside import options_of
 from keyveil.mechanisms.registry import build, find, names
@@ -27,6 +28,21 @@ from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
 
 PAPER = "split=paper"
+VIRTUAL = "privkvm:rounds=1,virtual=5,estimator=published"
+"""PrivKVM in the form that its paper recommends: one real round, and virtual iterations after it."""
+APART = ("apart", "apart:mode=dense")
+"""A mechanism of two groups; unlike others that are made of several, it is not told which."""
+
+CAP, BEST = "max_pairs", "best-"
+BEST_CAPS = (f"{BEST}frequency", f"{BEST}mean")
+"""Values of ``max_pairs`` in a comparison: the cap with the least predicted error of frequencies, or of means."""
+
+PROJECT = frozenset({"ssr", "wsr", "wheel", "topsel", "block", "apart", "moments", "topsel-project", "pilot", "split"})
+"""Mechanisms and protocols of this project. All others are published, or differ from what is published in details.
+
+``kvue`` is Sun et al.'s, ``collision`` Wang et al.'s, and ``marginals`` is in the manner of CALM: they count as
+published, whatever was added here (docs/mechanisms).
+"""
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,8 @@ class Contender:
             options = spelled({**options, option: value})
             if next(reversed(options)) not in known:
                 raise unknown_option(name, option, sorted(known))
+            if value.startswith(BEST.rstrip("-")) and value not in BEST_CAPS and next(reversed(options)) == CAP:
+                raise MechanismError("compare/cap", f"The best cap is {' or '.join(BEST_CAPS)}, not {value!r}.")
         return cls(name.strip(), tuple(options.items()))
 
     @property
@@ -66,6 +84,12 @@ class Contender:
     def known(self) -> tuple[str, ...]:
         """The names of the options that it can be told."""
         return () if self.made is not None else options_of(find(self.name))
+
+    @property
+    def form(self) -> type[Any]:
+        """The class that its name and options stand for."""
+        found: type[Any] = form_of(find(self.name), dict(self.options))
+        return found
 
     def at(
         self, epsilon: Fraction, schema: Schema, sizes: NDArray[np.int64], options: Mapping[str, Any]
@@ -126,19 +150,43 @@ def key_value_names() -> tuple[str, ...]:
 
 
 def usual() -> tuple[str, ...]:
-    """Who is compared unless told: all of them, and those with a published split of the budget in that form, too."""
+    """Who is compared unless told: all of them, also with the published split of the budget, and PrivKVM."""
     published = [name for name in key_value_names() if "split" in option_names(find(name))]
-    return (*key_value_names(), *(f"{name}:{PAPER}" for name in published))
+    return (*key_value_names(), *APART, VIRTUAL, *(f"{name}:{PAPER}" for name in published))
 
 
-def forms(labels: Sequence[str]) -> dict[str, list[str]]:
-    """By the name of a mechanism that takes part as it is, its other forms."""
+def with_best_caps(chosen: Mapping[str, Contender]) -> dict[str, Contender]:
+    """Contenders, and those that have a cap and were not told which also with their best caps."""
+    found = dict(chosen)
+    for one in chosen.values():
+        if one.made is None and CAP not in dict(one.options) and issubclass(one.form, Capped):
+            for cap in BEST_CAPS:
+                capped = replace(one, options=(*one.options, (CAP, cap)))
+                found[capped.label] = capped
+    return found
+
+
+def without_best_cap(label: str) -> str:
+    """The label of the form whose cap is not the best one but the given one."""
+    name, _, rest = label.partition(":")
+    options = [option for option in _options(rest) if option and not option.startswith(f"{CAP}={BEST}")]
+    return name + ":" * bool(options) + ",".join(options)
+
+
+def of_project(label: str) -> bool:
+    """Whether a contender is a mechanism or protocol of this project, by its label."""
+    return label.partition(":")[0] in PROJECT
+
+
+def families(labels: Iterable[str]) -> dict[str, list[str]]:
+    """The labels of every mechanism, the form that is named by the name alone first: one column of a table each."""
     found: dict[str, list[str]] = {}
     for label in labels:
-        name, colon, _ = label.partition(":")
-        if colon and name in labels:
-            found.setdefault(name, []).append(label)
-    return found
+        found.setdefault(label.partition(":")[0], []).append(label)
+    return {
+        (some[0] if len(some) == 1 else name): sorted(some, key=lambda label: label != name)
+        for name, some in found.items()
+    }
 
 
 def _options(text: str) -> list[str]:

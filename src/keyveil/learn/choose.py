@@ -143,7 +143,9 @@ def _collected(estimates: Estimates, total: float | None, mechanism: Mechanism |
     constraint = constraint_of(raw, total, mechanism)
     own = source(raw, mechanism)
     rates = None if own is None else can(own, SupportRates)
-    p, q = (None, None) if rates is None else map(float, rates.support_rates())  # mle-apx is left out without them
+    p, q = (
+        (None, None) if rates is None else map(float, rates.support_rates())
+    )  # mle and mle-apx are left out without them
     noise = Noise(p, q, raw.n, se)
     return _Collection(run("norm-sub", values, constraint, noise), se, noise, constraint, constraint.always)
 

@@ -17,6 +17,9 @@ from keyveil.kernels.simplex import nearest_with_sum
 Floats = NDArray[np.float64]
 
 FALSE_POSITIVES = 2.0  # absent keys that Base-Cut lets pass, on average
+_ONE_SYMBOL = 1e-6  # by which the supports of all symbols may miss 1, for rounding
+_TINY, _DEAREST = 1e-12, 1e12  # prices of a frequency at which even the most likely key has none, or has all
+_HALVINGS = 100  # of an interval of prices: to the last digit of a double
 
 
 def base_pos(estimates: ArrayLike) -> Floats:
@@ -108,6 +111,39 @@ def mle_apx(estimates: ArrayLike, p: float, q: float, total: float = 1.0) -> Flo
             found[active] = likely
             return found
         active = active[likely >= 0]
+
+
+def mle(estimates: ArrayLike, p: float, q: float, total: float = 1.0, upper: float | None = None) -> Floats:
+    """The most likely frequencies within [0, upper] that have this sum, by the exact law of each key's support.
+
+    A share μ = q + (p - q)·f of reports supports a key of frequency f. Where every report supports exactly one key
+    (p + (d-1)·q = 1, and supports sum to 1) they are multinomial, elsewhere each is binomial (docs/consistency.md).
+    """
+    raw, gain = finite(estimates), p - q
+    _feasible(total, len(raw), upper)
+    support, highest = np.clip(q + gain * raw, 0.0, 1.0), 1.0 if upper is None else min(upper, 1.0)
+    told = abs(p + (len(raw) - 1) * q - 1), abs(float(support.sum()) - 1)
+    one_symbol = total == 1 and max(told) < _ONE_SYMBOL
+
+    def at(price: float) -> Floats:
+        """The most likely frequencies where a unit of frequency costs so much log-likelihood."""
+        if one_symbol:
+            likely = support / max(1 + price, _TINY)
+        else:  # (support - μ) / (μ·(1 - μ)) = price, solved without cancellation
+            linear = 1 + price
+            root = np.sqrt(np.maximum(linear**2 - 4 * price * support, 0.0))
+            likely = 2 * support / (linear + root) if linear > 0 else (linear - root) / (2 * price)
+        return np.clip((likely - q) / gain, 0.0, highest)
+
+    low, high = -1.0, 1.0
+    while at(low).sum() < total and low > -_DEAREST:
+        low *= 2
+    while at(high).sum() > total and high < _DEAREST:
+        high *= 2
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle).sum() > total else (low, middle)
+    return nearest_with_sum(at((low + high) / 2), total, upper)  # what rounding leaves of the sum
 
 
 def finite(estimates: ArrayLike) -> Floats:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from keyveil.core.errors import MechanismError
 from keyveil.core.hints import did_you_mean
 from keyveil.learn import consistency
+from keyveil.learn.gauss import gauss
 from keyveil.learn.power import power
 from keyveil.mechanisms.totals import Constraint
 
@@ -26,12 +27,16 @@ METHODS = (  # the simplest first: ties are decided by it
     "norm-sub",
     "norm-cut",
     "mle-apx",
+    "mle",
+    "gauss",
+    "gauss-ns",
     "power",
     "power-ns",
 )
+SUPPORTS = ("mle-apx", "mle")  # take the probabilities that a report supports a key
 UNBIASED = ("base", "norm")  # the only ones with intervals of their own
-SUMMING = ("norm", "norm-mul", "mle-apx")  # make no sense without a sum
-LIMITED = ("norm-sub", "norm-cut", "power-ns")  # need only an upper limit of the sum, if that
+SUMMING = ("norm", "norm-mul", "mle-apx", "mle")  # make no sense without a sum
+LIMITED = ("norm-sub", "norm-cut", "gauss-ns", "power-ns")  # need only an upper limit of the sum, if that
 
 
 @dataclass(frozen=True)
@@ -65,9 +70,9 @@ class Noise:
             object.__setattr__(self, "sigma", math.sqrt(self.q * (1 - self.q) / self.n) / (self.p - self.q))
 
     def suffices(self, method: str) -> bool:
-        if method == "mle-apx":
+        if method in SUPPORTS:
             return self.p is not None and self.q is not None
-        if method == "base-cut":
+        if method in ("base-cut", "gauss", "gauss-ns"):
             return self.sigma is not None
         return method not in ("power", "power-ns") or (self.sigma is not None and self.n is not None)
 
@@ -91,7 +96,8 @@ def run(method: str, raw: Floats, constraint: Constraint, noise: Noise, cut: Cut
     if known(method) == "base":
         return raw
     if not noise.suffices(method) and not (method == "base-cut" and cut.keep is not None):
-        needs = {"mle-apx": "p and q", "base-cut": "sigma, or p, q and n"}.get(method, "n, and sigma or p and q")
+        sigma = dict.fromkeys(("base-cut", "gauss", "gauss-ns"), "sigma, or p, q and n")
+        needs = (dict.fromkeys(SUPPORTS, "p and q") | sigma).get(method, "n, and sigma or p and q")
         raise MechanismError("postprocess/constants", f"{method} needs {needs}; give them, or the mechanism.")
     if method in SUMMING and total is None:
         raise MechanismError(
@@ -108,6 +114,10 @@ def run(method: str, raw: Floats, constraint: Constraint, noise: Noise, cut: Cut
         scale = 1.0 if total is None or total == 0 else total
         expected = np.minimum(power(raw, noise.sigma, noise.n, scale), _or_more(upper))
         return expected if method == "power" else projected(expected, constraint)
+    if method in ("gauss", "gauss-ns"):
+        assert noise.sigma is not None
+        likely = np.minimum(gauss(raw, noise.sigma), _or_more(upper))
+        return likely if method == "gauss" else projected(likely, constraint)
     if method == "norm-sub":
         return projected(raw, constraint)
     if method == "norm-cut":
@@ -119,6 +129,8 @@ def run(method: str, raw: Floats, constraint: Constraint, noise: Noise, cut: Cut
         answer = consistency.norm_mul(raw, total)
     else:
         assert noise.p is not None and noise.q is not None
+        if method == "mle":
+            return consistency.mle(raw, noise.p, noise.q, total, upper)
         answer = consistency.mle_apx(raw, noise.p, noise.q, total)
     return answer if upper is None or answer.max() <= upper else consistency.norm_sub(answer, total, upper)
 

@@ -20,7 +20,7 @@ from keyveil.learn.choose import Choice, MethodScore, choose
 from keyveil.learn.consistency import finite
 from keyveil.learn.constraints import constraint_of
 from keyveil.learn.means import shrunk_means
-from keyveil.learn.methods import METHODS, UNBIASED, Cut, Noise, known, run
+from keyveil.learn.methods import METHODS, SUPPORTS, UNBIASED, Cut, Noise, known, run
 from keyveil.learn.processed import SAME, Processed, unbiased
 from keyveil.learn.shrinkage import bayes
 from keyveil.learn.source import source
@@ -103,7 +103,7 @@ def _frequencies(method: str, raw: Estimates, constraint: Constraint, mechanism:
         return column
     if not there.all() and constraint.total is not None:
         constraint = replace(constraint, total=None)  # keys that nobody spoke about hold some of it
-    p, q = _support_rates(raw, mechanism) if method == "mle-apx" else (None, None)
+    p, q = _support_rates(raw, mechanism) if method in SUPPORTS else (None, None)
     sigma = _absent_se(raw, mechanism) if method == "base-cut" else column.se
     values = column.values.copy()
     values[there] = run(method, values[there], constraint, Noise(p, q, raw.n, sigma[there]), cut)
@@ -146,8 +146,8 @@ def _support_rates(raw: Estimates, mechanism: Mechanism | None) -> tuple[float |
     if rates is None:
         raise MechanismError(
             "postprocess/constants",
-            f"mle-apx takes reports that say yes or no for a key, and those of {own.title} say something else; "
-            f"it works for {who_can(SupportRates)}, and norm-sub for all.",
+            f"mle and mle-apx take reports that say yes or no for a key, and those of {own.title} say something else; "
+            f"they work for {who_can(SupportRates)}, and norm-sub for all.",
         )
     p, q = rates.support_rates()
     return float(p), float(q)

@@ -12,6 +12,7 @@ Capabilities have methods only: looking for one must not compute anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -231,8 +232,14 @@ CAPABILITIES = frozenset(_MEANING)
 
 def can(mechanism: Any, capability: type[Capability]) -> Capability | None:
     """The mechanism seen as one that has the capability; ``None`` if it does not have it."""
-    lacks: frozenset[type] = mechanism.lacks
-    return mechanism if isinstance(mechanism, capability) and capability not in lacks else None
+    has = _has_methods(type(mechanism), capability)  # type: ignore[arg-type]  # classes can be hashed
+    return mechanism if has and capability not in mechanism.lacks else None
+
+
+@cache
+def _has_methods(kind: type, capability: type) -> bool:
+    """Python 3.11 asks for every method of a protocol each time, and a mechanism of parts asks thousands of times."""
+    return issubclass(kind, capability)
 
 
 def keys_together(mechanism: Any) -> bool:

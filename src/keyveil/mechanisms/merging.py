@@ -211,13 +211,22 @@ def _pairs(fixed: Sequence[Estimates], sampled: Sequence[Estimates]) -> list[tup
     return list(zip(fixed, sampled, strict=True))
 
 
-def carried_flags(estimates: Estimates) -> NDArray[np.int8]:
-    """Flags that stay whatever others say: what one group got wrong is still in the sum; what it lacked is not."""
-    flags = np.maximum(estimates.frequency.flag, np.asarray(estimates.alone))
-    return np.where((flags < INSUFFICIENT) & (flags != WIDE), flags, 0).astype(np.int8)
+def carried_flags(estimates: Estimates, lacked: bool = False) -> NDArray[np.int8]:
+    """Flags of frequencies and of means, [2, key], that stay in what is made of these estimates.
+
+    What one of several groups got wrong is still in the sum; what it lacked (``insufficient``) is not, so that stays
+    only where it is asked for. How wide intervals are is looked at anew.
+    """
+    flags = np.stack([estimates.frequency.flag, np.asarray(estimates.alone)])
+    return np.where((lacked | (flags < INSUFFICIENT)) & (flags != WIDE), flags, 0).astype(np.int8)
 
 
 def with_flags(estimates: Estimates, flags: NDArray[np.int8]) -> Estimates:
-    for code in np.unique(flags[flags > 0]):
-        estimates = estimates.flagged(FLAGS[code], flags == code)
-    return estimates
+    """The estimates with the flags of frequencies and of means, [2, key], where they have none that is more severe."""
+    of_frequency, of_mean = flags
+    return replace(
+        estimates,
+        frequency=replace(estimates.frequency, flag=np.maximum(estimates.frequency.flag, of_frequency)),
+        mean=replace(estimates.mean, flag=np.maximum(estimates.mean.flag, of_mean)),
+        alone=np.maximum(np.asarray(estimates.alone), of_mean),
+    )

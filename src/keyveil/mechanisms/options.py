@@ -12,7 +12,9 @@ from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.errors import MechanismError
 from keyveil.core.hints import did_you_mean
 
-_SPELLED = {"sizes": "set_sizes"}  # options whose name means something else on a mechanism
+_SPELLED = {"sizes": "set_sizes", "levels": "bins"}
+"""Options whose name means something else on a mechanism or a schema: the number of points that values are rounded to
+is ``bins``, and the levels of a schema are the values that there are."""
 _OWN = ("schema", "epsilon")
 
 
@@ -41,7 +43,7 @@ def unknown_option(name: str, option: str, known: Collection[str]) -> MechanismE
 
 
 def spelled(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options under the names that classes have for them: ``sizes`` means ``set_sizes``, and - means _."""
+    """The options under the names that classes have for them, such as ``bins`` for ``levels``; - means _."""
     given: dict[str, Any] = {}
     for option, value in options.items():
         plain = option.replace("-", "_")

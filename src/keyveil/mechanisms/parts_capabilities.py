@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +62,7 @@ class CapabilitiesOfParts(KeyValue):
     def part_tally(self, tally: Tally, number: int) -> Tally:
         """The tally of one part, as if its people were the only ones."""
 
-    @property
+    @cached_property
     def lacks(self) -> frozenset[type]:
         parts = self.parts
         lacking: set[type] = {one for one in _FROM_A_PART if not any(can(part, one) for part in parts)}

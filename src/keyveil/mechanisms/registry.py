@@ -72,6 +72,8 @@ MECHANISMS = {
     "topsel": "keyveil.mechanisms.keyvalue.topsel:TopSel",
     "collision": "keyveil.mechanisms.keyvalue.collision:Collision",
     "split": "keyveil.mechanisms.keyvalue.split:Split",
+    "hierarchy": "keyveil.mechanisms.keyvalue.views:Hierarchy",
+    "coordinates": "keyveil.mechanisms.keyvalue.views:Coordinates",
 }
 PROTOCOLS = {
     "privkvm": "keyveil.protocols.privkvm:PrivKVM",

@@ -140,8 +140,13 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
         rows: list[Any] = []
         for number, part in enumerate(self.parts):
             mine, own = self._of(number, words)
-            rows.append(part.respond_many(records.those(mine), own, coins) if mine.any() else _NOBODY)
+            seen = self.seen(number, records.those(mine)) if mine.any() else None
+            rows.append(_NOBODY if seen is None else part.respond_many(seen, own, coins))
         return PartRows(words[:, 0].astype(np.int64), tuple(rows))
+
+    def seen(self, number: int, records: Records) -> Records:
+        """What a part is told of its people: everything, unless it is about some of the keys only."""
+        return records
 
     # -- reports of one length ----------------------------------------------------------------------------------
 
@@ -271,7 +276,8 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
         for number, part in enumerate(self.parts):
             mine = records.those(numbers == number)
             if mine.n:
-                self._put(counts, number, mine.n, need(part, TallyLaw).draw_tally(mine, coins, draws))
+                drawn = need(part, TallyLaw).draw_tally(self.seen(number, mine), coins, draws)
+                self._put(counts, number, mine.n, drawn)
         return counts
 
     # -- what is enumerated -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import math
 from keyveil.core.errors import MechanismError
 
 
-def kvue_count_bound(reports: int, epsilon: float, delta: float) -> float:
+def kvue_count_bound(reports: float, epsilon: float, delta: float) -> float:
     """KVUE: the estimated number of people in a state is this close with probability 1 - δ (Sun et al., Theorem 5).
 
     ``reports`` speak about the key; the states are absent, minus and plus.
@@ -20,7 +20,7 @@ def kvue_count_bound(reports: int, epsilon: float, delta: float) -> float:
     return (math.exp(epsilon) + 2) / math.expm1(epsilon) * math.sqrt(reports / 2 * math.log(2 / delta))
 
 
-def kvoh_count_bound(reports: int, epsilon: float, delta: float) -> float:
+def kvoh_count_bound(reports: float, epsilon: float, delta: float) -> float:
     """KVOH, the same; printed with the inverse factor and the logarithm outside of the root (erratum B6)."""
     _check(reports, delta, epsilon)
     half = epsilon / 2

@@ -7,6 +7,7 @@ comes from its integers, by its certificate. Derivations: docs/theory.md and the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from keyveil.core.errors import PrivacyError
 
@@ -39,6 +40,15 @@ def square_wave_key_budget(epsilon: float, value: float) -> float:
     if value > epsilon:
         raise PrivacyError("privacy/budget", f"A value cannot have {value:g} of a total of {epsilon:g}.")
     return epsilon - math.log(math.expm1(value) / value if value else 1.0)
+
+
+TOTALS: dict[str, Callable[[float, float, int], float]] = {
+    "privkv": lambda key, value, max_pairs: sign_total(key, value),
+    "pckv-ue": lambda key, value, max_pairs: sign_total(key, value),
+    "pckv-grr": sampled_symbol_total,
+    "kv-sw": lambda key, value, max_pairs: square_wave_total(key, value),
+}
+"""The total of a key's and a value's budget by the name of the mechanism; ``max_pairs`` matters for pckv-grr."""
 
 
 def _refuse_negative(*budgets: float) -> None:

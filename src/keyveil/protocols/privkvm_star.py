@@ -22,10 +22,11 @@ from keyveil.learn.consistency import FALSE_POSITIVES, cut_threshold
 from keyveil.learn.distributions import Distributions, distribution
 from keyveil.mechanisms.capabilities import Histograms
 from keyveil.mechanisms.evidence import combined
+from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm_star import MOST_BINS, LabelRound
 from keyveil.mechanisms.rounds.reading import ReadTogether
 from keyveil.protocols.base import History, Protocol, Round, in_parts
-from keyveil.protocols.privkv_rounds import nothing_finished
+from keyveil.protocols.privkv_rounds import PRICE, nothing_finished
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,12 @@ class PrivKVMStar(Protocol):
         estimates = solution.estimates(self.header(n, confidence, population), respondents=respondents)
         light = ~self.frequent(finished)
         return _pooled(estimates, light) if light.any() else estimates
+
+    def round_price(self) -> Fraction:
+        return PRICE
+
+    def announced_means(self, finished: History) -> Floats:
+        return np.nan_to_num(np.clip(self.estimate(finished).mean.values, -1, 1))
 
     def histogram(self, finished: History, population: bool = False) -> Histogram:
         """The distribution of the values of frequent keys, from the second group; NaN errors elsewhere."""

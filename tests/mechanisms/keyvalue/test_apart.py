@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keyveil.core.errors import KeyveilError
+from keyveil.core.estimates import FLAGS
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Schema
 from keyveil.kernels import directions as kernels
@@ -17,7 +18,7 @@ from keyveil.kernels.directions import directions, ranked_sparse, sum_rows
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.keyvalue.apart import Apart, DenseApart, SparseApart, measured_share
 from keyveil.mechanisms.registry import create
-from keyveil.mechanisms.rounds.presence import Presence
+from keyveil.mechanisms.rounds.presence import PresenceGroup
 from keyveil.mechanisms.rounds.topsel_project import gain
 from keyveil.mechanisms.rounds.value_projection import BEFORE, ValueProjection
 
@@ -79,7 +80,7 @@ def test_directions_and_their_order() -> None:
     ],
 )
 def test_presences(epsilon: str, size: int, own: float, other: float, variance: float) -> None:
-    who = Presence(Schema(keys=1000), Fraction(epsilon), max_pairs=5)
+    who = PresenceGroup(Schema(keys=1000), Fraction(epsilon), max_pairs=5)
     assert who.size == size and [float(rate) for rate in who.response.rates] == pytest.approx([own, other], abs=1e-9)
     spread = who.predicted_spread(np.full(1000, 0.005), np.zeros(1000), np.zeros(6), 1)
     assert spread.frequency[0] == pytest.approx(variance, rel=1e-4)
@@ -194,25 +195,27 @@ def people_of(n: int, d: int, most: float, seed: int) -> tuple[Records, Any, Any
     return records, held.mean(axis=0), np.bincount(keys, values, minlength=d) / n
 
 
-@pytest.mark.parametrize("typical", ["0.12", "0.3", "0.75"], ids=["too small", "right", "too large"])
+@pytest.mark.parametrize("typical", ["0.19", "0.3", "0.47"], ids=["too small", "right", "too large"])
 @pytest.mark.parametrize("mode", ["sparse", "dense"])
 def test_intervals_cover_even_if_values_are_declared_wrongly(mode: str, typical: str) -> None:
-    """30 runs of 12 keys: of 360 intervals fewer than 0.87 would hold by chance with probability below 1e-6."""
+    """Their energy by a factor of 0.4 or 2.5; larger forms in test_values_coverage.py.
+
+    20 runs of 12 keys: of 240 intervals fewer than 0.86 would hold by chance with probability below 1e-6. In sparse
+    mode the size of sets is not declared, and taken too large, which makes up for values that are declared too small.
+    """
     d, most = 12, 0.5 if mode == "sparse" else 0.95
     options: dict[str, Any] = {"max_pairs": d} if mode == "sparse" else {"mode": mode}
-    mechanism, covered = create("apart", Schema(keys=d), 2, typical=typical, **options), []
-    for run in range(30):
+    mechanism, covered, clipped = create("apart", Schema(keys=d), 2, typical=typical, **options), [], 0
+    for run in range(20):
         records, share, total = people_of(6000, d, most, run)
         estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(8, run))))
         mean = total / share
         f, m = estimates.frequency, estimates.mean
         covered.append([(f.low <= share) & (share <= f.high), (m.low <= mean) & (mean <= m.high)])
-        if (mode, typical) == (
-            "dense",
-            "0.12",
-        ):  # in sparse mode, sets are declared far too large, which makes up for it
-            assert not set(estimates.flag) & {"ok", "shrunk"}
-    assert (np.mean(covered, axis=(0, 2)) >= 0.87).all()
+        clipped += bool((m.flag >= FLAGS.index("clipped")).all())
+    assert (np.mean(covered, axis=(0, 2)) >= 0.86).all()
+    # 0.69 is kept where too little is declared, measured to 0.1, and the flag is for less than 0.8
+    assert (clipped >= 10) == ((mode, typical) == ("dense", "0.19"))
 
 
 def test_sums_of_small_values_are_told_far_better_than_by_signs() -> None:
@@ -278,3 +281,18 @@ def test_a_mode_is_a_class() -> None:
     sparse, dense = create("apart", Schema(keys=9), 1, max_pairs=2), create("apart", Schema(keys=9), 1, mode="dense")
     assert type(sparse) is SparseApart and type(dense) is DenseApart and isinstance(dense, Apart)
     assert sparse.cap() == 2
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "typical", "flag"), [(40_000, 4, "0.1", "clipped"), (60, 1, "0.5", "insufficient")]
+)
+def test_flags_of_values_stay_with_means_beside_an_overflow_group(
+    n: int, epsilon: int, typical: str, flag: str
+) -> None:
+    """Values that are larger than declared say nothing about who holds keys; too little data stays too little."""
+    records, _, _ = people_of(n, 10, 0.5, 1)
+    for overflow in ("off", "0.03"):
+        mechanism = create("apart", Schema(keys=10), epsilon, max_pairs=9, typical=typical, overflow=overflow)
+        estimates = mechanism.estimate(mechanism.tally(mechanism.perturb_many(records, SeededCoins(5))))
+        assert {FLAGS[code] for code in estimates.mean.flag} == {flag}
+        assert not {FLAGS[code] for code in estimates.frequency.flag} & {flag}

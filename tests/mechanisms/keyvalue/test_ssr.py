@@ -4,6 +4,7 @@ import math
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -15,9 +16,11 @@ from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.errors import MechanismError, ReportError
 from keyveil.core.records import Records
-from keyveil.core.schema import GRID
+from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.label_sums import LabelSums
+from keyveil.mechanisms.registry import create
 from keyveil.privacy.enumerate import law
 from tests.mechanisms.keyvalue.sets import PLANNER, make, same_size, scores, support_shares, variances
 
@@ -37,13 +40,88 @@ def test_the_size_is_the_best_one(row: Any) -> None:
     mechanism = make("ssr", d, epsilon, max_pairs=pairs)
     assert mechanism.size == size
     assert variances(mechanism) == pytest.approx((frequency, mean), rel=0.005)
-    goals = {goal: make("ssr", d, epsilon, max_pairs=pairs, goal=goal) for goal in ("frequency", "mean")}
-    for place, goal in enumerate(goals):
-        best = variances(goals[goal])[place]
-        for other in (goals[goal].size - 1, goals[goal].size + 1):
-            if other:
-                worse = variances(make("ssr", d, epsilon, max_pairs=pairs, size=other))[place]
-                assert best <= worse * (1 + 1e-9)
+    for other in {max(size - 1, 1), size + 1}:
+        worse = variances(make("ssr", d, epsilon, max_pairs=pairs, size=other))
+        assert math.prod(variances(mechanism)) <= math.prod(worse) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("d", "pairs", "epsilon", "bins", "law", "frequency"),
+    [
+        (100, 5, "3", None, "5", 0.05),
+        (100, 5, "3", None, "3:0.5,9:0.5", 0.04),  # of nine pairs, five count
+        (100, 5, "2", None, "5", 0.05),
+        (40, 10, "2", 3, "10", 0.25),
+        (100, 20, "2", None, "50", 0.2),
+    ],
+)
+def test_the_size_is_the_best_one_at_the_frequencies_that_set_sizes_give(
+    d: int, pairs: int, epsilon: str, bins: int | None, law: str, frequency: float
+) -> None:
+    """The scan of closed forms agrees with the moments of the channel that is then used."""
+    chosen = make("ssr", d, epsilon, max_pairs=pairs, sizes=law, bins=bins)
+    found = {}
+    for size in range(1, 13):
+        odds = make("ssr", d, epsilon, max_pairs=pairs, size=size, bins=bins).odds[0][1]
+        at = np.full(1, frequency)
+        of_key = odds.of_key(2 if bins is None else bins).spread(at, np.zeros(1), np.ones(1), 1.0)
+        of_mass = odds.of_symbol.spread(at / (bins or 1), np.zeros(1), np.ones(1), 1.0)
+        found[size] = of_key.frequency[0] * (of_key.product[0] if bins is None else of_mass.frequency[0])
+    assert chosen.size == min(found, key=lambda size: found[size])
+    assert chosen == make("ssr", d, epsilon, max_pairs=pairs, size=chosen.size, bins=bins)  # documents name the size
+
+
+def test_expected_frequencies_save_a_tenth_of_the_variance() -> None:
+    """A hundred keys, five a person, at epsilon 3: one member would be best for rare keys, two are for all."""
+    rare, mean = make("ssr", 100, "3", max_pairs=5), make("ssr", 100, "3", max_pairs=5, sizes="5")
+    assert (rare.size, mean.size) == (1, 2)
+    ratios = np.array(variances(rare, 0.05)) / variances(mean, 0.05)
+    assert ratios == pytest.approx([1.12, 1.12], abs=0.01)
+
+
+# -- points instead of signs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("d", "pairs", "epsilon", "better", "cost"),
+    [
+        (100, 10, "4", 1.56, 1.30),
+        (100, 10, "6", 2.3, 1.05),
+        (100, 10, "8", 2.5, 1.01),
+        (1000, 5, "8", 2.05, 1.14),
+        (12, 9, "2", 1.5, 1.30),
+        (12, 9, "4", 2.3, 1.05),
+    ],
+)
+def test_three_points_for_values_inside_the_range(d: int, pairs: int, epsilon: str, better: float, cost: float) -> None:
+    """Var f·m under signs over that under three points, for normal values of deviation one half, and what f costs."""
+    signs, points = (make("ssr", d, epsilon, max_pairs=pairs, levels=levels) for levels in (None, 3))
+    frequency, size = (
+        pairs / d,
+        math.sqrt(2 / math.pi) / 2,
+    )  # the mean size of a value: how often it is not rounded to 0
+    masses = frequency * np.array([[size / 2, 1 - size, size / 2]])
+    told = LabelSums.told(points.cell_odds()[:1], np.ones(1, dtype=np.int64), 1, False, np.zeros(1, dtype=np.bool_))
+    of_points = told.product_spread(masses, replace(points.points, at=points.points.at[:1]))
+    of_signs = variances(signs, frequency)
+    assert of_signs[1] / of_points.product[0] == pytest.approx(better, rel=0.03)
+    assert of_points.frequency[0] / of_signs[0] == pytest.approx(cost, rel=0.02)
+    assert points == make("ssr", d, epsilon, max_pairs=pairs, bins=3)  # one option under two names
+
+
+def test_the_goal_chooses_labels() -> None:
+    """Three points for means from e^ε = 2d/l on; the levels of a schema for means and both; signs else."""
+
+    def bins(goal: str, epsilon: str, levels: Any = None) -> Any:
+        return create("ssr", Schema(keys=100, levels=levels), epsilon, max_pairs=5, goal=goal).bins
+
+    five = [-1, "-0.5", 0, "0.5", 1]
+    assert [bins(goal, "3.6") for goal in ("both", "frequency", "mean")] == [None, None, None]  # e^3.6 < 40
+    assert [bins(goal, "3.7") for goal in ("both", "frequency", "mean")] == [None, None, 3]
+    assert [bins(goal, "3.6", five) for goal in ("both", "frequency", "mean")] == [5, 2, 2]
+    assert [bins(goal, "3.7", five) for goal in ("both", "frequency", "mean")] == [5, 2, 5]
+    assert make("ssr", 100, "3.7", max_pairs=5, goal="mean") == make("ssr", 100, "3.7", max_pairs=5, bins=3)
+    assert make("ssr", 100, "3.7", max_pairs=5, goal="mean", bins=2).bins == 2
 
 
 def test_the_margin_over_sampling_one_pair() -> None:
@@ -140,7 +218,16 @@ def test_the_length_is_as_stated(sent: tuple[Any, Any, list[bytes]]) -> None:
 )
 def test_length_is_near_the_entropy(d: int, pairs: int, epsilon: str) -> None:
     """Within 5 % or one byte of the entropy of the members of a uniform subset."""
-    codec = make("ssr", d, epsilon, max_pairs=pairs).codec
+    near_the_entropy(make("ssr", d, epsilon, max_pairs=pairs).codec)
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "4", "8"])
+@pytest.mark.parametrize(("d", "pairs"), [(12, 9), (100, 5), (1000, 5)])
+def test_length_of_three_points_is_near_the_entropy(d: int, pairs: int, epsilon: str) -> None:
+    near_the_entropy(make("ssr", d, epsilon, max_pairs=pairs, bins=3).codec)
+
+
+def near_the_entropy(codec: Any) -> None:
     everything, entropy = math.comb(codec.symbols + codec.dummies, codec.size), 0.0
     for absent in range(min(codec.dummies, codec.size) + 1):
         sets = math.comb(codec.symbols, codec.size - absent)

@@ -109,11 +109,10 @@ class LabelledKeys:
         return rows
 
     def unstack(self, rows: NDArray[Any]) -> list[Payload]:
-        payloads = []
-        for row in rows:
-            keys = np.flatnonzero(row)
-            payloads.append(tuple((keys * self.labels + row[keys].astype(np.int64) - 1).tolist()))
-        return list(payloads)
+        people, keys = np.nonzero(rows)
+        symbols = (keys * self.labels + rows[people, keys].astype(np.int64) - 1).tolist()
+        ends = np.cumsum(np.bincount(people, minlength=len(rows))).tolist()
+        return [tuple(symbols[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
     @property
     def dtype(self) -> np.dtype[Any]:

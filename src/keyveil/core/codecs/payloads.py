@@ -86,6 +86,13 @@ class Payloads:
         """The same, but those that have a flaw are empty, so that nothing reads on where they are wrong."""
         return Payloads(self.data, self.starts, np.where(flaws == FINE, self.stops, self.starts))
 
+    def trimmed(self) -> Payloads:
+        """The same, without what lies before the first and behind the last of them."""
+        if not len(self):
+            return Payloads(self.data[:0], self.starts, self.stops)
+        first = self.starts.min()
+        return Payloads(self.data[first : self.stops.max()], self.starts - first, self.stops - first)
+
     def one(self, number: int) -> bytes:
         return self.data[self.starts[number] : self.stops[number]].tobytes()
 

@@ -96,7 +96,7 @@ class Symbol:
         return np.array(payloads, dtype=np.int64).reshape(len(payloads))
 
     def unstack(self, rows: NDArray[Any]) -> list[Payload]:
-        return [int(symbol) for symbol in rows]
+        return list(rows.tolist())
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def survey_sets(n: int, frequencies: Floats, rng: np.random.Generator) -> Holdin
 # -- values ---------------------------------------------------------------------------------------------------------
 
 
-def _leaning(users: Integers, rng: np.random.Generator) -> Floats:
+def leaning(users: Integers, rng: np.random.Generator) -> Floats:
     """Standard normal numbers, one for each pair, which those of one person share in part."""
     of_person = rng.normal(size=int(users[-1]) + 1 if len(users) else 0)
     own = rng.normal(size=len(users))
@@ -86,12 +86,12 @@ def _leaning(users: Integers, rng: np.random.Generator) -> Floats:
 def sign_values(means: Floats, users: Integers, keys: Integers, rng: np.random.Generator) -> Floats:
     """Values ±1 with the mean of the key; those of one person go together."""
     edges = np.array([NormalDist().inv_cdf((1 + mean) / 2) for mean in means])
-    return np.where(_leaning(users, rng) < edges[keys], 1.0, -1.0)
+    return np.where(leaning(users, rng) < edges[keys], 1.0, -1.0)
 
 
 def five_point_values(means: Floats, users: Integers, keys: Integers, rng: np.random.Generator) -> Floats:
     """Five-point answers around the level of the key; those of one person go together."""
-    answer = np.rint(2 * (means[keys] + 0.6 * _leaning(users, rng))) / 2
+    answer = np.rint(2 * (means[keys] + 0.6 * leaning(users, rng))) / 2
     return np.clip(answer, -1, 1)
 
 
@@ -123,7 +123,7 @@ def values_of_the_busy(means: Floats, users: Integers, keys: Integers, rng: np.r
 # -- the table ------------------------------------------------------------------------------------------------------
 
 
-def _zipf(d: int, exponent: float, size: float, highest: float = 0.6) -> Floats:
+def zipf_profile(d: int, exponent: float, size: float, highest: float = 0.6) -> Floats:
     """Frequencies that fall with the rank and sum to about ``size``, none above ``highest``."""
     weights = ranks(d) ** -exponent
     return np.asarray(np.minimum(size * weights / weights.sum(), highest))
@@ -133,7 +133,7 @@ LIFELIKE: dict[str, Callable[..., Recipe]] = {
     "activity": lambda: Recipe(
         10**5,
         "200 keys that go together by interest, people of lognormal activity, skewed values",
-        fixed(_zipf(200, 0.8, 8)),
+        fixed(zipf_profile(200, 0.8, 8)),
         uniform(-0.8, 0.4, 200),
         active_sets,
         skewed_values,
@@ -150,7 +150,7 @@ LIFELIKE: dict[str, Callable[..., Recipe]] = {
     "baskets": lambda: Recipe(
         10**5,
         "300 keys with values of plus or minus one, keys that go together by interest",
-        fixed(_zipf(300, 0.9, 6)),
+        fixed(zipf_profile(300, 0.9, 6)),
         uniform(-0.95, 0.95, 300),
         active_sets,
         sign_values,
@@ -159,7 +159,7 @@ LIFELIKE: dict[str, Callable[..., Recipe]] = {
     "ratings": lambda: Recipe(
         10**5,
         "150 keys rated on five points, mostly with the best; a few keys get nothing else",
-        fixed(_zipf(150, 0.7, 7)),
+        fixed(zipf_profile(150, 0.7, 7)),
         shuffled(np.append(np.linspace(-0.6, 0.8, 145), np.ones(5))),
         active_sets,
         rating_values,
@@ -168,7 +168,7 @@ LIFELIKE: dict[str, Callable[..., Recipe]] = {
     "heavy": lambda: Recipe(
         10**5,
         "100 keys, set sizes with a Pareto tail up to all of them, values that rise with the size",
-        fixed(_zipf(100, 0.6, 6)),
+        fixed(zipf_profile(100, 0.6, 6)),
         uniform(-0.6, 0.4, 100),
         heavy_sets,
         values_of_the_busy,
@@ -176,7 +176,7 @@ LIFELIKE: dict[str, Callable[..., Recipe]] = {
     "tail": lambda: Recipe(
         10**5,
         "5000 keys of which most are held by a handful of people or by nobody",
-        fixed(_zipf(5000, 1.6, 3)),
+        fixed(zipf_profile(5000, 1.6, 3)),
         normal(0, 0.4, -0.95, 0.95, 5000),
         product_sets,
         skewed_values,
@@ -208,7 +208,7 @@ LIFELIKE: dict[str, Callable[..., Recipe]] = {
     "lone": lambda: Recipe(
         10**5,
         "one of 400 keys each, by Zipf's law, with ratings",
-        fixed(_zipf(400, 1.1, 1)),
+        fixed(zipf_profile(400, 1.1, 1)),
         uniform(-0.8, 0.9, 400),
         single_keys,
         rating_values,

@@ -27,12 +27,15 @@ def named(
     low: Number | None = None,
     high: Number | None = None,
     levels: Sequence[Number] | None = None,
+    hierarchy: bool = False,
     seed: int = 0,
 ) -> Dataset:
     """The people that a text names, with the schema that was given or that the data suggest."""
     kind, _, rest = data.partition(":")
     if kind != SYNTHETIC:
-        return real(data, user=user, key=key, value=value, low=low, high=high, levels=levels)
+        return real(data, user=user, key=key, value=value, low=low, high=high, levels=levels, hierarchy=hierarchy)
+    if hierarchy:
+        raise PopulationError("population/hierarchy", "Keys of synthetic people form no hierarchy; files may have one.")
     if low is not None or high is not None or levels is not None:
         raise PopulationError(
             "population/range", "Synthetic values lie between -1 and 1; --low, --high and --levels are for files."

@@ -47,10 +47,11 @@ def real(
     low: Number | None = None,
     high: Number | None = None,
     levels: Sequence[Number] | None = None,
+    hierarchy: bool = False,
 ) -> Dataset:
     """People from a Parquet or CSV file; without bounds the range is that known for the name, or that of the data.
 
-    With ``levels`` the range is theirs.
+    With ``levels`` the range is theirs; with ``hierarchy`` keys such as food/apple lie below others.
     """
     path = Path(path)
     reader = next((_READERS[suffix.lower()] for suffix in path.suffixes if suffix.lower() in _READERS), None)
@@ -59,12 +60,12 @@ def real(
     population = reader(path, user, key, value)
     known = KNOWN.get(path.name.partition(".")[0])
     if levels is not None:
-        schema = population.schema(low, high, levels=levels)
+        schema = population.schema(low, high, levels=levels, hierarchy=hierarchy)
         about = f"values are rounded to {len(levels)} levels"
     elif known and low is None and high is None:
-        schema = population.schema(known.low, known.high, known.map)
+        schema = population.schema(known.low, known.high, known.map, hierarchy=hierarchy)
         about = f"values clipped to the public range {known.low} to {known.high}, {known.map} scale"
     else:
-        schema = population.schema(low, high)
+        schema = population.schema(low, high, hierarchy=hierarchy)
         about = "values clipped to the given range" if None not in (low, high) else "the range is that of the data"
     return Dataset(path.name.partition(".")[0], population, schema, about, path.name)

@@ -38,7 +38,7 @@ from keyveil.mechanisms.families.key_value import FREQUENCIES_AND_MEANS, refused
 from keyveil.mechanisms.keyvalue.block import Block
 from keyveil.mechanisms.merging import Floats
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread
-from keyveil.mechanisms.rounds.presence import Presence
+from keyveil.mechanisms.rounds.presence import PresenceGroup
 from keyveil.mechanisms.rounds.topsel_project import best_channel, gain
 from keyveil.mechanisms.rounds.value_projection import (
     BEFORE,
@@ -124,9 +124,9 @@ class Apart(SideBySide):
         for name, value in self._plan().items():
             if getattr(self, name) is None:
                 put(self, name, value)
+        put(self, "size", self.answer_size)
         put(self, "set_sizes", None)  # what follows from them stands in the numbers
         put(self, "expected", None)
-        put(self, "size", self.answer_size)
         put(self, "marked", self.values.marked)
         super().validate()
 
@@ -295,8 +295,8 @@ class SparseApart(Apart):
         return self.who.members
 
     @cached_property
-    def who(self) -> Presence:
-        return Presence(self.schema, self.epsilon, max_pairs=self.most, size=self.size)
+    def who(self) -> PresenceGroup:
+        return PresenceGroup(self.schema, self.epsilon, max_pairs=self.most, size=self.size, set_sizes=self.set_sizes)
 
     def size_variance(self, reports: int, size: float, var_f: Floats, unheard: float) -> float:
         """Only how many dummies an answer has varies, so it is less than errors of keys would make it."""

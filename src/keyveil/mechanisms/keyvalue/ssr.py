@@ -6,114 +6,42 @@ fill up small records before the draw and are not sent. Derivation: docs/mechani
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from keyveil.core.channels import Ratio, Subset, subset
-from keyveil.core.codecs.members import DenseMembers, RealMembers, shortest_members
-from keyveil.core.codecs.payloads import Flaws, Payloads
-from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
-from keyveil.core.report import Payload
-from keyveil.kernels.reading import count_members
-from keyveil.kernels.subsets import count_symbols, draw_subsets
-from keyveil.mechanisms.announcements import accepted_forms
-from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.families.answer_size import GOALS, subset_size
+from keyveil.mechanisms.families.answer_size import points_pay
 from keyveil.mechanisms.families.key_value import refused
-from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, BinnedSetResponse, Held, Keys, Odds
+from keyveil.mechanisms.families.set_response import BinnedSetResponse
+from keyveil.mechanisms.families.subset_response import SubsetResponse
 
-REDUCED_SIZE = 2
+GOALS = ("both", "frequency", "mean")
 
 
 @dataclass(frozen=True)
-class SSR(BinnedSetResponse):
+class SSR(SubsetResponse, BinnedSetResponse):
     """Weight e^ε on every subset that meets the held symbols, 1 on every other.
 
-    ``size`` is the number of members; unless given, the one of least variance for the ``goal``: both, frequency, mean.
-    Once there is a size, the goal says nothing more, and stands at ``both``.
+    Where ``bins`` are not given, the ``goal`` chooses the labels: for ``frequency`` signs, the fewest there are; for
+    ``mean`` points (the schema's levels, or three) where they tell means better than signs, else signs; for ``both``
+    the schema's levels, or signs. Once that is done the goal says nothing more, and stands at ``both``.
     """
 
-    size: int | None = None
     goal: str = "both"
 
     name: ClassVar[str] = "ssr"
+    unsaid: ClassVar[frozenset[str]] = BinnedSetResponse.unsaid | SubsetResponse.unsaid
 
     def validate(self) -> None:
-        super().validate()
         if self.goal not in GOALS:
             raise refused(f"ssr takes the goal both, frequency or mean, not {self.goal!r}.")
-        if self.size is None:
-            labels, e = self.labels.count, float(exp_floor(self.epsilon))
-            object.__setattr__(self, "size", subset_size(self.schema.d, labels, self.max_pairs, e, self.goal))
+        if self.goal != GOALS[0] and self.bins is None and self.rounding is None:
+            levels = self.schema.most_levels
+            pays = self.goal == "mean" and points_pay(self.schema.d, self.max_pairs, float(exp_floor(self.epsilon)))
+            object.__setattr__(self, "bins", (levels or 3) if pays else 2 if levels else None)
         object.__setattr__(self, "goal", GOALS[0])
-        if not 1 <= self.members < self.symbols:
-            raise refused(f"ssr takes a size from 1 to {self.symbols - 1}, not {self.size}.")
+        super().validate()
 
     @property
-    def members(self) -> int:
-        """How many symbols are drawn, dummies included."""
-        assert self.size is not None
-        return self.size
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {**super().sizes, "size": self.members}
-
-    @cached_property
-    def channel(self) -> Subset:
-        return subset(self.symbols + self.max_pairs, self.members, held=self.max_pairs, epsilon=self.epsilon)
-
-    @property
-    def ratio(self) -> Ratio:
-        return self.channel.ratio
-
-    @cached_property
-    def codec(self) -> RealMembers | DenseMembers:
-        return shortest_members(self.symbols, self.members, self.max_pairs)
-
-    def answer(self, held: list[int], word: int, coins: Coins) -> Payload:
-        dummies = range(self.symbols, self.symbols + self.max_pairs - len(held))
-        return tuple(symbol for symbol in self.channel.draw([*held, *dummies], coins) if symbol < self.symbols)
-
-    def answer_many(self, held: Held, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        padded = np.empty((held.n, self.max_pairs), dtype=np.int64)
-        padded[:] = self.symbols + np.arange(self.max_pairs)
-        padded[held.owners, held.places] = held.symbols
-        hits = coins.choose_many(self.channel.hit_weights, held.n)
-        return draw_subsets(padded, hits, self.channel.symbols, self.members, coins)
-
-    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return self.by_label(count_symbols(payloads, self.channel.symbols))
-
-    def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
-        """Straight from the bits to counts: rows of members would take far more memory than time."""
-        counts, flaws = count_members(self.codec, payloads)
-        return self.by_label(counts), flaws
-
-    @cached_property
-    def odds(self) -> Sequence[tuple[Keys, Odds]]:
-        channel = self.channel
-        return [(slice(None), Odds(channel.own, channel.other, channel.own_and_other, channel.two_others))]
-
-    # -- announcements ------------------------------------------------------------------------------------------
-
-    def announced(self) -> frozenset[str]:
-        return super().announced() | {"size"}  # which is chosen by the cap
-
-    def announced_forms(self) -> Sequence[Mechanism]:
-        return accepted_forms(self, max_pairs=range(1, self.schema.d + 1), size=range(1, REDUCED_SIZE + 2))
-
-    def reduced(self) -> Self:
-        return replace(
-            self,
-            schema=self.few_keys,
-            max_pairs=min(self.max_pairs, REDUCED_PAIRS),
-            bins=self.few_bins,
-            size=min(self.members, REDUCED_SIZE),
-        )
+    def few(self) -> dict[str, Any]:
+        return {**super().few, "bins": self.few_bins}

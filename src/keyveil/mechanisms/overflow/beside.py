@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -43,7 +44,7 @@ from keyveil.mechanisms.capabilities import (
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
-from keyveil.mechanisms.overflow.undercount import judged, size_error, stated_spread, undercount
+from keyveil.mechanisms.overflow.undercount import among_everybody, judged, size_error, undercount
 from keyveil.mechanisms.registry import find
 from keyveil.mechanisms.responses import Solution, Spread
 from keyveil.mechanisms.rounds.overflow import OverflowQuestion
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
 OPTION = "overflow"
 USUAL_SHARE = Fraction(3, 100)  # of the people; costs 3 % of variance (docs/decisions/0048-overflow-group.md)
+CHANCES = tuple(NormalDist().inv_cdf((place + 0.5) / 9) for place in range(9))
+"""Standard errors by which what the group tells may be off, equally likely, for predictions."""
 
 _OWN = frozenset({"schema", "epsilon", OPTION})
 _UNBIASED = {"estimator": "unbiased", "variant": "repaired"}  # forms of which only the cap is to be judged
@@ -133,33 +136,29 @@ class BesideOverflow(SideBySide):
 
     def undercount(self, tally: Tally, population: bool = False) -> Undercount | None:
         """What the cap hides of these people; nothing if it cannot bind."""
-        return self._judged(tally, self._solved(tally, 0.95, population)[0], population)
+        return self._judged(tally, self._solved(tally, tally.reports, 0.95, population)[0], population)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
-        solution, told = self._solved(tally, confidence, population)
+        return self.estimate_among(tally, tally.reports, confidence, population)
+
+    def estimate_among(self, tally: Tally, everybody: int, confidence: float, population: bool) -> Estimates:
+        """``estimate`` where the target are ``everybody``, of whom these people are a part drawn at random."""
+        solution, told = self._solved(tally, everybody, confidence, population)
         found = self._judged(tally, solution, population)
         header = replace(self.header(tally.reports, confidence, population), undercount=found)
         if found is None:
             return told.under(header)
         return judged(header, solution, told, found)
 
-    def _solved(self, tally: Tally, confidence: float, population: bool) -> tuple[Solution, Estimates]:
+    def _solved(self, tally: Tally, everybody: int, confidence: float, population: bool) -> tuple[Solution, Estimates]:
         """What the main group says of everybody before the cap is judged; and its own estimates.
 
         Where the target are these people, those of the overflow group are the share of it that nobody heard.
         """
         own = self.part_tally(tally, 0)
-        unheard = 1.0 if population else 1 - own.reports / max(tally.reports, 1)
+        unheard = 1.0 if population else 1 - own.reports / max(everybody, 1)
         fixed, sampled = (self.main.estimate(own, confidence, whole) for whole in (False, True))
-        spreads = [stated_spread(one) for one in (fixed, sampled)]
-        with np.errstate(invalid="ignore"):  # errors are unknown where nobody was heard
-            spread = Spread(*(a + unheard * (b - a) for a, b in zip(*spreads, strict=True)))
-        unknown = np.full(self.schema.d, np.nan)
-        product = unknown if fixed.product is None else fixed.product
-        noise = None
-        if fixed.product_noise_se is not None and sampled.product_noise_se is not None:
-            noise = (1 - unheard) * fixed.product_noise_se**2 + unheard * sampled.product_noise_se**2
-        return Solution(fixed.frequency.values, product, spread, fixed.distances, noise), fixed
+        return among_everybody(fixed, sampled, unheard), fixed
 
     def _judged(self, tally: Tally, solution: Solution, population: bool) -> Undercount | None:
         """What the overflow group says about the main group's frequencies."""
@@ -174,7 +173,7 @@ class BesideOverflow(SideBySide):
 
     # -- capabilities: those of the main mechanism --------------------------------------------------------------
 
-    @property
+    @cached_property
     def lacks(self) -> frozenset[type]:
         lacking = {one for one in CAPABILITIES - {Announced} if can(self.main, one) is None}
         if not all(declared_law(part) for part in self.parts):
@@ -228,6 +227,20 @@ class BesideOverflow(SideBySide):
         unheard = 1.0 if population else 1 - heard
         return Spread(*(a + unheard * (b - a) for a, b in zip(fixed, sampled, strict=True)))
 
+    def predicted_scales(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Floats:
+        """What frequencies will be divided by, in as many equally likely cases as there are ``CHANCES``.
+
+        ``frequency`` is what the cap leaves and ``spread`` its errors, ``sizes`` the shares of people by true set size.
+        """
+        if self.question is None:
+            return np.ones(1)
+        heard = max(round(n * float(self.shares[0])), 1)
+        solution = Solution(frequency, np.full_like(frequency, np.nan), spread)
+        error = size_error(self.main, heard, solution, False)
+        expected = self.question.predicted_surplus(sizes, max(n - heard, 1))
+        told = (expected._replace(mean=expected.mean + chance * expected.se) for chance in CHANCES)
+        return np.array([undercount(self.cap(), one, solution, error).scale for one in told])
+
 
 @cache
 def form_with_overflow(kind: type[Mechanism]) -> type[BesideOverflow]:
@@ -268,6 +281,8 @@ def made_beside(
             form = form_with_overflow(form)
         else:
             del given[OPTION]
+    elif not issubclass(form, Capped) and OPTION in option_names(form):
+        given[OPTION] = read_share(given[OPTION]) or None  # its parts have such groups
     elif not issubclass(form, Capped) and OPTION in options_of(find(name)):
         del given[OPTION]  # another form of it has a cap, this one cuts nobody
     made = form(schema, epsilon, **fitted(name, form, given))

@@ -60,17 +60,34 @@ def judged(header: Header, solution: Solution, told: Estimates, found: Undercoun
 
     ``told`` are the estimates before the cap was judged, ``solution`` their numbers.
     """
-    kept_means = told.product is None and not told.mean.absent  # means that do not come as f·m stay as they are
-    estimates = with_undercount(solution, found).estimates(
-        replace(header, undercount=found),
-        respondents=told.respondents,
-        no_mean="kept" if kept_means else told.mean.absent or None,
-    )
-    if kept_means:
-        estimates = replace(estimates, mean=told.mean, alone=told.alone)
+    estimates = stated(replace(header, undercount=found), with_undercount(solution, found), told)
     estimates = with_upper_limits(estimates, found, np.sqrt(solution.spread.frequency))
     truncated = truncated_keys(found, solution.frequency, solution.spread.frequency) & estimates.told
-    return with_flags(estimates, carried_flags(told)).flagged("truncated", truncated)
+    return with_flags(estimates, carried_flags(told, lacked=True)).flagged("truncated", truncated)
+
+
+def stated(header: Header, solution: Solution, told: Estimates) -> Estimates:
+    """Numbers that were found from estimates ``told``, as estimates; means that do not come as f·m stay as they are."""
+    kept_means = told.product is None and not told.mean.absent
+    no_mean = "kept" if kept_means else told.mean.absent or None
+    estimates = solution.estimates(header, respondents=told.respondents, no_mean=no_mean)
+    return replace(estimates, mean=told.mean, alone=told.alone) if kept_means else estimates
+
+
+def among_everybody(fixed: Estimates, sampled: Estimates, unheard: float) -> Solution:
+    """What a group of people says of everybody, of whom a share ``unheard`` were not asked.
+
+    ``fixed`` and ``sampled`` are the group's estimates with ``population`` False and True: the people of the target
+    whom nobody heard are known only as far as the group is a sample of them.
+    """
+    spreads = [stated_spread(one) for one in (fixed, sampled)]
+    with np.errstate(invalid="ignore"):  # errors are unknown where nobody was heard
+        spread = Spread(*(a + unheard * (b - a) for a, b in zip(*spreads, strict=True)))
+    product = np.full(fixed.schema.d, np.nan) if fixed.product is None else fixed.product
+    noise = None
+    if fixed.product_noise_se is not None and sampled.product_noise_se is not None:
+        noise = (1 - unheard) * fixed.product_noise_se**2 + unheard * sampled.product_noise_se**2
+    return Solution(fixed.frequency.values, product, spread, fixed.distances, noise)
 
 
 def solved(told: Estimates) -> Solution:

@@ -1,0 +1,141 @@
+"""The same reports on Spark: the same tally to the last integer, whatever is tried twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.core.errors import MissingExtra, ReportError
+from keyveil.engines import spark as engine
+from keyveil.engines.fold import Fold
+from keyveil.engines.local import count
+from tests.engines.report_files import PILOT, SNACKS, Rows, first_round, reports, written
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+DOCUMENT = first_round(SNACKS)
+STRANGER = b"\1" * 16  # whom the pilot does not ask
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    """Spark on this machine, with two tasks at a time, each tried up to four times."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_MASTER", "local[2,4]")
+        environment.setenv("KEYVEIL_KERNELS", "numpy")  # so few reports are not worth the compiler
+        environment.setattr(engine, "_TOGETHER", 2)
+        with engine.session() as running:
+            running.conf.set("spark.sql.shuffle.partitions", "3")  # of which two are added up by one task
+            running.conf.set("spark.sql.adaptive.enabled", "false")
+            yield running
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return reports(DOCUMENT, 500)
+
+
+def folder(path: Path, *parts: Rows) -> str:
+    path.mkdir()
+    for number, part in enumerate(parts):
+        written(path / f"{number}.parquet", part)
+    return str(path)
+
+
+def test_the_tally_is_that_of_one_machine_and_copies_count_once(spark: Any, rows: Rows, tmp_path: Path) -> None:
+    path = folder(tmp_path / "reports", rows[:300], rows[200:])
+    assert engine.tally(spark.read.parquet(path), DOCUMENT) == count(Path(path), DOCUMENT).tally
+
+
+def test_a_task_that_dies_and_is_tried_again_changes_nothing(
+    spark: Any, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, mark = folder(tmp_path / "reports", rows), tmp_path / "died"
+    honest = engine._counted
+
+    def dying(mark: str, fold: Fold, batches: Any) -> Iterator[pyarrow.RecordBatch]:
+        answers = list(honest(fold, batches))
+        if not os.path.exists(mark):
+            os.mkdir(mark)
+            os._exit(1)
+        yield from answers
+
+    monkeypatch.setattr(engine, "_counted", partial(dying, str(mark)))
+    assert engine.tally(spark.read.parquet(path), DOCUMENT) == count(Path(path), DOCUMENT).tally
+    assert mark.exists()
+
+
+def test_reports_that_differ_are_named_with_their_files(spark: Any, rows: Rows, tmp_path: Path) -> None:
+    id, payload = rows[3]
+    assert payload is not None
+    path = folder(tmp_path / "reports", rows, [(id, payload + b"\0")])
+    with pytest.raises(ReportError, match=r"of 0\.parquet and 1\.parquet is there twice and differs") as refusal:
+        engine.tally(spark.read.parquet(path), DOCUMENT)
+    assert refusal.value.code == "report/twice" and id.hex() in refusal.value.sentence
+
+
+@pytest.mark.parametrize(
+    ("document", "payload", "kept", "code"),
+    [
+        (DOCUMENT, reports(DOCUMENT, 1)[0][1], 1, "report/twice"),  # of two rows one has lost its payload
+        (DOCUMENT, None, 0, "report/scrubbed"),
+        (DOCUMENT, b"\xff\x80", 2, "report/malformed"),
+        (first_round(PILOT), reports(first_round(PILOT), 1)[0][1], 2, "report/part"),
+    ],
+    ids=["scrubbed copy", "scrubbed", "malformed", "part"],
+)
+def test_what_is_wrong_with_a_report_is_an_answer_and_is_handed_on(
+    document: RoundDocument, payload: bytes | None, kept: int, code: str
+) -> None:
+    good, bad = reports(document, 1)[0], STRANGER
+    ids, payloads, counts = [good[0], bad], [good[1], payload], [2, kept]
+    batch = pyarrow.record_batch(
+        {
+            "id": ids,
+            "payload": pyarrow.array(payloads, pyarrow.binary()),
+            "other": payloads,
+            "rows": [2, 2],
+            "kept": counts,
+        }
+    )
+    answers = list(engine._counted(Fold(document), [batch]))
+    fine = list(engine._counted(Fold(document), [batch[:1]]))
+
+    (said,) = list(engine._added([*fine, *answers]))
+    assert said.column("code")[0].as_py() == code and said.column("id")[0].as_py() == bad
+
+
+def test_without_java_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingExtra) as refusal, engine.session():
+        pass
+    assert refusal.value.code == "install/java"
+
+
+@pytest.mark.soak
+def test_two_million_reports_have_the_tally_of_one_machine(
+    spark: Any, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """Twenty files of a hundred thousand, each report with an id of its own."""
+    import time
+
+    payloads = [payload for _, payload in reports(DOCUMENT, 1000)]
+    (tmp_path / "reports").mkdir()
+    for number in range(20):
+        ids = sorted(os.urandom(16) for _ in range(100_000))
+        written(tmp_path / "reports" / f"{number:02d}.parquet", list(zip(ids, payloads * 100, strict=True)))
+    times = [time.perf_counter()]
+    here = count(tmp_path / "reports", DOCUMENT).tally
+    times.append(time.perf_counter())
+    there = engine.tally(spark.read.parquet(str(tmp_path / "reports")), DOCUMENT)
+    times.append(time.perf_counter())
+    assert here == there and here.reports == 2_000_000
+    record_property("local", f"{times[1] - times[0]:.1f} s")
+    record_property("Spark", f"{times[2] - times[1]:.1f} s")
