@@ -47,7 +47,9 @@ def test_a_file_that_is_not_there_is_found() -> None:
     ]
 
 
-@pytest.mark.parametrize("page", ["quickstart", "consistency", "queries", "simulate", "conditionals", "distributions"])
+@pytest.mark.parametrize(
+    "page", ["quickstart", "consistency", "queries", "simulate", "conditionals", "distributions", "plan"]
+)
 def test_the_examples_of_a_page_run_one_after_the_other(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     """README's example runs in tests/test_wheel.py, those of protocols in tests/protocols, the how-to's in its own."""
     text, names = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"), dict[str, object]()

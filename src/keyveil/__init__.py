@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from keyveil.lab.compare import compare as compare
     from keyveil.lab.simulate import simulate as simulate
     from keyveil.learn import postprocess as postprocess
-    from keyveil.mechanisms.registry import make as mechanism
     from keyveil.mechanisms.registry import register as register
     from keyveil.planning import tail_bounds as tail_bounds
     from keyveil.privacy import composition as composition
+    from keyveil.planning.ask import plan as plan
+    from keyveil.planning.auto import make as mechanism
     from keyveil.protocols.catalogue import catalogue as mechanisms
     from keyveil.protocols.proofs import audit as audit
     from keyveil.protocols.proofs import certify as certify
@@ -59,8 +60,9 @@ _WHERE = {
     "certify": "protocols.proofs:certify",
     "compare": "lab.compare:compare",
     "composition": "privacy.composition",
-    "mechanism": "mechanisms.registry:make",
+    "mechanism": "planning.auto:make",
     "mechanisms": "mechanisms",
+    "plan": "planning.ask:plan",
     "postprocess": "learn.postprocess",
     "register": "mechanisms.registry:register",
     "simulate": "lab.simulate:simulate",
@@ -81,6 +83,7 @@ __all__ = [
     "composition",
     "mechanism",
     "mechanisms",
+    "plan",
     "postprocess",
     "register",
     "simulate",

@@ -40,7 +40,7 @@ ENROLMENTS = ("none", "token")
 
 _FIELDS = frozenset(
     ("keyveil", "name", "purpose", "schema", "protocol", "rounds", "min_reports", "enrolment", "retention_days")
-) | {"contact", *RECURRENCE}
+) | {"contact", "reason", *RECURRENCE}
 _NEEDED = frozenset(("keyveil", "name", "purpose", "schema", "protocol", "rounds"))
 
 Fetch = Callable[[str], bytes]
@@ -82,6 +82,7 @@ class Campaign:
     enrolment: str = "none"
     retention_days: int = 30
     contact: str = ""
+    reason: str = ""  # why this mechanism, where it was chosen by a plan
     recurrence: Recurrence = ONCE
     dictionary: str | None = None  # hash of the list of keys, if that lies beside the document
 
@@ -122,6 +123,7 @@ class Campaign:
             "enrolment": self.enrolment,
             "retention_days": self.retention_days,
             "contact": self.contact,
+            **({"reason": self.reason} if self.reason else {}),  # documents without one keep their hash
             **self.recurrence.document(),
         }
 
@@ -163,6 +165,7 @@ class Campaign:
             enrolment=_one_of(fields.get("enrolment", "none"), "enrolment", ENROLMENTS),
             retention_days=read_whole(fields.get("retention_days", 30), "retention_days", 0, MOST_RETENTION),
             contact=_text(fields.get("contact", ""), "contact"),
+            reason=_text(fields.get("reason", ""), "reason"),
             recurrence=read_recurrence(fields),
             dictionary=dictionary,
         )
@@ -231,6 +234,7 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
         "enrolment": (_one_of, "enrolment", ENROLMENTS),
         "retention_days": (read_whole, "retention_days", 0, MOST_RETENTION),
         "contact": (_text, "contact"),
+        "reason": (_text, "reason"),
     }
     for name, (step, *arguments) in checks.items():
         if name in document:

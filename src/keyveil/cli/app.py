@@ -23,6 +23,7 @@ from keyveil.cli.estimate import estimate
 from keyveil.cli.journal import app as journal
 from keyveil.cli.journal import clock
 from keyveil.cli.mechanisms import mechanisms
+from keyveil.cli.plan import plan
 from keyveil.cli.report import report
 from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
@@ -48,6 +49,7 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(estimate)
 app.command()(compare)
+app.command()(plan)
 app.command()(mechanisms)
 app.command()(serve)
 app.command()(backup)

@@ -13,15 +13,16 @@ from keyveil.campaign.answerable import refuse_refused
 from keyveil.campaign.documents import Campaign, problems
 from keyveil.campaign.series import drawn
 from keyveil.cli.campaign_advice import (
-    Warning,
     forecast_campaign,
     forecast_document,
     invented_people,
-    overflow_group,
-    report_bytes,
+    predicted,
+    prediction_said,
+    show_forecast,
     warnings,
 )
 from keyveil.cli.campaign_ask import ask
+from keyveil.cli.campaign_auto import Expected, chosen
 from keyveil.cli.campaign_endings import archive, delete, retry, revoke
 from keyveil.cli.campaign_enrol import enrol
 from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
@@ -38,7 +39,7 @@ from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.learn.questions import LEAST_CONFIDENCE, MOST_CONFIDENCE
 from keyveil.mechanisms.questions import ASKABLE, who_answers
-from keyveil.planning.forecast import Forecast
+from keyveil.planning.auto import AUTO
 
 app = typer.Typer(
     name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None
@@ -72,8 +73,17 @@ def create(
     high: Annotated[str | None, typer.Option(help="The largest value (also x=9,y=5); 1 unless given.")] = None,
     levels: LevelsOption = None,
     hierarchy: HierarchyOption = False,
-    mechanism: Annotated[str, typer.Option(help="A mechanism or protocol by name.")] = "ssr",
+    mechanism: Annotated[
+        str | None,
+        typer.Option(help="A mechanism or protocol by name; otherwise auto, or ssr where its options are given."),
+    ] = None,
     epsilon: Annotated[str, typer.Option(help="What everybody spends at most, an exact decimal.")] = "1",
+    people: Annotated[int | None, typer.Option(help="For auto: how many will report; otherwise enough.")] = None,
+    pairs: Annotated[float | None, typer.Option(help="For auto: how many pairs a person holds on average.")] = None,
+    sample: Annotated[str | None, typer.Option(metavar="DATA", help="For auto: people like those expected.")] = None,
+    goal: Annotated[str | None, typer.Option(help="For auto: a goal of keyveil plan; both unless given.")] = None,
+    typical: Annotated[str | None, typer.Option(help="For auto: root mean square of a value on -1 to 1.")] = None,
+    bits: Annotated[float | None, typer.Option(help="For auto: the most bits of a report.")] = None,
     max_pairs: MaxPairs = None,
     set: Settings = None,
     enough: Annotated[int | None, typer.Option(help="The round closes at so many reports.")] = None,
@@ -106,6 +116,18 @@ def create(
             raise KeyveilError("campaign/create", "Give a file or options that describe the campaign, not both.")
         document = read_json(file)
     else:
+        if people is None and mechanism in (None, AUTO) and (pairs is not None or sample is not None):
+            people = enough
+        method, options, reason = chosen(
+            mechanism,
+            settings(set, max_pairs),
+            epsilon,
+            Expected(people, pairs, sample, goal, typical, bits),
+            keys,
+            low,
+            high,
+            levels,
+        )
         document = drafted(
             name=name or "",
             purpose=purpose or "",
@@ -114,9 +136,9 @@ def create(
             high=high,
             levels=levels,
             hierarchy=hierarchy,
-            mechanism=mechanism,
+            mechanism=method,
             epsilon=epsilon,
-            options=settings(set, max_pairs),
+            options=options,
             enough=enough,
             opens=opens,
             closes=closes,
@@ -127,6 +149,7 @@ def create(
             until=until,
             renew=renew,
             one_in=one_in,
+            reason=reason,
         )
     slim, beside = parted(document)
     fetch = fetch_beside(file or Path(), keys_file, beside)
@@ -154,6 +177,8 @@ def check(
     people: Annotated[
         int | None, typer.Option(min=1, help="How many will report; otherwise as many as enough.")
     ] = None,
+    pairs: Annotated[float | None, typer.Option(help="How many pairs a person is expected to hold.")] = None,
+    sample: Annotated[str | None, typer.Option(metavar="DATA", help="People like those who are expected.")] = None,
     keys_file: KeysFile = None,
     json: Json = False,
 ) -> int:
@@ -176,6 +201,7 @@ def check(
         bar.update(task, description="Inventing people")
         found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n))
     unwise = warnings(campaign, today(system_clock), found)
+    told = predicted(campaign, people, pairs, sample)
     document = {
         "name": campaign.name,
         "hash": campaign.hash,
@@ -184,10 +210,13 @@ def check(
         "answers": list(campaign.answers),
         "not_answered": {kind: list(who_answers(kind)) for kind in ASKABLE if kind not in campaign.answers},
         "forecast": forecast_document(campaign, found),
+        "prediction": None if told is None else {**told.document(), "about": told.people.about},
         "answered_of_next_52": answered_of_next(campaign),
     }
     if not printed(json, document):
-        _show_forecast(campaign, found, unwise)
+        show_forecast(campaign, found, unwise)
+        if told is not None:
+            screen().print(prediction_said(told))
         screen().print(answers_said(answered_of_next(campaign)))
         _say_answers(campaign)
     return 0
@@ -369,27 +398,3 @@ def _say_answers(campaign: Campaign) -> None:
     for kind in ASKABLE:
         if kind not in campaign.answers:
             say(f"It will not tell {ASKABLE[kind].meaning}; that takes {', '.join(who_answers(kind))}.")
-
-
-def _show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -> None:
-    page = screen()
-    page.print(f"{campaign.name} is in order. Its document has the hash {campaign.hash}.")
-    rounds = table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
-    for one in found.rounds:
-        exact, bits, size = f"{one.exact_epsilon:.6f}", f"{one.bits:.4g}", str(report_bytes(campaign, one))
-        rounds.add_row(str(one.round.number), one.round.mechanism.name, exact, bits, size, f"{one.reports:,}")
-    page.print(rounds)
-    errors = table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
-    for what, spread, known in (
-        ("frequencies", found.frequency, found.keys),
-        ("means", found.mean, found.means_known),
-    ):
-        cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")
-        errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
-    page.print(errors)
-    crowd = many(found.invented, "invented person", "invented people")
-    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {float(found.spent):.6f}.")
-    if (group := overflow_group(campaign)) is not None:
-        page.print(group)
-    for remark in unwise:
-        page.print(f"Unwise: {remark.sentence} [{remark.code}]")

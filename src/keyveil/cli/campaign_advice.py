@@ -10,12 +10,16 @@ from typing import Any
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.cli.data import many
+from keyveil.cli.data import many, screen
+from keyveil.cli.printing import table
 from keyveil.core.epsilon import decimal_text, read_fraction
+from keyveil.core.errors import PlanError
 from keyveil.device import Caps
-from keyveil.mechanisms.capabilities import Capped, can
+from keyveil.mechanisms.capabilities import Capped, PredictedVariance, can
 from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE
+from keyveil.planning.ask import planned_people
 from keyveil.planning.forecast import MOST_INVENTED, Forecast, ForecastRound, forecast
+from keyveil.planning.predict import Prediction, predict
 
 USUAL_PEOPLE = 10_000  # where the campaign does not say how many are enough
 MOST_EPSILON = 8  # beyond it a report says more about its sender than anybody should promise
@@ -47,6 +51,33 @@ def invented_people(campaign: Campaign, people: int | None) -> int:
 def forecast_campaign(campaign: Campaign, people: int | None, progress: Callable[[int], None]) -> Forecast:
     """The errors to expect of the campaign; ``progress`` hears how many people have answered."""
     return forecast(campaign.protocol, expected_people(campaign, people), progress)
+
+
+def predicted(campaign: Campaign, people: int | None, pairs: float | None, sample: str | None) -> Prediction | None:
+    """The errors by closed form for people whom the author describes; nothing if nobody is described."""
+    if pairs is None and sample is None:
+        return None
+    single = campaign.protocol.single
+    if single is None or can(single, PredictedVariance) is None:
+        raise PlanError(
+            "plan/closed-form",
+            f"There is no closed form of the errors of {campaign.protocol_name}; without --pairs and --sample they are "
+            "forecast by simulation.",
+        )
+    known = expected_people(campaign, people) if sample is None or people is not None else None
+    return predict(single, planned_people(known, None, pairs, sample, campaign.schema)[1])
+
+
+def prediction_said(told: Prediction) -> str:
+    """A prediction in words."""
+    numbers = told.document()
+    means = "" if numbers["se_mean"] is None else f", of means {numbers['se_mean']:.3g} of half their range (median)"
+    bias = f" and a bias of {numbers['bias_frequency']:.2g} by the cap" if numbers["bias_frequency"] > 0 else ""
+    return (
+        f"For {told.people.about} Frequencies will have a standard error of {numbers['se_frequency']:.3g}"
+        f"{bias}{means}. A key is told from absent from a frequency of {told.smallest:.3g} on, and a change between "
+        f"two such campaigns is seen from {told.change:.3g} on."
+    )
 
 
 def report_bytes(campaign: Campaign, one: ForecastRound) -> int:
@@ -136,3 +167,28 @@ def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> 
             "Half of the frequencies are off by more than 0.1: ask more people, fewer keys, or a larger epsilon.",
         )
     return listed
+
+
+def show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) -> None:
+    """Print what is asked, the errors to expect, and what looks unwise."""
+    page = screen()
+    page.print(f"{campaign.name} is in order. Its document has the hash {campaign.hash}.")
+    rounds = table("What is asked", "round", "mechanism", "epsilon", "bits", "bytes", "reports")
+    for one in found.rounds:
+        exact, bits, size = f"{one.exact_epsilon:.6f}", f"{one.bits:.4g}", str(report_bytes(campaign, one))
+        rounds.add_row(str(one.round.number), one.round.mechanism.name, exact, bits, size, f"{one.reports:,}")
+    page.print(rounds)
+    errors = table(f"Standard errors, {many(found.people, 'person', 'people')}", "of", "median", "worst", "keys")
+    for what, spread, known in (
+        ("frequencies", found.frequency, found.keys),
+        ("means", found.mean, found.means_known),
+    ):
+        cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")
+        errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
+    page.print(errors)
+    crowd = many(found.invented, "invented person", "invented people")
+    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {float(found.spent):.6f}.")
+    if (group := overflow_group(campaign)) is not None:
+        page.print(group)
+    for remark in unwise:
+        page.print(f"Unwise: {remark.sentence} [{remark.code}]")

@@ -74,25 +74,19 @@ def drafted(
     until: str | None = None,
     renew: int | None = None,
     one_in: int | None = None,
+    reason: str = "",
 ) -> dict[str, Any]:
     """A campaign document from the options of the command line; what is not given has its default."""
     if taken := {"name", "epsilon"} & set(options):  # a document lists them beside the options
         raise KeyveilError("mechanism/option", f"{mechanism} has no option {min(taken)!r}; say --{_FLAGS[min(taken)]}.")
-    schema: dict[str, Any] = {"keys": _keys(keys)}
-    schema |= {
-        end: _ends(schema["keys"], end, text) for end, text in (("low", low), ("high", high)) if text is not None
-    }
-    if levels is not None:
-        schema["levels"] = [_bound("levels", text) for text in listed(levels) or []]
-    if hierarchy:
-        schema["hierarchy"] = True
+    schema = schema_document(keys, low, high, levels, hierarchy)
     if every is not None:
         opens, closes = _dates(every, opens, closes)
     renew_from = None if renew is None else opens or closes
     window = {"opens": opens, "closes": closes, "enough": enough}
     settings = {"min_reports": min_reports, "enrolment": enrolment, "contact": contact}
     settings |= {"every_days": every, "series_until": until}
-    settings |= {"renew_days": renew, "renew_from": renew_from, "one_in": one_in}
+    settings |= {"renew_days": renew, "renew_from": renew_from, "one_in": one_in, "reason": reason or None}
     document = {
         "keyveil": VERSION,
         "name": name,
@@ -108,6 +102,21 @@ def drafted(
     if OPTION in complete.protocol.parameters:
         return told
     return {**told, "protocol": {name: one for name, one in told["protocol"].items() if name != OPTION}}  # no group
+
+
+def schema_document(
+    keys: str | None, low: str | None, high: str | None, levels: str | None, hierarchy: bool = False
+) -> dict[str, Any]:
+    """The document of a schema from the options of the command line."""
+    schema: dict[str, Any] = {"keys": _keys(keys)}
+    schema |= {
+        end: _ends(schema["keys"], end, text) for end, text in (("low", low), ("high", high)) if text is not None
+    }
+    if levels is not None:
+        schema["levels"] = [_bound("levels", text) for text in listed(levels) or []]
+    if hierarchy:
+        schema["hierarchy"] = True
+    return schema
 
 
 def _dates(every: int, opens: str | None, closes: str | None) -> tuple[str, str]:

@@ -39,13 +39,16 @@ from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.simulate import Simulation
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import find
+from keyveil.planning.auto import AUTO, resolve
+from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
 
 
 def simulate(
     data: Data,
-    mechanism: Annotated[str, typer.Option("--mechanism", help="A name of the registry.")],
+    mechanism: Annotated[str, typer.Option("--mechanism", help="A name of the registry, or auto.")],
     epsilon: Epsilon,
     low: Low = None,
     high: High = None,
@@ -67,7 +70,8 @@ def simulate(
     json: Json = False,
 ) -> int:
     """Let everybody in a data set report, and hold the estimates against the truth."""
-    find(mechanism)  # mistakes are refused before any data are read
+    if mechanism != AUTO:
+        find(mechanism)  # mistakes are refused before any data are read
     parse_epsilon(epsilon)
     options: dict[str, Any] = dict(settings(set, max_pairs))
     dataset = datasets.named(
@@ -81,8 +85,7 @@ def simulate(
         hierarchy=hierarchy,
         seed=seed or 0,
     )
-    sizes = dataset.population.keyed(dataset.schema).sizes
-    made, chosen = collected_for(mechanism, dataset.schema, epsilon, sizes, options)
+    made, chosen = _made(mechanism, dataset, epsilon, options)
     single = as_protocol(made).single
     if single is None and tally is not None:
         raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
@@ -108,6 +111,17 @@ def simulate(
         if single is None:
             console.print(total(result))
     return 0
+
+
+def _made(
+    mechanism: str, dataset: datasets.Dataset, epsilon: str, options: dict[str, Any]
+) -> tuple[Mechanism | Protocol, tuple[str, ...]]:
+    """The mechanism or protocol by name, and what was chosen for the data; ``auto`` chooses all of it."""
+    if mechanism == AUTO:
+        found = resolve(dataset.schema, epsilon, sample=dataset.population, **options)
+        return found.mechanism, (f"Chosen: {found.reason}",)
+    sizes = dataset.population.keyed(dataset.schema).sizes
+    return collected_for(mechanism, dataset.schema, epsilon, sizes, options)
 
 
 def _table(estimates: Estimates, top: int, raw: bool) -> Table:

@@ -15,6 +15,7 @@
     ├── DeviceError       what a device refuses for its owner: no consent, too large a question, a damaged file
     ├── TransportError    a collector that cannot be reached or does not answer in time
     ├── EntropyError      the operating system gave no randomness
+    ├── PlanError         people who make no sense, or a wish that no collection can meet
     ├── ContractError     a mechanism that lacks a member, or one that does not keep what all mechanisms promise
     ├── PrivacyError      a channel that does not keep the requested epsilon
     └── MissingExtra      a part of Keyveil that is not installed
@@ -101,6 +102,10 @@ class ContractError(KeyveilError, AssertionError):
     def member(self) -> str:
         """The member that is missing or wrong."""
         return self.code.partition("/")[2]
+
+
+class PlanError(KeyveilError):
+    """People who make no sense, or a wish that no collection can meet; the sentence says what is possible."""
 
 
 class PrivacyError(KeyveilError):

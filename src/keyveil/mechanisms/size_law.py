@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -70,11 +71,11 @@ class SizeLaw:
             return "1"
         return ",".join(f"{size}:{share:g}" for size, share in shares.items() if share)
 
-    @property
+    @cached_property
     def sizes(self) -> NDArray[np.int64]:
         return np.array([size for size, _ in self.shares], dtype=np.int64)
 
-    @property
+    @cached_property
     def of_people(self) -> Floats:
         """The share of the people for every one of ``sizes``."""
         return np.array([float(share) for _, share in self.shares])
@@ -85,7 +86,7 @@ class SizeLaw:
         shares: Floats = np.bincount(self.sizes, self.of_people).astype(np.float64)
         return shares
 
-    @property
+    @cached_property
     def of_holders(self) -> Floats:
         """The share of all pairs for every one of ``sizes``: large records hold more of them."""
         weights = self.of_people * self.sizes

@@ -29,6 +29,8 @@ from keyveil.mechanisms.size_law import SizeLaw
 SPREAD, PADDED_SPREAD = 0.10, 0.05  # relative standard deviation of support between holders of different set sizes
 OF_FREQUENCY, OF_PRODUCT = Fraction(2, 5), Fraction(3, 5)  # weights of the logarithms of variances in the score
 HASHED = range(3, 25)  # numbers of buckets for which hashing is tried,
+_CLOSE = 1e-9  # scores in floats that differ by less are compared exactly
+_UNEVEN, _HOPELESS = 1e6, 1e9  # added to scores, which are logarithms: behind all others
 _CANDIDATE = 200  # units of work (core.work) to score one choice of buckets and marks
 SEARCHED = range(3, 33)  # and where the number is to be chosen as well: beyond, the score gains less than 0.6 %
 
@@ -135,19 +137,22 @@ def best_cover(
     typical = float(law.of_holders @ np.maximum(law.sizes, padding))
     limit = PADDED_SPREAD if padding else SPREAD
     fewest, most = max(1, int(0.5 * typical)), max(1, round(1.5 * typical))
-    best: tuple[tuple[bool, float], Cover] | None = None
     numbers, hashed = (_bucket_grid(typical, gain, symbols), SEARCHED) if buckets is None else ([buckets], HASHED)
     marks = most - fewest + 1 if marked is None else 1
     spend(2 * len(numbers) * marks * (_CANDIDATE + 4 * law.largest), "Choosing the buckets of topsel")
-    for t in numbers:
-        for scheme in given.schemes(t, symbols, hashed):
-            for h in range(fewest, most + 1) if marked is None else [marked]:
-                if h >= t:
-                    break
-                cover = Cover(scheme, h, padding, law, gain)
-                rank = (cover.unevenness > limit, _score(cover, law.mean / keys))
-                if best is None or rank < best[0]:
-                    best = rank, cover
+    wanted = np.arange(fewest, most + 1) if marked is None else np.array([marked])
+    schemes = [scheme for t in numbers for scheme in given.schemes(t, symbols, hashed)]
+    ranks = [
+        _quick_ranks(scheme, wanted[wanted < scheme.buckets], padding, law, gain, keys, limit) for scheme in schemes
+    ]
+    least = min((rank for some in ranks for rank in some), default=math.inf)
+    best: tuple[tuple[bool, float], Cover] | None = None
+    for scheme, some in zip(schemes, ranks, strict=True):
+        for h in wanted[: len(some)][some <= least + _CLOSE].tolist():
+            cover = Cover(scheme, h, padding, law, gain)
+            rank = (cover.unevenness > limit, _score(cover, law.mean / keys))
+            if best is None or rank < best[0]:
+                best = rank, cover
     if best is None:
         raise refused(f"topsel cannot mark {marked} of {buckets} buckets.")
     return best[1]
@@ -181,6 +186,38 @@ def _bucket_grid(typical: float, gain: float, symbols: int) -> list[int]:
     largest = min(symbols, max(4, int(2.5 * typical * (gain + 3))))
     steps = np.geomspace(2, largest, 160)
     return sorted({*np.unique(steps.round().astype(int)).tolist(), symbols})
+
+
+def _quick_ranks(
+    scheme: Scheme, marks: NDArray[np.int64], padding: int, law: SizeLaw, gain: float, keys: int, limit: float
+) -> Floats:
+    """Scores of all numbers of marks in floats, for who is worth an exact look; ``_UNEVEN`` more if too uneven."""
+    first = Cover(scheme, 1, padding, law, gain)
+    t, sizes, seen_by = scheme.buckets, first._effective(law.sizes), law.of_holders
+    laws = hit_laws(t, None if isinstance(scheme, SignHash) else scheme.each, sizes.max(initial=1))
+    kept = laws @ np.minimum(1, marks / np.maximum(np.arange(laws.shape[1]), 1)[:, None])  # [size, marks]
+    own = (1 + kept * gain) / (t + marks * gain)
+    mine = seen_by @ own[first._effective(np.maximum(law.sizes, 1))]
+    if isinstance(scheme, SignHash):
+        other = np.full(len(marks), 1 / t)
+        aside = first.sharing * mine + (1 - first.sharing) * (1 - mine) / (t - 1)
+    else:
+        number = np.arange(len(own))[:, None]
+        foreign = (scheme.symbols / t - number * own) / np.maximum(scheme.symbols - number, 1)
+        other = aside = law.of_people @ foreign[sizes]
+    share = min(law.mean / keys, 1.0)
+    support, nobody, pair, either = mine + aside, 2 * other, first.sharing * mine, 2 * first.sharing * other
+    seen = kept[sizes]
+    mean = seen_by @ seen
+    uneven = np.sqrt(seen_by @ (seen - mean) ** 2) / mean
+    with np.errstate(divide="ignore", invalid="ignore"):
+        var_f = share * (support + 2 * pair - support**2) + (1 - share) * (nobody + either - nobody**2)
+        var_u = share * (support - 2 * pair) + (1 - share) * (nobody - either)
+        var_f, var_u = var_f / (support - nobody) ** 2, var_u / (mine - aside) ** 2
+        score = float(OF_FREQUENCY) * np.log(np.maximum(var_f, 1e-300))
+        score += float(OF_PRODUCT) * np.log(np.maximum(var_u, 1e-300))
+    ranks: Floats = np.where(mine > other, score, _HOPELESS) + _UNEVEN * (uneven > limit * (1 + 1e-9))
+    return ranks
 
 
 def _score(cover: Cover, frequency: float) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
 OPTION = "overflow"
 USUAL_SHARE = Fraction(3, 100)  # of the people; costs 3 % of variance (docs/decisions/0048-overflow-group.md)
+CHANCES = tuple(NormalDist().inv_cdf((place + 0.5) / 9) for place in range(9))
+"""Standard errors by which what the group tells may be off, equally likely, for predictions."""
 
 _OWN = frozenset({"schema", "epsilon", OPTION})
 _UNBIASED = {"estimator": "unbiased", "variant": "repaired"}  # forms of which only the cap is to be judged
@@ -223,6 +226,20 @@ class BesideOverflow(SideBySide):
         fixed, sampled = (own.predicted_spread(frequency, mean, sizes, people, whole) for whole in (False, True))
         unheard = 1.0 if population else 1 - heard
         return Spread(*(a + unheard * (b - a) for a, b in zip(fixed, sampled, strict=True)))
+
+    def predicted_scales(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Floats:
+        """What frequencies will be divided by, in as many equally likely cases as there are ``CHANCES``.
+
+        ``frequency`` is what the cap leaves and ``spread`` its errors, ``sizes`` the shares of people by true set size.
+        """
+        if self.question is None:
+            return np.ones(1)
+        heard = max(round(n * float(self.shares[0])), 1)
+        solution = Solution(frequency, np.full_like(frequency, np.nan), spread)
+        error = size_error(self.main, heard, solution, False)
+        expected = self.question.predicted_surplus(sizes, max(n - heard, 1))
+        told = (expected._replace(mean=expected.mean + chance * expected.se) for chance in CHANCES)
+        return np.array([undercount(self.cap(), one, solution, error).scale for one in told])
 
 
 @cache

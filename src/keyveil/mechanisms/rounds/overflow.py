@@ -109,3 +109,14 @@ class OverflowQuestion(AboutSets):
         over = share_and_error(near + far, tally.reports, true + false, 2 * false)
         mean = share_and_error(far, tally.reports, true, false)
         return Surplus(self.reach * mean[0], self.reach * mean[1], *over, reach=self.reach)
+
+    def predicted_surplus(self, sizes: NDArray[np.float64], n: int) -> Surplus:
+        """What ``surplus`` will say on average, and its standard errors, from n people of these shares by set size."""
+        pairs = np.arange(len(sizes)) - self.max_pairs
+        states = float(sizes @ np.clip(pairs, 0, self.reach)) / self.reach, float(sizes @ (pairs > 0))
+        true, false = (float(self.channel.probability(state, FAR)) for state in (FAR, WITHIN))
+        (_, mean_se), (_, over_se) = (
+            share_and_error(round(n * (rest + share * (true - false))), n, true, false)
+            for share, rest in zip(states, (false, 2 * false), strict=True)
+        )
+        return Surplus(self.reach * states[0], self.reach * mean_se, states[1], over_se, reach=self.reach)

@@ -1,0 +1,163 @@
+"""``keyveil plan``: which mechanism, what errors to expect, and how many people or how large an epsilon it takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from keyveil.cli.data import Plot, save, say, screen
+from keyveil.cli.options import Epsilon, Json
+from keyveil.cli.printing import printed
+from keyveil.core.errors import PlanError
+from keyveil.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from keyveil.planning.preview import Preview
+
+SHOWN = 8  # lines of the table, unless told otherwise
+
+_NUMBERS = ("error", "frequency", "bias", "mean", "smallest", "change", "bits")
+
+
+def plan(
+    users: Annotated[int | None, typer.Option("--users", "--people", help="How many people will report.")] = None,
+    keys: Annotated[int | None, typer.Option(help="How many keys there are.")] = None,
+    pairs: Annotated[float | None, typer.Option(help="How many pairs a person holds on average.")] = None,
+    epsilon: Epsilon = "1",
+    goal: Annotated[
+        str,
+        typer.Option(
+            help="frequency, mean, both, top, rare, distribution, conditional, fairness or change; several with commas."
+        ),
+    ] = "both",
+    sample: Annotated[
+        str | None, typer.Option(metavar="DATA", help="People like those expected: a file, or synthetic:NAME.")
+    ] = None,
+    sizes: Annotated[str | None, typer.Option(help="The law of set sizes, such as 1:0.2,2:0.8.")] = None,
+    typical: Annotated[
+        str | None, typer.Option(help="Root mean square of a value, the range being -1 to 1; 0.5 unless given.")
+    ] = None,
+    bits: Annotated[float | None, typer.Option(help="The most bits of a report.")] = None,
+    rounds: Annotated[int, typer.Option(help="The most rounds; more than one also tries protocols.")] = 1,
+    mechanisms: Annotated[str | None, typer.Option(help="Names to consider, with commas.")] = None,
+    error: Annotated[float | None, typer.Option(help="Solve for people and epsilon: this error of the goal.")] = None,
+    smallest: Annotated[
+        float | None, typer.Option(help="The same for the smallest frequency that is told from absence.")
+    ] = None,
+    change: Annotated[
+        float | None, typer.Option(help="The same for the smallest change between two collections that is seen.")
+    ] = None,
+    at: Annotated[float | None, typer.Option(help="With --change: the share of the people who hold the key.")] = None,
+    preview: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Twenty results that may come out for a key, side by side.")
+    ] = None,
+    curves: Annotated[bool, typer.Option("--curves", help="How errors depend on epsilon, people and keys.")] = False,
+    top: Annotated[int, typer.Option(min=1, help="How many mechanisms the table shows.")] = SHOWN,
+    plot: Plot = None,
+    json: Json = False,
+) -> int:
+    """Rank mechanisms by the errors to expect, before anybody is asked; or solve for a wanted accuracy."""
+    from keyveil.planning.ask import plan as planned
+
+    found = planned(
+        users,
+        keys,
+        pairs,
+        epsilon,
+        goal,
+        sample=sample,
+        sizes=sizes,
+        typical=typical,
+        bits=bits,
+        rounds=rounds,
+        mechanisms=None if mechanisms is None else [one.strip() for one in mechanisms.split(",") if one.strip()],
+        error=error,
+        smallest=smallest,
+        change=change,
+        at=at,
+        trade_offs=curves or plot is not None,
+    )
+    if plot is not None:
+        from keyveil.display.plan import trade_offs
+
+        told = f"error ({', '.join(one.name for one in found.goals)})"
+        save(trade_offs([(one.axis, one.places, one.errors, one.here) for one in found.curves], told), plot)
+    from keyveil.planning.preview import epsilon_in_words
+    from keyveil.planning.preview import preview as previewed
+
+    if preview is not None and found.best.rounds > 1:
+        raise PlanError("plan/preview", f"A preview shows one round; {found.best.name} has {found.best.rounds}.")
+    words = epsilon_in_words(found.best.mechanism, found.best.rounds)
+    seen = None if preview is None else previewed(found.best.mechanism, found.people, found.schema, preview)
+    document = {**found.document(), "epsilon_in_words": words}
+    if seen is not None:
+        document["preview"] = seen.document()
+    if not printed(json, document):
+        _show(found, top)
+        screen().print(words)
+        if seen is not None:
+            _show_preview(seen)
+    return 0
+
+
+def _show(found: Plan, top: int) -> None:
+    page = screen()
+    meanings = "; ".join(goal.meaning for goal in found.goals)
+    rows = Table(title=f"To learn {meanings}, at epsilon {float(found.epsilon):g}", title_justify="left")
+    for column in ("mechanism", *_NUMBERS, "why"):
+        rows.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    for line in found.lines[:top]:
+        numbers = line.document()
+        told = (
+            numbers[name]
+            for name in ("error", "se_frequency", "bias_frequency", "error_mean", "smallest", "change", "bits")
+        )
+        cells = ("–" if number is None else f"{number:.3g}" for number in told)
+        rows.add_row(line.name, *cells, line.why)
+    page.print(rows)
+    page.print(f"Best: {found.best.name} with {_options(found)}.")
+    page.print(f"For {found.people.about}")
+    tried = [line.name for line in found.lines if line.method == "simulation"]
+    if tried:
+        page.print(f"By simulation, as there is no closed form of the error: {', '.join(tried)}.")
+    if found.solved is not None:
+        for sentence in found.solved.sentences(found.people.n, found.epsilon):
+            page.print(sentence)
+    for curve in found.curves:
+        _show_curve(found, curve.axis)
+    if len(found.lines) > top:
+        say(f"{len(found.lines) - top} more mechanisms are left out of the table; --top shows them.")
+
+
+def _show_curve(found: Plan, axis: str) -> None:
+    from keyveil.display.plan import bars
+
+    curve = next(one for one in found.curves if one.axis == axis)
+    rows = Table(title=f"Error by {axis}", title_justify="left")
+    rows.add_column("mechanism")
+    for place in curve.places:
+        rows.add_column(f"{place:g}", justify="right")
+    rows.add_column("")
+    for name, errors in curve.errors.items():
+        rows.add_row(name, *("–" if one is None else f"{one:.3g}" for one in errors), bars(errors))
+    screen().print(rows)
+
+
+def _show_preview(seen: Preview) -> None:
+    rows = Table(
+        title=f"What may come out for {seen.key}, which {seen.truth:.1%} of {seen.n:,} people hold",
+        title_justify="left",
+    )
+    for column in ("frequency", "95 % interval", "mean"):
+        rows.add_column(column, justify="right")
+    for row in seen.document()["results"]:
+        mean = "unknown" if row["mean"] is None else f"{row['mean']:.3f}"
+        rows.add_row(f"{row['frequency']:.4f}", f"{row['low']:.4f} to {row['high']:.4f}", mean)
+    screen().print(rows)
+
+
+def _options(found: Plan) -> str:
+    options = {name: value for name, value in found.best.options.items() if value is not None}
+    return ", ".join(f"{name}={value}" for name, value in options.items()) or "no options"

@@ -1,0 +1,155 @@
+"""``kv.plan``: say what is known of the people and what must be seen, and get a ranked plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from keyveil.core.epsilon import Number
+from keyveil.core.errors import PlanError
+from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
+from keyveil.planning.curves import curves
+from keyveil.planning.people import Floats, People, invented, sampled
+from keyveil.planning.plan import Plan, ranked
+from keyveil.planning.wanted import WISHES, Wish, solve
+
+MOST_DRAWN = 20_000  # people of a synthetic population that stand for all
+
+
+def plan(
+    users: int | None = None,
+    keys: int | None = None,
+    pairs: float | None = None,
+    epsilon: Number = 1,
+    goal: str = "both",
+    *,
+    sample: Population | str | Path | None = None,
+    schema: Schema | None = None,
+    sizes: Any = None,
+    frequency: Sequence[float] | Floats | None = None,
+    mean: Sequence[float] | Floats | None = None,
+    typical: Any = None,
+    bits: float | None = None,
+    rounds: int = 1,
+    mechanisms: Sequence[str] | None = None,
+    error: float | None = None,
+    smallest: float | None = None,
+    change: float | None = None,
+    at: float | None = None,
+    trade_offs: bool = False,
+) -> Plan:
+    """Which mechanism suits a collection, what errors to expect of each, and why.
+
+    Parameters
+        users, keys, pairs   how many people report, how many keys there are, how many a person holds on average
+        sizes                the law of set sizes, such as "1:0.2,2:0.8", instead of ``pairs``
+        frequency, mean      expected share of holders and mean value (on [-1, 1]) of every key
+        typical              root mean square of a value on [-1, 1]; 0.5 unless given
+        sample               people like those expected, instead of all that: a ``Population``, a file of user, key and
+                             value, or ``synthetic:NAME``
+        schema               the keys and ranges of values; that of the sample, or numbered keys, unless given
+        goal                 frequency, mean, both, top, rare, distribution, conditional, fairness or change; several
+                             with commas
+        bits, rounds         the most bits of a report, and the most rounds; more than one round also tries protocols,
+                             by simulation
+        mechanisms           the names to consider; all that suit the goal unless given
+        error                what must be reached, for which people and epsilon are then solved: a root mean squared
+                             error of the goal
+        smallest, change     the same for the smallest frequency that is told from absence, and for the smallest change
+                             between two collections that is seen, in a key that ``at`` of the people hold
+        trade_offs           also compute how errors depend on epsilon, people and keys
+
+    Returns a ``Plan``: ``lines`` ranked, ``best``, ``mechanism`` with all its options, ``document()`` for JSON.
+
+    Examples
+        >>> found = kv.plan(users=20_000, keys=100, pairs=5, epsilon=1, goal="frequency")
+        >>> found.best.name, found.best.why
+    """
+    known, people = planned_people(users, keys, pairs, sample, schema, sizes, frequency, mean, typical)
+
+    def again(n: int | None = None, keys: int | None = None, **given: Any) -> Plan:
+        crowd, agreed = people if n is None else people.of(n), known
+        if keys is not None:
+            crowd, agreed = invented(people.n, keys, people.pairs, typical=people.typical), Schema(keys=keys)
+        return ranked(
+            crowd,
+            given.get("epsilon", epsilon),
+            goal,
+            schema=agreed,
+            bits=bits,
+            rounds=given.get("rounds", rounds),
+            mechanisms=given.get("mechanisms", mechanisms),
+        )
+
+    wish = wished(error, smallest, change, at)
+    found = again()
+    if wish is not None:
+        found = replace(found, solved=solve(wish, found, again))
+    return replace(found, curves=tuple(curves(found, again))) if trade_offs else found
+
+
+def wished(error: float | None, smallest: float | None, change: float | None, at: float | None) -> Wish | None:
+    """The one wish among those given; nothing if there is none."""
+    given = [(kind, value) for kind, value in zip(WISHES, (error, smallest, change), strict=True) if value is not None]
+    if len(given) > 1:
+        raise PlanError("plan/wish", f"A plan is solved for one wish at a time, not for {' and '.join(dict(given))}.")
+    if at is not None and [kind for kind, _ in given] != ["change"]:
+        raise PlanError("plan/wish", "The share of the people who hold a key belongs to a wish for a change.")
+    return Wish(given[0][0], float(given[0][1]), at) if given else None
+
+
+def planned_people(
+    users: int | None,
+    keys: int | None,
+    pairs: float | None,
+    sample: Population | str | Path | None = None,
+    schema: Schema | None = None,
+    sizes: Any = None,
+    frequency: Sequence[float] | Floats | None = None,
+    mean: Sequence[float] | Floats | None = None,
+    typical: Any = None,
+) -> tuple[Schema, People]:
+    """The schema and the people of a plan, from whatever is known of them."""
+    if sample is not None:
+        numbers = {"pairs": pairs, "sizes": sizes, "frequency": frequency, "mean": mean, "typical": typical}
+        said = sorted(name for name, value in numbers.items() if value is not None)
+        if said:
+            raise PlanError("plan/people", f"A sample tells {' and '.join(said)}; give either.")
+        return _of_sample(sample, schema, users, keys)
+    if schema is not None and keys not in (None, schema.d):
+        raise PlanError("plan/people", f"The schema has {schema.d:,} keys, and {keys:,} were given.")
+    count = keys if schema is None else schema.d
+    missing = [word for word, value in (("users", users), ("keys", count)) if value is None]
+    missing += ["pairs"] if pairs is None and sizes is None and frequency is None else []
+    if missing:
+        raise PlanError(
+            "plan/people",
+            f"A plan needs to know {_and(missing)} (how many people report, how many keys there are, how many of them "
+            "a person holds on average), or a sample of such people.",
+        )
+    people = invented(users, count, pairs, sizes=sizes, frequency=frequency, mean=mean, typical=typical)
+    return schema or Schema(keys=people.d), people
+
+
+def _of_sample(
+    sample: Population | str | Path, schema: Schema | None, users: int | None, keys: int | None
+) -> tuple[Schema, People]:
+    if isinstance(sample, Population):
+        population, known, name = sample, schema or sample.schema(), "the sample"
+    else:
+        from keyveil.lab.datasets import named  # reading files takes libraries that numbers do not need
+
+        text = str(sample)
+        short = text.startswith("synthetic:") and text.count(":") == 1
+        data = named(f"{text}:{MOST_DRAWN}" if short else text)
+        population, known, name = data.population, schema or data.schema, data.name
+    if keys not in (None, known.d):
+        raise PlanError("plan/sample", f"The sample has {known.d:,} keys, and {keys:,} were given.")
+    return known, sampled(population, known, users, name)
+
+
+def _and(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + " and " + words[-1] if len(words) > 1 else words[0]

@@ -1,0 +1,137 @@
+"""What a collection is for, as data: what its reports must be able to tell, and which error counts.
+
+goals("both")                     one goal
+goals("frequency,distribution")   several: a mechanism that serves all of them, or a split of the people
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from keyveil.core.errors import PlanError
+from keyveil.core.hints import did_you_mean
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.questions import ASKABLE
+from keyveil.planning.predict import Prediction, root_mean_square
+
+TOP = 20  # keys that "the most frequent" means, unless a number is given
+ORDER = 2  # keys that a conditional is about, unless a number is given
+MOST_ORDER = 5
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``needs`` are kinds of questions (``mechanisms.questions``) that reports must answer; ``error`` is what counts.
+
+    Where ``error`` is ``None`` there is no closed form, and the error comes from a simulation. ``size`` is the number
+    of keys that the goal is about, where it has one; ``tuned`` is what mechanisms call it that are tuned for a goal.
+    """
+
+    name: str
+    meaning: str
+    needs: tuple[str, ...]
+    error: Callable[[Prediction], float] | None
+    tuned: str = "both"
+    size: int = 0
+
+    def served(self, mechanism: Mechanism) -> bool:
+        """Whether the reports of a mechanism can tell what is wanted."""
+        return all(ASKABLE[kind].answered(mechanism) for kind in self.needs)
+
+
+def goals(text: str) -> tuple[Goal, ...]:
+    """The goals in a text with commas; each once."""
+    found = {goal.name: goal for goal in (_read(part.strip()) for part in str(text).split(",") if part.strip())}
+    if not found:
+        raise PlanError("plan/goal", f"A plan has a goal: {', '.join(NAMES)}.")
+    return tuple(found.values())
+
+
+def _read(text: str) -> Goal:
+    name, colon, number = text.partition(":")
+    if name not in NAMES:
+        raise PlanError("plan/goal", f"There is no goal {text!r}{did_you_mean(name, NAMES)}; there are {_LISTED}.")
+    if not colon:
+        return NAMES[name](None)
+    if name not in SIZED or not (number.isascii() and number.isdigit() and 1 <= int(number) <= SIZED[name]):
+        sized = " and ".join(f"{one}:{few}" for one, few in (("top", 10), ("conditional", 3)))
+        raise PlanError("plan/goal", f"A goal with a number looks like {sized}, not {text!r}.")
+    return NAMES[name](int(number))
+
+
+def _frequencies(one: Prediction) -> float:
+    return root_mean_square(one.frequency_error)
+
+
+def _means(one: Prediction) -> float:
+    known = one.bounded_mean_error[np.isfinite(one.bounded_mean_error)]
+    return root_mean_square(known) if len(known) else math.inf
+
+
+def _both(one: Prediction) -> float:
+    return math.sqrt(_frequencies(one) * _means(one))
+
+
+def _of_most_frequent(count: int) -> Callable[[Prediction], float]:
+    def error(one: Prediction) -> float:
+        most = np.argsort(-one.people.frequency, kind="stable")[:count]
+        return root_mean_square(one.frequency_error[most])
+
+    return error
+
+
+def _fairness(one: Prediction) -> float:
+    """The fourth root of the mean fourth power: the error of means over the fourth root of Jain's fairness of it."""
+    known = one.bounded_mean_error[np.isfinite(one.bounded_mean_error)]
+    return float(np.mean(known**4) ** 0.25) if len(known) else math.inf
+
+
+def _top(size: int | None) -> Goal:
+    count = size or TOP
+    meaning = f"which {count} keys are most frequent, and how many people have them"
+    return Goal("top", meaning, ("top",), _of_most_frequent(count), "frequency", count)
+
+
+def _conditional(size: int | None) -> Goal:
+    order = size or ORDER
+    meaning = f"how {order} keys depend on each other"
+    return Goal("conditional", meaning, ("conditional",), None, size=order)
+
+
+def _fixed(
+    name: str,
+    meaning: str,
+    needs: tuple[str, ...],
+    error: Callable[[Prediction], float] | None,
+    tuned: str = "both",
+) -> Callable[[int | None], Goal]:
+    return lambda _: Goal(name, meaning, needs, error, tuned)
+
+
+NAMES: dict[str, Callable[[int | None], Goal]] = {
+    "frequency": _fixed("frequency", "how many people have each key", ("frequency",), _frequencies, "frequency"),
+    "mean": _fixed("mean", "the mean value of each key", ("mean",), _means, "mean"),
+    "both": _fixed("both", "how many people have each key, and its mean", ("frequency", "mean"), _both),
+    "top": _top,
+    "rare": _fixed(
+        "rare", "which rare keys anybody has at all", ("frequency",), lambda one: one.absent_se, "frequency"
+    ),
+    "distribution": _fixed("distribution", "how the values of a key are distributed", ("quantiles",), None),
+    "conditional": _conditional,
+    "fairness": _fixed("fairness", "the mean of every key, rare ones too", ("frequency", "mean"), _fairness, "mean"),
+    "change": _fixed(
+        "change",
+        "how frequencies change from one collection to the next",
+        ("frequency",),
+        lambda one: root_mean_square(one.changing_se),
+        "frequency",
+    ),
+}
+"""Every goal by name; the number is that of a sized goal, or ``None``."""
+
+SIZED = {"top": 10_000, "conditional": MOST_ORDER}
+_LISTED = ", ".join(NAMES)

@@ -1,0 +1,317 @@
+"""Which mechanism: all that serve the goal, ranked by the error that counts, with a reason in words for every line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from keyveil.core.epsilon import Number, parse_epsilon
+from keyveil.core.errors import KeyveilError, PlanError
+from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
+from keyveil.lab.public_options import made_for
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import Capped, can
+from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
+from keyveil.planning.candidates import considered, forms, with_other_caps
+from keyveil.planning.goals import Goal, goals
+from keyveil.planning.people import People
+from keyveil.planning.predict import Prediction, predict
+from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people, tried_protocol
+from keyveil.planning.words import reason
+from keyveil.protocols.base import Protocol
+from keyveil.protocols.registry import as_protocol
+
+if TYPE_CHECKING:
+    from keyveil.planning.curves import Curve
+    from keyveil.planning.wanted import Solved
+
+CLOSED, TRIED = "closed form", "simulation"
+REFINED = 2  # capped mechanisms whose cap is tried at other shares of the people
+WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism: more rounds take time, and trials err
+SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One mechanism of a plan: what it is, the errors to expect of it, and why it stands where it stands."""
+
+    prediction: Prediction
+    error: float  # what the goal counts; less is better
+    method: str  # how the error was found
+    why: str = ""
+    protocol: Protocol | None = None  # of several rounds, the last of which is the ``mechanism``
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.prediction.mechanism
+
+    @property
+    def made(self) -> Mechanism | Protocol:
+        """What is to be collected with, with all its options."""
+        return self.mechanism if self.protocol is None else self.protocol
+
+    @property
+    def name(self) -> str:
+        return self.made.name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return as_protocol(self.made).parameters
+
+    @property
+    def rounds(self) -> int:
+        """The most rounds that anybody is asked."""
+        return len(as_protocol(self.made).longest())
+
+    def document(self) -> dict[str, Any]:
+        """The line as JSON; numbers that are not known are null."""
+        numbers = {name: _finite(value) for name, value in self.prediction.document().items()}
+        return {
+            "name": self.name,
+            "options": self.options,
+            "error": _finite(self.error),
+            **numbers,
+            "rounds": self.rounds,
+            "method": self.method,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Mechanisms for people and goals, the best first; ``left_out`` says of the others why they are not listed."""
+
+    people: People
+    schema: Schema
+    epsilon: Fraction
+    goals: tuple[Goal, ...]
+    lines: tuple[Line, ...]
+    left_out: dict[str, str]
+    solved: Solved | None = None  # the people and the epsilon that a wish takes
+    curves: tuple[Curve, ...] = ()
+
+    @property
+    def best(self) -> Line:
+        return self.lines[0]
+
+    @property
+    def mechanism(self) -> Mechanism | Protocol:
+        """The best mechanism with all its options; a protocol if several rounds are allowed and worth it."""
+        return self.best.made
+
+    def line(self, name: str) -> Line:
+        """The line of a mechanism."""
+        for one in self.lines:
+            if one.name == name:
+                return one
+        told = self.left_out.get(name, f"There is no line for {name!r}.")
+        raise PlanError("plan/mechanism", told)
+
+    def document(self) -> dict[str, Any]:
+        """The object that ``keyveil plan --json`` prints."""
+        return {
+            "mechanisms": [line.document() for line in self.lines],
+            "best": self.best.name,
+            "goal": ",".join(goal.name for goal in self.goals),
+            "epsilon": float(self.epsilon),
+            "people": self.people.n,
+            "keys": self.people.d,
+            "pairs": self.people.pairs,
+            "about": self.people.about,
+            "left_out": self.left_out,
+            **({} if self.solved is None else {"solved": self.solved.document()}),
+            **({"curves": [curve.document() for curve in self.curves]} if self.curves else {}),
+        }
+
+
+def ranked(
+    people: People,
+    epsilon: Number = 1,
+    goal: str = "both",
+    *,
+    schema: Schema | None = None,
+    bits: float | None = None,
+    rounds: int = 1,
+    mechanisms: Sequence[str] | None = None,
+) -> Plan:
+    """Every mechanism that serves the goal within ``bits`` and ``rounds``, ranked by its predicted error.
+
+    ``schema`` has the keys of the people; numbered keys unless given. ``mechanisms`` are the names to consider.
+    Protocols of several rounds are tried by simulation, so they stand first only if they are ``WORTH`` it.
+    """
+    wanted, spent = goals(goal), parse_epsilon(epsilon)
+    known = schema or Schema(keys=people.d)
+    if known.d != people.d:
+        raise PlanError("plan/people", f"The schema has {known.d:,} keys, and {people.d:,} are planned for.")
+    if bits is not None and not bits > 0:
+        raise PlanError("plan/bits", f"A report has more than 0 bits, not {bits:g}.")
+    search = _Search(people, known, spent, bits)
+    if rounds < 1:
+        raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds}.")
+    single = None if mechanisms is None else [name for name in mechanisms if not is_protocol(name)]
+    lines = search.one(wanted[0], single) if len(wanted) == 1 else search.several(wanted, single)
+    if rounds > 1:
+        lines = sorted([*lines, *search.protocols(wanted, rounds, mechanisms)], key=_worth)
+    if not lines:
+        raise _impossible(wanted, bits, search)
+    best = lines[0]
+    told = [replace(line, why=reason(line.prediction, line.error, best.error, wanted)) for line in lines]
+    return Plan(people, known, spent, wanted, tuple(told), search.left_out)
+
+
+class _Search:
+    """Looks for the best form of every mechanism; keeps why some are left out."""
+
+    def __init__(self, people: People, schema: Schema, epsilon: Fraction, bits: float | None) -> None:
+        self.people, self.schema, self.epsilon, self.bits = people, schema, epsilon, bits
+        self.left_out: dict[str, str] = {}
+        self.least_bits: dict[str, float] = {}
+        self._crowd: Population | None = None
+
+    def one(self, goal: Goal, names: Sequence[str] | None = None) -> list[Line]:
+        """The best form of every mechanism for one goal, ranked."""
+        found = {
+            name: line for name in (considered(goal) if names is None else names) if (line := self._best(name, goal))
+        }
+        ranked = sorted(found.values(), key=lambda line: line.error)
+        for line in islice((line for line in ranked if can(line.mechanism, Capped)), REFINED):
+            others = [self._line(other, goal) for other in with_other_caps(line.mechanism, self.people, goal)]
+            found[line.name] = min((line, *filter(self._allowed, others)), key=lambda one: one.error)
+        return sorted(found.values(), key=lambda line: line.error)
+
+    def protocols(self, wanted: tuple[Goal, ...], rounds: int, names: Sequence[str] | None) -> Iterator[Line]:
+        """Protocols of at most so many rounds, tried by simulation; only for one goal that has a closed form."""
+        goal = wanted[0]
+        for name in protocol_names() if names is None else filter(is_protocol, names):
+            if len(wanted) > 1 or goal.error is None or self.people.d > MOST_TRIED_KEYS:
+                self.left_out[name] = "Protocols are tried for one goal of frequencies or means, and not for many keys."
+                continue
+            try:
+                made = made_for(name, self.schema, self.epsilon, self._crowd_now.sizes, {})[0]
+                assert isinstance(made, Protocol)
+                if len(made.longest()) > rounds:
+                    self.left_out[name] = f"It has {len(made.longest())} rounds."
+                    continue
+                prediction = tried_protocol(made, self.people, self._crowd_now)
+            except KeyveilError as refused:
+                self.left_out[name] = refused.sentence
+                continue
+            if self.bits is None or prediction.bits <= self.bits:
+                yield Line(prediction, goal.error(prediction), TRIED, protocol=made)
+            else:
+                self.left_out[name] = f"A person sends {prediction.bits:.3g} bits."
+
+    @property
+    def _crowd_now(self) -> Population:
+        """The people of trials, drawn once."""
+        if self._crowd is None:
+            self._crowd = tried_people(self.people, self.schema)
+        return self._crowd
+
+    def several(self, wanted: tuple[Goal, ...], names: Sequence[str] | None) -> list[Line]:
+        """One mechanism for all goals, or a split of the people among the best for each.
+
+        The error is the geometric mean, over goals, of errors relative to the best for that goal alone.
+        """
+        best = {goal.name: self.one(goal, names) for goal in wanted}
+        if missing := [goal for goal in wanted if not best[goal.name]]:
+            raise _impossible(tuple(missing), self.bits, self)
+        made = {id(line.mechanism): line.mechanism for lines in best.values() for line in lines[:3]}
+        tried = [one for one in made.values() if all(goal.served(one) for goal in wanted)]
+        parts = list(dict.fromkeys(best[goal.name][0].name for goal in wanted))
+        lines = [line for one in tried if (line := self._together(one, wanted, best))]
+        if len(parts) > 1:
+            options = {best[goal.name][0].name: _own(best[goal.name][0].mechanism) for goal in reversed(wanted)}
+            for shares in SHARES if len(parts) == 2 else (":".join(["1"] * len(parts)),):
+                groups = ",".join(f"{name}:{share}" for name, share in zip(parts, shares.split(":"), strict=True))
+                try:
+                    split = build("split", self.schema, self.epsilon, {"groups": groups, "group_options": options})
+                    lines += [line] if (line := self._together(split, wanted, best)) else []
+                except KeyveilError as refused:
+                    self.left_out["split"] = refused.sentence
+        names_once: dict[str, Line] = {}
+        for line in sorted(lines, key=lambda line: line.error):
+            names_once.setdefault(line.name, line)
+        return list(names_once.values())
+
+    def _together(self, made: Any, wanted: tuple[Goal, ...], best: dict[str, list[Line]]) -> Line | None:
+        """A mechanism for all goals."""
+        if not all(goal.served(made) for goal in wanted) or not self._short(made):
+            return None
+        found = [self._line(made, goal) for goal in wanted]
+        ratios = [line.error / best[goal.name][0].error for line, goal in zip(found, wanted, strict=True)]
+        error = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        return Line(found[0].prediction, error, TRIED if any(line.method == TRIED for line in found) else CLOSED)
+
+    def _allowed(self, line: Line) -> bool:
+        return self._short(line.mechanism)
+
+    def _best(self, name: str, goal: Goal) -> Line | None:
+        """The form of a mechanism with the least error; nothing if none will do, with the reason in ``left_out``."""
+        find_mechanism(name)  # an unknown name is a mistake
+        best: Line | None = None
+        told = f"It does not tell {goal.meaning}."
+        try:
+            for made in forms(name, self.schema, self.epsilon, self.people, goal):
+                if not goal.served(made):
+                    continue
+                if not self._short(made):
+                    told = f"Its reports have {made.bits_per_report:.3g} bits."
+                    continue
+                line = self._line(made, goal)
+                if math.isfinite(line.error) and (best is None or line.error < best.error):
+                    best = line
+        except KeyveilError as refused:
+            told = refused.sentence
+        if best is None:
+            self.left_out[name] = told
+        return best
+
+    def _short(self, made: Mechanism) -> bool:
+        """Whether reports fit into the bits that are allowed."""
+        if self.bits is None:
+            return True
+        least = self.least_bits.get(made.name, math.inf)
+        self.least_bits[made.name] = min(least, made.bits_per_report)
+        return made.bits_per_report <= self.bits
+
+    def _line(self, made: Mechanism, goal: Goal) -> Line:
+        prediction = predict(made, self.people)
+        if goal.error is not None:
+            return Line(prediction, goal.error(prediction), CLOSED)
+        if self.people.d > MOST_TRIED_KEYS:
+            raise PlanError(
+                "plan/keys", f"What {goal.name} needs is found by simulation, for up to {MOST_TRIED_KEYS:,} keys."
+            )
+        return Line(prediction, tried_error(made, self.people, self._crowd_now, goal), TRIED)
+
+
+def _worth(line: Line) -> float:
+    """What lines are ranked by: several rounds must be clearly better than one."""
+    return line.error * (1.0 if line.protocol is None else WORTH)
+
+
+def _own(mechanism: Mechanism) -> dict[str, Any]:
+    """The options of a mechanism as those of a group, which has no overflow group of its own."""
+    return {option: value for option, value in mechanism.options.items() if option != "overflow" and value is not None}
+
+
+def _impossible(wanted: tuple[Goal, ...], bits: float | None, search: _Search) -> PlanError:
+    """One sentence about goals that nothing serves, with what is possible."""
+    told = " and ".join(goal.meaning for goal in wanted)
+    if bits is not None and search.least_bits:
+        name, least = min(search.least_bits.items(), key=lambda one: one[1])
+        return PlanError(
+            "plan/bits", f"No report of {bits:g} bits tells {told}; with {math.ceil(least):,} bits {name} does."
+        )
+    reasons = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in islice(search.left_out.items(), 3))
+    return PlanError("plan/goal", f"No mechanism tells {told} of these people ({reasons or 'none was named'}).")
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

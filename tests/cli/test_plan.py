@@ -1,0 +1,61 @@
+"""``keyveil plan``: the table, the object, wishes, pictures, and one line for what cannot be planned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from keyveil.cli.app import run
+
+Output = pytest.CaptureFixture[str]
+
+FEW = ["plan", "--users", "5000", "--keys", "10", "--pairs", "3", "--epsilon", "2", "--mechanisms", "kvue,wheel,block"]
+
+
+def test_the_object_has_what_was_agreed(capsys: Output) -> None:
+    assert run([*FEW, "--json", "--preview", "3"]) == 0
+    out, _ = capsys.readouterr()
+    found = json.loads(out)
+    names = [one["name"] for one in found["mechanisms"]]
+    assert found["best"] == names[0] and set(names) == {"kvue", "wheel", "block"}
+    for one in found["mechanisms"]:
+        assert {"name", "se_frequency", "se_mean", "bits", "rounds", "why", "smallest", "change"} <= set(one)
+    assert len(found["preview"]["results"]) == 20
+    assert "at most 7.39" in found["epsilon_in_words"]
+
+
+def test_the_table_has_a_reason_in_every_line(capsys: Output) -> None:
+    assert run([*FEW, "--error", "0.01", "--goal", "frequency"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "least error" in shown and "a report is about one key of 10" in shown
+    assert "it takes" in shown and "Best: " in shown
+
+
+def test_curves_are_shown_and_drawn(tmp_path: Path, capsys: Output) -> None:
+    picture = tmp_path / "curves.svg"
+    assert run([*FEW, "--mechanisms", "kvue", "--curves", "--plot", str(picture)]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"Error by {axis}" in shown for axis in ("epsilon", "people", "keys"))
+    assert picture.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (["plan"], "plan/people"),
+        ([*FEW, "--epsilon", "-1"], "epsilon/"),
+        ([*FEW, "--goal", "joy"], "plan/goal"),
+        ([*FEW, "--users", "0"], "plan/people"),
+        ([*FEW, "--bits", "1"], "plan/bits"),
+        ([*FEW, "--error", "7"], "plan/wish"),
+        ([*FEW, "--preview", "nobody"], "plan/key"),
+        ([*FEW, "--mechanisms", "nothing"], "mechanism/unknown"),
+        (["plan", "--sample", "missing.csv"], "population/"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_line(given: list[str], code: str, capsys: Output) -> None:
+    assert run(given) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and code in err and err.startswith("keyveil: ") and err.count("\n") == 1

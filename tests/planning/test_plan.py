@@ -1,0 +1,124 @@
+"""Plans: who is best for whom, wishes that are solved, and wishes that cannot be met."""
+
+from __future__ import annotations
+
+import pytest
+
+import keyveil as kv
+from keyveil.core.errors import KeyveilError, PlanError
+from keyveil.planning.goals import NAMES, goals
+from keyveil.planning.people import invented
+from keyveil.planning.wanted import CLOSE
+
+SPARSE, DENSE = {"users": 20_000, "keys": 60, "pairs": 4}, {"users": 20_000, "keys": 12, "pairs": 9}
+
+
+def test_dense_sets_and_sparse_sets_have_other_winners() -> None:
+    sparse, dense = kv.plan(**SPARSE), kv.plan(**DENSE)
+    assert sparse.line("ssr").error < sparse.line("kvue").error
+    assert dense.line("kvue").error < dense.line("ssr").error
+    assert "most people hold most keys" in dense.line("kvue").why
+    assert [line.error for line in sparse.lines] == sorted(line.error for line in sparse.lines)
+
+
+def test_a_plan_names_a_mechanism_with_all_its_options() -> None:
+    found = kv.plan(**SPARSE, goal="frequency")
+    made = kv.mechanism(found.best.name, found.schema, found.epsilon, **found.mechanism.options)
+    assert made.fingerprint == found.mechanism.fingerprint
+    document = found.document()
+    assert document["best"] == document["mechanisms"][0]["name"] == found.best.name
+    assert {"name", "se_frequency", "se_mean", "bits", "rounds", "why"} <= set(document["mechanisms"][0])
+
+
+@pytest.mark.parametrize("goal", ["frequency", "mean", "top:5", "rare", "fairness", "change"])
+def test_every_goal_has_a_best_mechanism(goal: str) -> None:
+    found = kv.plan(**SPARSE, goal=goal)
+    assert len(found.lines) > 5
+    assert found.best.method == "closed form"
+
+
+def test_goals_without_a_closed_form_are_tried() -> None:
+    found = kv.plan(users=3_000, keys=8, pairs=2, goal="distribution", mechanisms=["kv-sw", "kvue", "block"])
+    assert {line.name for line in found.lines} == {"kv-sw", "kvue"}
+    assert found.best.method == "simulation"
+    assert "does not tell" in found.left_out["block"]
+
+
+def test_several_goals_part_the_people() -> None:
+    found = kv.plan(users=5_000, keys=8, pairs=2, goal="frequency,conditional", mechanisms=["ssr", "moments"])
+    assert {line.name for line in found.lines} == {"split", "moments"}
+    assert found.line("split").mechanism.options["groups"].startswith("ssr:")
+
+
+def test_bits_are_a_limit() -> None:
+    found = kv.plan(**SPARSE, bits=8)
+    assert max(line.mechanism.bits_per_report for line in found.lines) <= 8
+    assert "ssr" not in {line.name for line in found.lines}
+
+
+def test_a_wish_is_solved_for_people_and_for_epsilon() -> None:
+    found = kv.plan(**SPARSE, goal="frequency", error=0.02, mechanisms=["ssr", "kvue"])
+    assert found.solved is not None
+    assert found.solved.people is not None and found.solved.epsilon is not None
+    more = kv.plan(found.solved.people, 60, 4, goal="frequency", mechanisms=["ssr", "kvue"])
+    less = kv.plan(found.solved.people // 2, 60, 4, goal="frequency", mechanisms=["ssr", "kvue"])
+    assert more.best.error <= 0.02 * CLOSE < less.best.error
+    larger = kv.plan(**SPARSE, epsilon=found.solved.epsilon, goal="frequency", mechanisms=["ssr", "kvue"])
+    assert larger.best.error <= 0.02 * CLOSE
+
+
+def test_what_is_impossible_is_answered_with_what_is_possible() -> None:
+    found = kv.plan(100, 60, 4, goal="change", change=0.01, at=0.1, mechanisms=["ssr"])
+    assert found.solved is not None
+    assert found.solved.epsilon is None
+    assert "is possible" in " ".join(found.solved.sentences(100, found.epsilon))
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ({"goal": "moods"}, "plan/goal", "there are frequency"),
+        ({"goal": "mean:3"}, "plan/goal", "top:10"),
+        ({"goal": "top:0"}, "plan/goal", "top:10"),
+        ({"goal": ""}, "plan/goal", "has a goal"),
+        ({"epsilon": 0}, "epsilon/invalid", "greater than zero"),
+        ({"users": None}, "plan/people", "how many people"),
+        ({"keys": None}, "plan/people", "how many keys"),
+        ({"pairs": None}, "plan/people", "on average"),
+        ({"bits": 0}, "plan/bits", "more than 0 bits"),
+        ({"bits": 0.5}, "plan/bits", "with 2 bits"),
+        ({"error": 0.1, "smallest": 0.1}, "plan/wish", "one wish"),
+        ({"error": 3}, "plan/wish", "between 0 and 1"),
+        ({"at": 0.1}, "plan/wish", "belongs to a wish for a change"),
+        ({"mechanisms": ["olh"], "goal": "mean"}, "plan/goal", "No mechanism"),
+        ({"mechanisms": ["nobody"]}, "mechanism/unknown", "nobody"),
+        ({"sample": "synthetic:baskets"}, "plan/people", "give either"),
+        ({"schema": kv.Schema(keys=3)}, "plan/people", "3 keys"),
+    ],
+)
+def test_wishes_that_contradict_are_one_sentence(given: dict[str, object], code: str, said: str) -> None:
+    with pytest.raises(KeyveilError, match=said) as refused:
+        kv.plan(**{**SPARSE, **given})
+    assert refused.value.code == code
+
+
+def test_goals_are_named_once() -> None:
+    assert [goal.name for goal in goals("both, top:3,both")] == ["both", "top"]
+    assert all(make(None).meaning for make in NAMES.values())
+
+
+def test_a_plan_for_a_schema_of_other_keys_is_refused() -> None:
+    from keyveil.planning.plan import ranked
+
+    with pytest.raises(PlanError, match="planned for"):
+        ranked(invented(10, 3, 1), schema=kv.Schema(keys=4))
+
+
+def test_two_rounds_are_tried_where_they_are_allowed() -> None:
+    found = kv.plan(users=3_000, keys=8, pairs=6, epsilon=4, rounds=2, mechanisms=["kvue", "pilot", "privkvm"])
+    assert {line.name: line.rounds for line in found.lines} == {"kvue": 1, "pilot": 2}
+    assert found.line("pilot").method == "simulation"
+    assert "rounds" in found.left_out["privkvm"]
+    assert [line.name for line in kv.plan(**DENSE, mechanisms=["kvue", "pilot"]).lines] == ["kvue"]
+    with pytest.raises(PlanError, match="one round or more"):
+        kv.plan(**DENSE, rounds=0)
