@@ -53,7 +53,7 @@ class Undercount:
         return self.kept if self.corrected and self.kept is not None else 1.0
 
     def highest(self, limits: Floats) -> Floats:
-        """What frequencies may be, from upper limits of the part of them that is kept, where they were not corrected."""
+        """What frequencies may be at most, from upper limits of the part that is kept, where nothing was corrected."""
         return self.stretch * limits + self.raised
 
     def added(self, frequency: Floats, product: Floats) -> tuple[Floats, Floats, Floats]:
