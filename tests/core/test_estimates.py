@@ -20,6 +20,7 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 import keyveil as kv
+from keyveil.core.columns import WIDE
 from keyveil.core.errors import KeyveilError, MechanismError, MissingExtra, SchemaError
 from keyveil.core.estimates import FLAGS, OPTIONAL, Column, Estimates, Header, Interval, worst
 from keyveil.core.records import Records
@@ -534,3 +535,13 @@ def test_what_are_no_estimates_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(KeyveilError) as refused:
         Estimates.from_json(text)
     assert refused.value.code in ("estimate/document", "schema/document")
+
+
+def test_a_frequency_is_wide_by_the_length_of_its_interval_whatever_the_estimate() -> None:
+    """One standard error for all, estimates from below zero to above one: cut to [0, 1] first, few would be wide."""
+    schema = Schema(keys=5)
+    f = np.array([-0.4, 0.0, 0.5, 1.0, 1.4])
+    for error, wide in ((0.12, False), (0.14, True)):
+        column = Column(schema, f, np.full(5, error), f - 1.96 * error, f + 1.96 * error)
+        assert (column.longer(WIDE) == wide).all()
+        assert not column.covers(0, 1)[[0, 1, 3, 4]].any()  # the mutant leaves those that err unflagged

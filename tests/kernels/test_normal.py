@@ -9,7 +9,7 @@ import pytest
 from scipy.special import erfcx, log_ndtr
 from scipy.stats import binom, norm
 
-from keyveil.kernels.normal import binomial_scores, hazard
+from keyveil.kernels.normal import binomial_scores, hazard, lattice_scores
 
 GRID = np.concatenate([np.linspace(-40, 40, 80_001), -np.logspace(0, 150, 3001), np.logspace(-300, 1, 3001)])
 
@@ -63,3 +63,22 @@ def test_tails_of_counts_as_normal_numbers(trials: int, chance: float) -> None:
 
 def test_counts_without_trials_say_nothing() -> None:
     assert np.isnan(binomial_scores(np.zeros(1), np.zeros(1), 0.1)).all()
+
+
+def test_scores_of_sums_have_the_exact_tail() -> None:
+    """20 draws of -2 to 2, against their law by repeated convolution; where it is binomial, the same as before."""
+    chances, trials = np.array([0.85, 0.05, 0.04, 0.03, 0.03]), 20
+    law = np.ones(1)
+    for _ in range(trials):
+        law = np.convolve(law, chances)
+    counts = np.arange(-2 * trials, 2 * trials + 1)
+    exact = law[::-1].cumsum()[::-1]
+    tested = (exact < 0.3) & (exact > 1e-12)
+    scores = lattice_scores(counts.astype(float), np.full(len(counts), 20.0), np.arange(-2.0, 3.0), chances)
+    np.testing.assert_allclose(norm.sf(scores[tested]) / exact[tested], 1, atol=0.1)
+    mean, square = np.arange(-2, 3) @ chances, np.arange(-2, 3) ** 2 @ chances
+    normal = (counts - trials * mean) / np.sqrt(trials * (square - mean**2))
+    assert (norm.sf(normal[tested]) / exact[tested]).min() < 0.5  # the mutant: a normal law of counts
+    few = np.arange(3.0, 15.0)
+    both = lattice_scores(few, np.full(12, 40.0), np.array([0.0, 1.0]), np.array([0.95, 0.05]))
+    np.testing.assert_allclose(both, binomial_scores(few, np.full(12, 40.0), 0.05), atol=1e-6)

@@ -155,6 +155,15 @@ class Column:
             inside: Floats = np.clip(self.high, least, most) - np.clip(self.low, least, most)
             return (inside > WIDE * (most - least)) | (self.high - self.low > most - least)
 
+    def longer(self, length: float) -> NDArray[np.bool_]:
+        """Per key, whether the interval is longer than that, cut to no range; false where there is none.
+
+        What is cut off depends on the estimate. A flag that depended on it would leave estimates far outside of the
+        range unflagged, which are those that err (docs/decisions/0063-wide-by-length.md).
+        """
+        with np.errstate(invalid="ignore"):
+            return self.high - self.low > length
+
     def widened(self, times: Floats) -> tuple[Floats, Floats]:
         """Limits so many times as far from the estimate; where there is no estimate, the limits as they are."""
         with np.errstate(invalid="ignore"):

@@ -5,8 +5,9 @@ keys are estimated from them by EM on a grid, without assuming a shape; posterio
 the whole vector of keys. They are biased for a single key, so they are flagged ``shrunk``, and unbiased values are the
 better choice for sums and for rankings (docs/theory.md).
 
-A law of all keys says little about a key that is unlike most. So an estimate is moved the less, the surer it is by
-itself (limited translation, Efron and Morris 1972), and intervals hold what the unbiased ones hold.
+A law of all keys says little about a key that is unlike most. So errors of frequent keys count more than others, an
+estimate with few neighbours is moved little (limited translation, Efron and Morris 1972), and intervals hold what the
+unbiased ones hold.
 
 Few keys cannot teach a law. So each law is also told of some keys that could be anywhere, and a key is judged by the
 law of the others. A key alone is judged by what is possible, and no more.
@@ -15,7 +16,9 @@ law of the others. A key alone is judged by what is possible, and no more.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +43,19 @@ MANY_ROUNDS = 200  # for frequencies of many keys, whose law is sharp near zero
 STRONG = 8.0  # standard errors above zero from which a frequency is as good as known, and a mean nearly normal
 SMALL = 500  # keys below which a law is smoothed, and learnt without the keys that it is used for
 WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)  # of the smoothing kernel, in steps of the grid
+STRETCHED = (0.1, 0.2, 0.4, 0.8)  # of kernels for frequencies that widen with the frequency, on the scale log(1 + f/c)
+SCALE_STEP = 0.05  # of cells on that scale
+BEND = 4.0  # c, in standard errors: where that scale turns from linear to logarithmic
 FOLDS = 10  # groups of keys; the law of each is learnt from the other groups
 _NO_CAP = Undercount(0)  # adds nothing to any error
 VAGUE_KEYS = 4.0  # invented keys of any frequency or mean in every law: z² at 95 %, as in Wilson's interval
+CERTAIN = 4.5  # standard errors from which on errors of frequencies may count more than those of other keys
+EXTRA = (0, 1, 2, 4, 8, 16, 32)  # how much more they may count
+PRICE = 1.04  # most by which that may multiply the error that is foretold for all keys
 SLACK = 0.15  # standard errors that any estimate may be moved
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
-DOUBTFUL = 0.5  # the same share, from which on an estimate may be moved freely
-CROWD = 10.0  # present keys on either side of a key that let it be moved by one standard error more
+DOUBTFUL = 0.1  # the same share, from which on an estimate may be moved freely
+CROWD = 3.0  # present keys near a key that let it be moved by one standard error more; twice as many by four
 COARSE = 0.1  # standard error of a mean for which it may be moved by one standard error more
 
 
@@ -57,9 +66,11 @@ def bayes(estimates: Estimates) -> Estimates:
     z, found = normal_quantile(estimates.confidence), estimates.header.undercount or _NO_CAP
     noise = without_undercount(estimates)
     beliefs = _frequencies(noise.frequency.values, noise.frequency.se)
-    wider = np.hypot(beliefs.sd, math.sqrt(found.common) * beliefs.mean)
-    frequency = _column(estimates.frequency, beliefs.mean, wider, _frequency_moves(estimates), z)
-    hidden = np.minimum(found.stretch * (frequency.values + z * beliefs.sd), 1.0)  # what a cap may hide
+    centre = certain_first(beliefs, noise.frequency.se)
+    spread = np.hypot(beliefs.sd, beliefs.mean - centre)  # root mean square distance of the truth from the centre
+    wider = np.hypot(spread, math.sqrt(found.common) * beliefs.mean)
+    frequency = _column(estimates.frequency, centre, wider, _frequency_moves(estimates), z)
+    hidden = np.minimum(found.highest(frequency.values + z * spread), 1.0)  # what a cap may hide
     frequency = replace(frequency, high=np.maximum(frequency.high, hidden))
     if estimates.mean.absent or estimates.product is None or np.isnan(estimates.mean.se).all():
         # means that are published without errors do not say how far they may be moved: they stay as they are
@@ -136,6 +147,31 @@ class Laws:
         return found
 
 
+def certain_first(beliefs: Posterior, errors: Floats) -> Floats:
+    """Posterior means in which frequencies beyond ``CERTAIN`` standard errors have larger weights, [key].
+
+    They minimise the expected error in which those of certain keys count more. How much more is the least for which
+    the posterior foretells that certain keys have no larger error than unbiased estimates have, as far as the error of
+    all keys is not foretold to grow by more than ``PRICE`` allows.
+    """
+    known = np.isfinite(errors) & (errors > 0)
+    errors = np.where(known, errors, np.inf)  # a key without an estimate is not certain
+    certain = beliefs.points > CERTAIN * errors[:, None]
+    unbiased = float(np.nansum((beliefs.weights * certain).sum(axis=1) * np.where(known, errors, 0) ** 2))
+    chosen, least = beliefs.mean, math.inf
+    for extra in EXTRA:
+        weights = beliefs.weights * (1 + extra * certain)
+        centre: Floats = (weights * beliefs.points).sum(axis=1) / weights.sum(axis=1)
+        squares = beliefs.weights * (beliefs.points - centre[:, None]) ** 2
+        least = min(least, float(squares.sum()))
+        if float(squares.sum()) > PRICE * least:
+            break
+        chosen = centre
+        if float(squares[certain].sum()) <= unbiased:
+            break
+    return chosen
+
+
 def _frequencies(values: Floats, errors: Floats) -> Posterior:
     """The posterior of every frequency under the law that explains all of them best."""
     known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
@@ -151,7 +187,8 @@ def _frequencies(values: Floats, errors: Floats) -> Posterior:
     points = np.minimum(places * step, 1.0)
     likelihood = _normal(values[:, None] - points, errors[:, None])
     likelihood[~known] = 1.0  # a key without an estimate is believed to be like the others
-    weights = likelihood * _learnt(likelihood, places, np.full(size, 1 / size), known, MANY_ROUNDS).at(places)
+    vague = np.full(size, 1 / size)
+    weights = likelihood * _learnt(likelihood, places, vague, known, MANY_ROUNDS, STRETCHED).at(places)
     return Posterior(points, weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -203,23 +240,27 @@ def _fine(values: Floats, errors: Floats, shares: Floats) -> tuple[Floats, Float
     return centre, np.sqrt(np.maximum(square - centre**2, 0))
 
 
-def _learnt(likelihood: Floats, places: Ints, vague: Floats, known: Flags, rounds: int) -> Laws:
+def _learnt(
+    likelihood: Floats, places: Ints, vague: Floats, known: Flags, rounds: int, stretched: Sequence[float] = ()
+) -> Laws:
     """The laws on a grid that make the estimates of keys likeliest; with many keys after so many rounds of EM.
 
     With few keys, a law that was learnt from a key would trust it twice, so each is judged by the law of the others,
-    averaged over kernels by how well they foretell the keys that they were not told.
+    averaged over kernels by how well they foretell the keys that they were not told. ``stretched`` has the widths of
+    kernels that widen with the frequency.
     """
     rows, at, size = likelihood[known], places[known], len(vague)
     if len(rows) >= SMALL:
         return Laws(_fitted(rows, at, vague, rounds)[None], np.zeros(len(known), dtype=np.int64))
-    fold, widths = _dealt(rows, at), [width for width in WIDTHS if 4 * width < size]
+    fold, kernels = _dealt(rows, at), [partial(_smoothed, width=width) for width in WIDTHS if 4 * width < size]
+    kernels += [partial(_stretched, width=width) for width in stretched]
     groups = int(fold.max()) + 1
-    laws, scores = np.empty((groups + 1, len(widths), size)), np.zeros(len(widths))
+    laws, scores = np.empty((groups + 1, len(kernels), size)), np.zeros(len(kernels))
     for group in range(groups + 1):
         told, held_out = fold != group, fold == group
         law = _fitted(rows[told], at[told], vague, ROUNDS)
-        for number, width in enumerate(widths):
-            laws[group, number] = _smoothed(law, width)
+        for number, kernel in enumerate(kernels):
+            laws[group, number] = kernel(law)
             foretold = (rows[held_out] * laws[group, number][at[held_out]]).sum(axis=1)
             scores[number] += np.log(np.maximum(foretold, 1e-300)).sum()
     trust = np.exp(scores - scores.max())
@@ -250,15 +291,30 @@ def _dealt(rows: Floats, at: Ints) -> Ints:
     return rank % FOLDS
 
 
-def _smoothed(law: Floats, width: int) -> Floats:
+def _smoothed(law: Floats, width: float) -> Floats:
     """A law drawn out by a normal kernel, mirrored at both ends."""
     if not width:
         return law
-    reach = min(4 * width, len(law) - 1)
+    reach = min(math.ceil(4 * width), len(law) - 1)
     weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
     drawn: Floats = np.convolve(np.pad(law, reach, mode="symmetric"), weights, "valid")
     drawn /= drawn.sum()
     return drawn
+
+
+def _stretched(law: Floats, width: float) -> Floats:
+    """A law of frequencies drawn out by a normal kernel on the scale log(1 + f/``BEND``), with f in standard errors.
+
+    Frequent keys lie far apart, as on a logarithmic scale; near zero, where most keys are, the kernel is narrow.
+    """
+    edges = np.maximum(np.arange(len(law) + 1) - 0.5, 0.0) * STEP
+    scale = np.log1p(edges / BEND)
+    cells = np.linspace(0, scale[-1], max(math.ceil(scale[-1] / SCALE_STEP), 8) + 1)
+    shares = np.diff(np.interp(cells, scale, np.append(0.0, np.cumsum(law))))
+    drawn = _smoothed(shares, width / float(cells[1]))
+    found: Floats = np.diff(np.interp(scale, cells, np.append(0.0, np.cumsum(drawn))))
+    found /= found.sum()
+    return found
 
 
 def _normal(distance: Floats, error: Floats) -> Floats:
@@ -270,14 +326,14 @@ def _frequency_moves(estimates: Estimates) -> Floats:
     """How far every frequency may be moved, [key].
 
     A key that may well be absent moves freely. Otherwise the move grows with the share of absent keys among those that
-    look as frequent, which a move towards zero would serve, and with the number of present keys just above and just
-    below it, from which the law is known there.
+    look as frequent, which a move towards zero would serve, and with the number of present keys around it, from which
+    the law is known there.
     """
     values, errors, scores = estimates.frequency.values, estimates.frequency.se, estimates.distances
     absent = false_shares(scores)
     crowd = _neighbours(values, errors, absent <= TOLD)
     with np.errstate(invalid="ignore"):  # a key without an error has no score
-        moves = errors * (SLACK + 2 * absent * np.maximum(scores, 0) + crowd / CROWD)
+        moves = errors * (SLACK + 2 * absent * np.maximum(scores, 0) + (crowd / CROWD) ** 2)
     free: Floats = np.where((absent < DOUBTFUL) & np.isfinite(moves), moves, np.inf)
     return free
 
@@ -290,21 +346,16 @@ def _mean_moves(errors: Floats) -> Floats:
 
 
 def _neighbours(values: Floats, errors: Floats, present: Flags) -> Floats:
-    """How many other present keys lie just above or just below every key, whichever are fewer, [key].
-
-    They are counted by a normal kernel of one standard error.
-    """
+    """How many other present keys lie around every key, counted by a normal kernel of one standard error, [key]."""
     known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
     step, reach = STEP * float(np.median(errors[known])), math.ceil(REACH / STEP)
     places = np.rint(np.where(known, values, 0.0) / step).astype(np.int64)
     places -= int(places.min()) - reach
     counted = known & present
     counts = np.bincount(places, weights=counted, minlength=int(places.max()) + reach + 1)
-    half = np.exp(-0.5 * (STEP * np.arange(-reach, reach + 1)) ** 2)
-    half[:reach], half[reach] = 0.0, 0.5  # of the keys at the same place one half is above, one half below
-    sides = [np.convolve(counts, kernel, "same")[places] - counted / 2 for kernel in (half, half[::-1])]
-    fewer: Floats = np.minimum(*sides)
-    return fewer
+    kernel = np.exp(-0.5 * (STEP * np.arange(-reach, reach + 1)) ** 2)
+    found: Floats = np.convolve(counts, kernel, "same")[places] - counted
+    return found
 
 
 def _column(raw: Column, centre: Floats, sd: Floats, moves: Floats, z: float) -> Column:

@@ -23,7 +23,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Header
 from keyveil.core.histogram import Histogram
 from keyveil.core.schema import Schema
-from keyveil.kernels.normal import binomial_scores, hazard
+from keyveil.kernels.normal import binomial_scores, hazard, lattice_scores
 
 Floats = NDArray[np.float64]
 
@@ -69,6 +69,7 @@ class Response:
 
     holder: SupportMoments
     stranger: SupportMoments
+    absent_law: tuple[tuple[int, Fraction], ...] = ()  # a stranger's support and its chance, where a report has several
 
     @property
     def gain(self) -> float:
@@ -172,10 +173,14 @@ class Response:
 
         The chance of so much support or more is that of a normal number above the score. If a report supports a key
         once or not at all, the count of an absent key is binomial, and the score comes from the saddlepoint
-        approximation of its tail (docs/theory.md, many keys). Otherwise it is the distance in standard deviations.
+        approximation of its tail (docs/theory.md, many keys), as it does where the law of a report's support is known.
+        Otherwise it is the distance in standard deviations.
         """
         q, square = float(self.stranger.support), float(self.stranger.square)
         with np.errstate(divide="ignore", invalid="ignore"):
+            if self.absent_law:
+                values, chances = (np.array(part, dtype=np.float64) for part in zip(*self.absent_law, strict=True))
+                return lattice_scores(supports.astype(np.float64), people, values, chances)
             if self.stranger.square != self.stranger.support:
                 return (supports - people * q) / np.sqrt(people * (square - q * q))
             return binomial_scores(supports.astype(np.float64), people, q)
@@ -315,7 +320,11 @@ def table_response(table: Table, supports: Sequence[int], signs: Sequence[int] |
     if signs is not None:
         moments += [odd(signs), even(signs, signs), odd(supports, signs)]
     holder, stranger = zip(*moments, strict=True)
-    return Response(SupportMoments(*holder), SupportMoments(*stranger))
+    chances: dict[int, Fraction] = {}
+    for support, weight in zip(supports, table.weights[0], strict=True):
+        chances[support] = chances.get(support, Fraction(0)) + Fraction(weight, table.total)
+    several = () if set(chances) <= {0, 1} else tuple(sorted(chances.items()))
+    return Response(SupportMoments(*holder), SupportMoments(*stranger), several)
 
 
 def normal_quantile(confidence: float) -> float:

@@ -113,7 +113,7 @@ def test_the_goal_chooses_labels() -> None:
     """Three points for means from e^ε = 2d/l on; the levels of a schema for means and both; signs else."""
 
     def bins(goal: str, epsilon: str, levels: Any = None) -> Any:
-        return create("ssr", Schema(keys=100, levels=levels), epsilon, max_pairs=5, goal=goal).bins
+        return create("ssr", Schema(keys=100, levels=levels), epsilon, max_pairs=5, goal=goal).options["bins"]
 
     five = [-1, "-0.5", 0, "0.5", 1]
     assert [bins(goal, "3.6") for goal in ("both", "frequency", "mean")] == [None, None, None]  # e^3.6 < 40

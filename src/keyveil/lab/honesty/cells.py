@@ -1,7 +1,8 @@
 """One cell: a contender on a population at one epsilon. People are asked until enough intervals have been seen.
 
-Intervals of frequencies and means are those of all keys; of quantiles the medians of all keys; of sums and conditionals
-those of a few sets and pairs of keys, drawn anew in every run. What a contender cannot tell is not counted.
+Intervals of frequencies and means are those of all keys; of quantiles the medians and quartiles of some keys; of sums
+and conditionals those of a few sets and pairs of keys, drawn anew in every run. What a contender cannot tell is not
+counted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from keyveil.learn.comparisons import subset_sum
 from keyveil.learn.conditionals import Conditionals
 from keyveil.learn.distributions import distribution
 from keyveil.learn.postprocess import estimates as processed
+from keyveil.learn.shrinkage import without_undercount
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow.beside import with_usual_group
@@ -36,6 +38,7 @@ Target = Literal["people", "population"]
 
 LEAST, MOST_RUNS = 400, 60  # intervals of a cell, and runs after which those that were seen must do
 SETS, PAIRS, MEDIANS = 8, 8, 40  # sets, pairs and keys that one run asks about
+WIDER = 1.001  # times the length of the plain interval from which on an interval counts as wider
 STRONG = 5.0  # standard errors from which on a key is one that a table must not hide
 COUNTABLE = 50  # n·f·(1 - f) from which on the normal law fits counts, so that intervals must not be too wide either
 UNDERCOUNT = 0.25  # standard errors by which a cap must bias a frequency before it may be called truncated
@@ -66,7 +69,17 @@ class Count:
     strong: int = 0
     strong_flagged: int = 0
     truncated_rightly: int = 0
+    wider: int = 0  # intervals that are longer than the plain one of the same estimate
+    times: float = 0.0  # how many times as long they are, added up
     flags: Counter[str] = field(default_factory=Counter)
+
+    def compare(self, lengths: Floats, plain: Floats) -> None:
+        """Count the intervals that are longer than plain ones."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = lengths / plain
+        longer = np.isfinite(ratios) & (ratios > WIDER)
+        self.wider += int(longer.sum())
+        self.times += float(ratios[longer].sum())
 
     def add(self, low: Floats, high: Floats, truth: Floats, flags: NDArray[np.int8]) -> NDArray[np.bool_]:
         """Count some intervals; returns which of them are tested."""
@@ -126,9 +139,9 @@ def measure(cell: Cell, seed: int, least: int = LEAST, most_runs: int = MOST_RUN
         last = history[-1]
         caps = [capped.cap() for one in history if (capped := can(one.round.mechanism, Capped))]
         lost = facts.undercount(min(caps)) if caps else np.zeros(data.schema.d)
-        _columns(counts, estimates, facts, lost, "")
+        _columns(counts, estimates, without_undercount(estimates), facts, lost, "")
         if not estimates.frequency.absent:
-            _columns(counts, processed("bayes", estimates), facts, lost, ", shrunk")
+            _columns(counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
         single = last.round.mechanism if len(history) == 1 else None
         for question, intervals in _asked(single, last.tally, estimates, facts, rng, of_sample).items():
             low, high, truth = (np.array([part(one) for one in intervals]) for part in _PARTS)
@@ -145,20 +158,26 @@ _PARTS: tuple[Callable[[tuple[Interval, float]], float], ...] = (
 )
 
 
-def _columns(counts: dict[str, Count], estimates: Estimates, facts: Facts, lost: Floats, form: str) -> None:
-    """Count the intervals of all keys' frequencies and means."""
+def _columns(
+    counts: dict[str, Count], estimates: Estimates, plain: Estimates, facts: Facts, lost: Floats, form: str
+) -> None:
+    """Count the intervals of all keys' frequencies and means, and how much longer they are than plain ones."""
     truth, known = facts.truth, estimates.frequency
     strong = known.values > STRONG * known.se
     enough = truth.frequency * (1 - truth.frequency) * truth.n >= COUNTABLE
     hidden = estimates.header.undercount
     if hidden is not None and hidden.widens:
         enough = np.zeros_like(enough)  # none of these intervals is a plain one
-    for question, column, target in (("frequency", known, truth.frequency), ("mean", estimates.mean, truth.mean)):
+    columns = (known, plain.frequency, truth.frequency), (estimates.mean, plain.mean, truth.mean)
+    for question, (column, before, target) in zip(("frequency", "mean"), columns, strict=True):
         if column.absent or np.isnan(column.low).all():
             continue
         count = counts.setdefault(question + form, Count())
         tested = count.add(column.low, column.high, target, column.flag)
         inside = (column.low <= target) & (target <= column.high)
+        # an unshrunk interval is as long as its error says; without the errors of a cap it would be shorter
+        once = before.se * (column.high - column.low) / column.se if not form else before.high - before.low
+        count.compare(column.high - column.low, once)
         _plain(count, tested & enough & (column.flag == 0), inside)
         count.strong += int(strong.sum())
         count.strong_flagged += int((strong & (column.flag > FLAGS.index("shrunk"))).sum())
@@ -182,7 +201,7 @@ def _asked(
     """The intervals that answer further questions, each with the truth; without those that are not answered."""
     if mechanism is None:
         return {}
-    questions = {"median": _medians, "sum": _sums, "conditional": _conditionals}
+    questions = {"median": _medians, "quartile": _quartiles, "sum": _sums, "conditional": _conditionals}
     found: dict[str, list[tuple[Interval, float]]] = {}
     for name, intervals in questions.items():
         try:
@@ -201,6 +220,15 @@ def _medians(
     laws = distribution(mechanism, tally, population=population)
     for key in rng.permutation(facts.schema.d)[:MEDIANS]:
         yield laws.quantile(0.5, int(key)), facts.quantile(0.5, int(key))
+
+
+def _quartiles(
+    mechanism: Mechanism, tally: Tally, estimates: Estimates, facts: Facts, rng: np.random.Generator, population: bool
+) -> Answers:
+    laws = distribution(mechanism, tally, population=population)
+    for place, key in enumerate(rng.permutation(facts.schema.d)[:MEDIANS]):
+        level = (0.25, 0.75)[place % 2]
+        yield laws.quantile(level, int(key)), facts.quantile(level, int(key))
 
 
 def _sums(

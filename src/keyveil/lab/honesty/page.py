@@ -28,7 +28,7 @@ EPSILONS = ("0.5", "1", "2", "4")
 TARGETS: tuple[Target, ...] = ("people", "population")
 MANY = ("ssr", "topsel", "topsel-project", "kvue", "wheel", "wsr", "pckv-grr", "kv-sw")  # also at a million people
 SOME, LOTS = 10**5, 10**6
-QUESTIONS = ("frequency", "mean", "frequency, shrunk", "mean, shrunk", "median", "sum", "conditional")
+QUESTIONS = ("frequency", "mean", "frequency, shrunk", "mean, shrunk", "median", "quartile", "sum", "conditional")
 
 _OPENING = """\
 # Honesty
@@ -54,6 +54,14 @@ _TABLE = """\
 
 For every question the share of tested intervals that hold the truth, over all cells, then the lowest share of a cell
 with at least 100 tested intervals, and the share of intervals that have a flag."""
+
+
+_FLAGS = """\
+## Flags and widths
+
+For every population, at ε = 0.5, 1, 2 and 4, the share of keys whose frequency or mean has a flag other than *shrunk*,
+over all cells at that ε. Then how many times as long as plain ones are intervals that are longer: those of frequencies
+where a cap may hide something, and those of frequencies and means after shrinkage. "–" says that none is."""
 
 
 def cells(contenders: Sequence[str], populations: Sequence[str], people: int = SOME) -> Iterator[Cell]:
@@ -116,6 +124,8 @@ def page(measured: Sequence[Measured], command: str) -> str:
             told,
             _TABLE,
             _coverage(answered),
+            _FLAGS,
+            _flags(answered),
             _wrong(wrong),
             _refused(measured),
         ]
@@ -143,6 +153,31 @@ def _shown(measured: Sequence[Measured], question: str) -> str:
 
 def _unflagged(counts: Sequence[Count]) -> int:
     return sum(one.flags["ok"] + one.flags["shrunk"] for one in counts)
+
+
+def _flags(measured: Sequence[Measured]) -> str:
+    widened = ("frequency", "frequency, shrunk", "mean, shrunk")
+    head = ["who", "population", "frequencies", "means", *(f"{question}, times" for question in widened)]
+    rows = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
+    groups: dict[tuple[str, str], list[Measured]] = {}
+    for one in sorted(measured, key=lambda one: one.cell):
+        groups.setdefault((one.cell.contender, one.cell.population), []).append(one)
+    for (contender, population), mine in groups.items():
+        shares = [" ".join(_flagged(mine, question, epsilon) for epsilon in EPSILONS) for question in QUESTIONS[:2]]
+        rows.append("| " + " | ".join([contender, population, *shares, *(_times(mine, one) for one in widened)]) + " |")
+    return "\n".join(rows)
+
+
+def _flagged(measured: Sequence[Measured], question: str, epsilon: str) -> str:
+    asked = [one.counts[question] for one in measured if one.cell.epsilon == epsilon and question in one.counts]
+    seen = sum(one.seen for one in asked)
+    return f"{1 - _unflagged(asked) / seen:.0%}" if seen else "–"
+
+
+def _times(measured: Sequence[Measured], question: str) -> str:
+    counts = [one.counts[question] for one in measured if question in one.counts]
+    wider = sum(one.wider for one in counts)
+    return f"{sum(one.times for one in counts) / wider:.2f}" if wider else "–"
 
 
 def _wrong(wrong: Sequence[Fault]) -> str:
