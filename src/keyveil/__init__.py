@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from keyveil.learn import postprocess as postprocess
     from keyveil.mechanisms.registry import register as register
     from keyveil.planning import tail_bounds as tail_bounds
-    from keyveil.privacy import composition as composition
     from keyveil.planning.ask import plan as plan
     from keyveil.planning.auto import make as mechanism
+    from keyveil.privacy import composition as composition
     from keyveil.protocols.catalogue import catalogue as mechanisms
     from keyveil.protocols.proofs import audit as audit
     from keyveil.protocols.proofs import certify as certify

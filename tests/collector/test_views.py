@@ -16,7 +16,7 @@ from tests.collector.running import Collector, running
 
 USUAL: dict[str, Any] = {"name": "snacks", "purpose": "Which snacks people buy.", "enough": 10**6, "min_reports": 10}
 SHELF = ["food/apple", "food/bread", "drink/tea"]
-PEOPLE = {
+PEOPLE: dict[str, tuple[dict[str, float], ...]] = {
     "hierarchy": ({}, {"food/apple": 8}, {"food/bread": 2, "drink/tea": 10}),
     "coordinates": ({}, {"pizza/rating": 5, "pizza/price": 5}, {"tea/price": 20}),
 }
@@ -24,9 +24,20 @@ PEOPLE = {
 
 def document(name: str, **options: Any) -> dict[str, Any]:
     """The campaign as the command line drafts it."""
-    given = {"mechanism": name, "epsilon": "2", "levels": None, "options": options, "opens": None, "closes": None}
-    shelf = {"keys": ",".join(SHELF), "low": "0", "high": "10", "hierarchy": True}
-    menu = {"keys": "pizza/rating,pizza/price,tea/price", "low": "rating=1,price=0", "high": "rating=5,price=20"}
+    given: dict[str, Any] = {
+        "mechanism": name,
+        "epsilon": "2",
+        "levels": None,
+        "options": options,
+        "opens": None,
+        "closes": None,
+    }
+    shelf: dict[str, Any] = {"keys": ",".join(SHELF), "low": "0", "high": "10", "hierarchy": True}
+    menu: dict[str, Any] = {
+        "keys": "pizza/rating,pizza/price,tea/price",
+        "low": "rating=1,price=0",
+        "high": "rating=5,price=20",
+    }
     return drafted(**USUAL, **given, **(shelf if name == "hierarchy" else menu), enrolment=None, contact=None)
 
 

@@ -204,7 +204,7 @@ def test_runs_must_be_positive(five: Dataset) -> None:
 def test_rounds_of_privkvm_have_a_cost(name: str) -> None:
     """How far the published means are off, at most 2, and a fifth for each round."""
     people = datasets.independent(400, [0.5, 0.8], [0.5, -0.5], 1)
-    options = {} if name == "privkvm-star" else {"rounds": 2}  # which has two groups
+    options: dict[str, Any] = {} if name == "privkvm-star" else {"rounds": 2}  # which has two groups
     result = simulate(name, people, epsilon=2, seed=1, **options)
     rounds = len(result.history)
     assert 0.2 * rounds < float(result.metrics["cost"] or 0)

@@ -44,7 +44,9 @@ NEEDED: dict[str, dict[str, Any]] = {
 }
 CASES: list[tuple[str, int, dict[str, Any]]] = [
     *(
-        (name, KEYS.get(name, 100), {}) for name in mechanism_names() if name not in ("split", "apart")
+        (name, KEYS.get(name, 100), {})
+        for name in mechanism_names()
+        if name not in ("split", "apart", "hierarchy", "coordinates")
     ),  # filled up to one length
     *((name, 1000, {}) for name in ("sue", "oue", "ss", "grr", "pckv-ue", "pckv-grr", "kv-sw", "ssr", "wsr", "topsel")),
     ("ioh", 5, {}),

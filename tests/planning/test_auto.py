@@ -20,7 +20,7 @@ PLAIN = ["campaign", "create", "--name", "snacks", "--purpose", "Snacks.", "--ke
 def test_auto_is_the_best_mechanism_of_a_plan() -> None:
     made = kv.mechanism("auto", SCHEMA, 2, users=5_000, pairs=3)
     found = kv.plan(5_000, 12, 3, epsilon=2)
-    assert made.fingerprint == found.mechanism.fingerprint
+    assert made.fingerprint == found.best.mechanism.fingerprint
     assert made.name != "auto"
 
 
@@ -45,7 +45,7 @@ def test_a_campaign_names_what_auto_chose_and_why(tmp_path: Path) -> None:
     chosen = resolve(SCHEMA, 2, users=5_000, pairs=3)
     campaign = Campaign.from_document(document)
     assert campaign.protocol.single is not None
-    assert campaign.protocol.single.fingerprint == chosen.mechanism.fingerprint
+    assert campaign.protocol.single == chosen.mechanism
     assert document["reason"] == campaign.reason == chosen.reason
     assert campaign.document() == document
 
@@ -64,6 +64,7 @@ def test_a_campaign_without_a_reason_keeps_its_hash(tmp_path: Path) -> None:
         (["--people", "1000"], "campaign/people"),
         (["--people", "1000", "--pairs", "2", "--max-pairs", "2"], "campaign/auto"),
         (["--people", "1000", "--pairs", "2", "--mechanism", "kvue"], "campaign/auto"),
+        (["--people", "1000", "--pairs", "2", "--hierarchy"], "campaign/auto"),
         (["--people", "1000", "--pairs", "2", "--goal", "joy"], "plan/goal"),
         (["--people", "1000", "--sample", "none.csv"], "population/"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import keyveil as kv
@@ -10,7 +12,8 @@ from keyveil.planning.goals import NAMES, goals
 from keyveil.planning.people import invented
 from keyveil.planning.wanted import CLOSE
 
-SPARSE, DENSE = {"users": 20_000, "keys": 60, "pairs": 4}, {"users": 20_000, "keys": 12, "pairs": 9}
+SPARSE: dict[str, Any] = {"users": 20_000, "keys": 60, "pairs": 4}
+DENSE: dict[str, Any] = {"users": 20_000, "keys": 12, "pairs": 9}
 
 
 def test_dense_sets_and_sparse_sets_have_other_winners() -> None:
@@ -23,8 +26,8 @@ def test_dense_sets_and_sparse_sets_have_other_winners() -> None:
 
 def test_a_plan_names_a_mechanism_with_all_its_options() -> None:
     found = kv.plan(**SPARSE, goal="frequency")
-    made = kv.mechanism(found.best.name, found.schema, found.epsilon, **found.mechanism.options)
-    assert made.fingerprint == found.mechanism.fingerprint
+    made = kv.mechanism(found.best.name, found.schema, found.epsilon, **found.best.options)
+    assert made.fingerprint == found.best.mechanism.fingerprint
     document = found.document()
     assert document["best"] == document["mechanisms"][0]["name"] == found.best.name
     assert {"name", "se_frequency", "se_mean", "bits", "rounds", "why"} <= set(document["mechanisms"][0])
@@ -96,7 +99,7 @@ def test_what_is_impossible_is_answered_with_what_is_possible() -> None:
         ({"schema": kv.Schema(keys=3)}, "plan/people", "3 keys"),
     ],
 )
-def test_wishes_that_contradict_are_one_sentence(given: dict[str, object], code: str, said: str) -> None:
+def test_wishes_that_contradict_are_one_sentence(given: dict[str, Any], code: str, said: str) -> None:
     with pytest.raises(KeyveilError, match=said) as refused:
         kv.plan(**{**SPARSE, **given})
     assert refused.value.code == code

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,14 @@ from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.datasets import independent
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.registry import build
+from keyveil.mechanisms.registry import create
 from keyveil.planning.people import People, invented, sampled
 from keyveil.planning.predict import Prediction, predict
 
 REPEATS, SURE, WIDE = 40, 0.15, 0.25
 """Within 15 % of the root mean squared error over keys, 25 % for means: five standard errors or more."""
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "kvue": {},
     "wheel": {"max_pairs": 3, "overflow": "0.03"},
     "wsr": {"max_pairs": 6},
@@ -48,8 +49,7 @@ def crowd() -> tuple[Population, Schema, People]:
 def errors(name: str) -> tuple[Mechanism, np.ndarray, np.ndarray]:
     """Squared errors of frequencies and means over the repeats, per key."""
     population, schema, _ = crowd()
-    mechanism = build(name, schema, 4, CASES[name])
-    assert isinstance(mechanism, Mechanism)
+    mechanism = create(name, schema, 4, **CASES[name])
     records, truth = population.records(schema), population.truth(schema)
     found = [mechanism.estimate(aggregate(mechanism, records, SeededCoins(9, run))) for run in range(REPEATS)]
     frequency = np.array([one.frequency.values for one in found])
@@ -99,12 +99,12 @@ def test_with_values_at_their_mean_the_prediction_is_wrong() -> None:
 
 def test_a_sample_adds_the_variance_of_sampling() -> None:
     people = invented(1_000, 20, 4)
-    prediction = predict(build("kvue", Schema(keys=20), 1, {}), people)
+    prediction = predict(create("kvue", Schema(keys=20), 1), people)
     added = prediction.changing_se**2 - prediction.frequency_se**2
     assert added == pytest.approx(people.frequency * (1 - people.frequency) / 1_000)
 
 
 @pytest.mark.parametrize(("name", "options", "heard"), [("kvue", {}, 1 / 20), ("block", {"width": 2}, 2 / 20)])
 def test_how_many_reports_speak_about_a_key(name: str, options: dict[str, int], heard: float) -> None:
-    prediction = predict(build(name, Schema(keys=20), 2, options), invented(10_000, 20, 8))
+    prediction = predict(create(name, Schema(keys=20), 2, **options), invented(10_000, 20, 8))
     assert prediction.heard == pytest.approx(heard)

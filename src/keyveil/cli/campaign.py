@@ -127,6 +127,7 @@ def create(
             low,
             high,
             levels,
+            hierarchy,
         )
         document = drafted(
             name=name or "",

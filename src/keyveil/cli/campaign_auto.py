@@ -42,6 +42,7 @@ def chosen(
     low: str | None,
     high: str | None,
     levels: str | None,
+    hierarchy: bool = False,
 ) -> tuple[str, Mapping[str, Any], str]:
     """Name, options and reason of a campaign's mechanism; a name that is given stays, and has no reason."""
     if mechanism is None and options and not expected.told:
@@ -58,6 +59,10 @@ def chosen(
             "campaign/auto",
             f"auto chooses {' and '.join(sorted(options))} itself: leave --set and --max-pairs out, or name a "
             "mechanism.",
+        )
+    if hierarchy:
+        raise CampaignError(
+            "campaign/auto", "auto does not plan for keys in a hierarchy: leave --hierarchy out, or name a mechanism."
         )
     schema = Schema.from_document(schema_document(keys, low, high, levels))
     if expected.sample is None and (expected.people is None or expected.pairs is None):

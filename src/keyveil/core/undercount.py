@@ -31,6 +31,7 @@ class Undercount:
     common: float = 0.0  # relative variance of f and f·m that all keys share: of the correction, or of what is missing
     shift: float = 0.0  # variance of f·m over f², for values of dropped pairs that differ from those of kept ones
     stretch: float = 1.0  # what upper limits of frequencies were multiplied by, where they were not corrected
+    raised: float = 0.0  # what upper limits were raised by beyond that, where surpluses exceed what answers can tell
     seen: bool = False  # whether the surplus is told from none
     corrected: bool = False  # whether frequencies were divided by ``kept``
 
@@ -44,12 +45,16 @@ class Undercount:
     @property
     def widens(self) -> bool:
         """Whether intervals are wider than noise alone makes them."""
-        return self.common > 0 or self.stretch > 1
+        return self.common > 0 or self.stretch > 1 or self.raised > 0
 
     @property
     def scale(self) -> float:
         """What frequencies were divided by."""
         return self.kept if self.corrected and self.kept is not None else 1.0
+
+    def highest(self, limits: Floats) -> Floats:
+        """What frequencies may be at most, from upper limits of the part that is kept, where nothing was corrected."""
+        return self.stretch * limits + self.raised
 
     def added(self, frequency: Floats, product: Floats) -> tuple[Floats, Floats, Floats]:
         """What this adds to the variances of f and f·m and to their covariance, beyond the noise of reports."""

@@ -34,7 +34,7 @@ class Resolved(NamedTuple):
         return {name: value for name, value in self.settings.items() if value is not None}
 
 
-def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Any:
+def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanism | Any:
     if name != AUTO:
         return registry.make(name, schema, epsilon, **options)
     return resolve(schema, epsilon, **options).mechanism

@@ -59,7 +59,7 @@ def worst(mechanism: Mechanism, records: list[dict[str, float]]) -> Fraction:
     return max(ratios)
 
 
-RECORDS = {
+RECORDS: dict[str, list[dict[str, float]]] = {
     "coordinates": [
         {key: value for key, value in zip(MENU.keys, values, strict=True) if value is not None}
         for values in product((None, 1, 5), (None, 0, 20), (None, 3), (None, 10))

@@ -28,7 +28,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.core.undercount import UNKNOWN, Undercount
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import CAPABILITIES, Announced, TallyLaw
+from keyveil.mechanisms.capabilities import CAPABILITIES, Announced, PredictedVariance, TallyLaw, can
 from keyveil.mechanisms.merging import carried_flags, with_flags
 from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.overflow.beside import OPTION, BesideOverflow, options_of
@@ -201,8 +201,15 @@ class Views(SideBySide):
 
     @cached_property
     def lacks(self) -> frozenset[type]:
-        """All that needs to know of several views at once; a view's own mechanism can be asked about its own keys."""
-        there = {Announced, TallyLaw} if all(declared_law(part) for part in self.parts) else {Announced}
+        """All that needs to know of several views at once; a view's own mechanism can be asked about its own keys.
+
+        Errors are predicted from the law of set sizes, which nobody has for a view of several.
+        """
+        there: set[type] = {Announced}
+        if all(declared_law(part) for part in self.parts):
+            there.add(TallyLaw)
+        if len(self.parts) == 1 and can(self.parts[0], PredictedVariance) is not None:
+            there.add(PredictedVariance)
         return CAPABILITIES - there
 
     @property

@@ -145,7 +145,8 @@ def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exac
     if exact and told.reached and _pays(surely_kept, kept, error, frequency, variance):
         common = (error / kept) ** 2 + ((1 - kept) / 2) ** 2
         return replace(found, seen=True, corrected=True, common=common, shift=shift)
-    return replace(found, seen=True, common=(1 / kept - 1) ** 2, shift=shift, stretch=1 / kept)
+    raised = 0.0 if told.reached else limit
+    return replace(found, seen=True, common=(1 / kept - 1) ** 2, shift=shift, stretch=1 / kept, raised=raised)
 
 
 def _kept(surplus: float, surplus_se: float, size: float, size_se: float) -> tuple[float, float]:
@@ -198,10 +199,11 @@ def with_undercount(solution: Solution, found: Undercount) -> Solution:
 def with_upper_limits(estimates: Estimates, found: Undercount, noise_se: Floats) -> Estimates:
     """The estimates with upper limits of frequencies that hold what the cap may hide, where it was not corrected.
 
-    About ``kept``·f is kept of a frequency f, so that an upper limit of that, divided by ``kept``, is one of f.
+    About ``kept``·f is kept of a frequency f, so that an upper limit of that, divided by ``kept``, is one of f. Where
+    people hold more than answers can tell, ``kept`` comes out too large, and only the limit for every key is left.
     """
-    if found.stretch == 1 or estimates.frequency.absent:
+    if found.corrected or not found.widens or estimates.frequency.absent:
         return estimates
     column = estimates.frequency
-    highest = found.stretch * (column.values + normal_quantile(estimates.confidence) * noise_se)
+    highest = found.highest(column.values + normal_quantile(estimates.confidence) * noise_se)
     return replace(estimates, frequency=replace(column, high=np.fmax(column.high, highest)))
