@@ -25,6 +25,7 @@ MECHANISMS = (
     "kvue",
     "privkv",
     "f2m",
+    "kvoh",
     "kv-sw",
     "apart",
     "block",
