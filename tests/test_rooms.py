@@ -14,7 +14,7 @@ from keyveil.mechanisms.registry import MECHANISMS, PROTOCOLS, ROUNDS
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src/keyveil"
 OWN = ("mechanisms", "protocols")  # the rooms that concrete classes live in
-NAMES = {*MECHANISMS, *PROTOCOLS, *ROUNDS} - {"split", "project"}  # which are the names of options, too
+NAMES = {*MECHANISMS, *PROTOCOLS, *ROUNDS} - {"split", "project", "presence", "overflow"}  # options, too
 CLASSES = {where.split(":")[1] for table in (MECHANISMS, PROTOCOLS, ROUNDS) for where in table.values()}
 MODULES = {where.split(":")[0] for table in (MECHANISMS, PROTOCOLS, ROUNDS) for where in table.values()}
 
