@@ -326,7 +326,18 @@ def test_epsilon_is_that_of_the_dearest_part() -> None:
     assert float(dear.certificate().exact_epsilon) == pytest.approx(1, abs=1e-6)
 
 
-EVERY_SET = {label: mechanism for label, mechanism in forms() if mechanism.takes == "every set" and label != "split"}
+VIEWS = ("hierarchy", "coordinates")
+EVERY_SET = {
+    label: mechanism
+    for label, mechanism in forms()
+    if mechanism.takes == "every set" and label not in ("split", *VIEWS)
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_are_no_group(name: str) -> None:
+    with pytest.raises(KeyveilError, match="parts them into views"):
+        split(f"kvue:1,{name}:1", schema=Schema(keys=3))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from keyveil.core.epsilon import read_fraction
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.keyvalue.views import Views
 from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.side_by_side import SideBySide
@@ -52,6 +53,9 @@ class Split(SideBySide):
         strangers = set(self.group_options) - set(self._named)
         if strangers:
             raise _refused(f"split has no group {min(strangers)!r} to give options to.")
+        for part in self.parts:
+            if isinstance(part, Views):
+                raise _refused(f"Groups of split answer about the same keys, and {part.name} parts them into views.")
         super().validate()
         self._resolve()
 
