@@ -151,7 +151,11 @@ def undeclared(wheel: Path) -> set[str]:
         found = [*named_by(metadata, frozenset()), *named_by(metadata, frozenset(extras))]
         return {canonicalize_name(one.name) for one in found}
 
-    opened_by = {"collector": [named("server")], "cli": [named("local", "server")]}
+    opened_by = {
+        "collector": [named("server")],
+        "cli": [named("local", "server")],
+        "engines": [named("local", "spark")],
+    }
     anything = [named("local", "plots", "server") | {"polars"}]  # frames of polars are for those who have it already
     return {
         f"{room}: {package}"

@@ -108,7 +108,8 @@ def extremes(mechanism: Mechanism) -> Iterator[dict[str, Any]]:
             yield from ({**options, option: f"kvue:{number},ssr:1"} for number in NUMBERS)
             yield from ({**options, option: f"kvue:{share},ssr:1"} for share in SHARES)
         elif option == "group_options":
-            yield from ({**options, option: {**value, "ssr": {**value["ssr"], "size": number}}} for number in NUMBERS)
+            group, tried = ("ssr", "size") if "ssr" in value else (min(value), "bins")
+            yield from ({**options, option: {**value, group: {**value[group], tried: number}}} for number in NUMBERS)
         elif option == "law":
             yield from ({**options, option: f"{number},1,{number},1"} for number in NUMBERS)
         elif option == "set_sizes" and value is not None:

@@ -390,4 +390,4 @@ def test_the_machine_finds_planted_faults(
     seeded = seed(number)(type(machine.__name__, (machine,), {}))
 
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(seeded, settings=settings(SETTINGS, max_examples=200, phases=[Phase.generate]))
+        run_state_machine_as_test(seeded, settings=settings(SETTINGS, max_examples=60, phases=[Phase.generate]))

@@ -150,7 +150,7 @@ PRICED: list[tuple[str, int, dict[str, Any], int]] = [  # where, a document, and
     ("mechanisms.families.answer_size", 1000, {"name": "ssr", "bins": 8, "max_pairs": 30}, 15_000),
     ("protocols.base", 2, {"name": "privkvm", "rounds": 20}, 15_000),
     ("protocols.second_round", 2000, {"name": "topsel-project"}, 8_000),
-    ("core.work", 4000, {"name": "ssr", "max_pairs": 3}, 4_200),
+    ("core.work", 4000, {"name": "ssr", "max_pairs": 3}, 4_700),
 ]
 
 

@@ -340,8 +340,13 @@ def test_views_are_no_group(name: str) -> None:
         split(f"kvue:1,{name}:1", schema=Schema(keys=3))
 
 
+LABELS = list(EVERY_SET)
+NEIGHBOURS = [(one, LABELS[(at + step) % len(LABELS)]) for at, one in enumerate(LABELS) for step in (1, 2, 5, 11)]
+NOT_NEAR = [pair for pair in combinations(LABELS, 2) if pair not in NEIGHBOURS and pair[::-1] not in NEIGHBOURS]
+
+
 @pytest.mark.parametrize(
-    ("one", "other"), list(combinations(EVERY_SET, 2)), ids=lambda label: label if isinstance(label, str) else ""
+    ("one", "other"), [*NEIGHBOURS, *(pytest.param(*pair, marks=pytest.mark.soak) for pair in NOT_NEAR)]
 )
 def test_any_two_mechanisms_stand_side_by_side_at_sizes_that_can_be_enumerated(one: str, other: str) -> None:
     """Both parts have the same keys there, and are still the mechanisms that were named."""
