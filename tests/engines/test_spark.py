@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.core.errors import MissingExtra, ReportError
+from keyveil.core.errors import KeyveilError, MissingExtra, ReportError
 from keyveil.engines import spark as engine
 from keyveil.engines.fold import Fold
 from keyveil.engines.local import count
@@ -109,6 +110,20 @@ def test_what_is_wrong_with_a_report_is_an_answer_and_is_handed_on(
 
     (said,) = list(engine._added([*fine, *answers]))
     assert said.column("code")[0].as_py() == code and said.column("id")[0].as_py() == bad
+
+
+def test_an_id_that_is_missing_is_one_sentence(spark: Any, rows: Rows, tmp_path: Path) -> None:
+    path = tmp_path / "reports.parquet"
+    parquet.write_table(pyarrow.table({"id": [rows[0][0], None], "payload": [rows[0][1], rows[1][1]]}), path)
+    with pytest.raises(ReportError, match="has no id of 16 bytes") as refusal:
+        engine.tally(spark.read.parquet(str(path)), DOCUMENT)
+    assert refusal.value.code == "report/public"
+
+
+def test_other_formats_are_for_the_local_engine(rows: Rows, tmp_path: Path) -> None:
+    with pytest.raises(KeyveilError, match=r"r\.arrow is none") as refusal:
+        engine.count_on_spark(written(tmp_path / "r.arrow", rows), DOCUMENT)
+    assert refusal.value.code == "input/parquet"
 
 
 def test_without_java_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,10 +51,12 @@ class Checkpoint:
         return Done(tally, note.last) if note.work == self.work else Done(empty)
 
     def write(self, done: Done) -> None:
-        """Replace the file as a whole, so that it is never half written."""
+        """Replace the file as a whole: it is never half written and, like a tally, for its owner only."""
         part = Path(f"{self.path}.new")
         try:
-            part.write_bytes(msgspec.msgpack.encode(_Note(self.work, done.last, done.tally.to_bytes())))
+            part.unlink(missing_ok=True)
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(msgspec.msgpack.encode(_Note(self.work, done.last, done.tally.to_bytes())))
             os.replace(part, self.path)
         except OSError as reason:
             raise KeyveilError("output/file", f"{self.path} cannot be written: {reason.strerror}.") from reason

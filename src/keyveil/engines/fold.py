@@ -100,13 +100,17 @@ def _fold(
 def columns(batch: pyarrow.RecordBatch) -> tuple[Ids, Payloads]:
     """The ids uint8[n, 16] and the payloads of a batch, without a copy where Arrow's layout allows it."""
     ids, payloads = _strings(batch.column("id")), batch.column("payload")
-    if batch.column("id").null_count or len(wrong := np.flatnonzero(ids.lengths != PUBLIC_BYTES)):
-        row = 0 if batch.column("id").null_count else int(wrong[0])
-        raise FlawedReport("report/public", row, f"has no id of {PUBLIC_BYTES} bytes")
-    if payloads.null_count:
-        row = int(np.flatnonzero(payloads.is_null().to_numpy(zero_copy_only=False))[0])
-        raise FlawedReport("report/scrubbed", row, "was scrubbed: it was counted, and its payload is gone")
+    wrong = np.flatnonzero(_nulls(batch.column("id")) | (ids.lengths != PUBLIC_BYTES))
+    if len(wrong):
+        raise FlawedReport("report/public", int(wrong[0]), f"has no id of {PUBLIC_BYTES} bytes")
+    if len(gone := np.flatnonzero(_nulls(payloads))):
+        raise FlawedReport("report/scrubbed", int(gone[0]), "was scrubbed: it was counted, and its payload is gone")
     return ids.table(PUBLIC_BYTES)[0], _strings(payloads)
+
+
+def _nulls(column: pyarrow.Array) -> NDArray[np.bool_]:
+    missing: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return missing
 
 
 def _strings(column: pyarrow.Array) -> Payloads:

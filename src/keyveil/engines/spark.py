@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.core.errors import MissingExtra, ReportError
+from keyveil.core.errors import KeyveilError, MissingExtra, ReportError
 from keyveil.core.extras import extra
 from keyveil.core.tally import Tally
-from keyveil.engines.files import ReportFiles
+from keyveil.engines.files import ENDINGS, ReportFiles
 from keyveil.engines.fold import FlawedReport, Fold
 from keyveil.engines.local import Counted
 
@@ -54,6 +54,8 @@ def tally(reports: DataFrame, document: RoundDocument) -> Tally:
         counted = counted.repartition(parts).mapInArrow(_added, _ANSWER)
     answers = counted.collect()
     for answer in answers:
+        if answer.code is not None and answer.id is None:
+            raise ReportError(answer.code, f"A report {answer.what}.")
         if answer.code is not None:
             raise ReportError(
                 answer.code, f"The report {bytes(answer.id).hex()}{_files(reports, answer.id)} {answer.what}."
@@ -127,9 +129,18 @@ def _answer(
 def count_on_spark(path: Path, document: RoundDocument, threads: int | None = None) -> Counted:
     """The tally of a file or folder of Parquet; on the cluster that Spark is set up for, or on this machine."""
     files = ReportFiles.at(path, document)
+    if other := [one.name for one in files.paths if ENDINGS.get(one.suffix, "Parquet") != "Parquet"]:
+        raise KeyveilError("input/parquet", f"Spark reads Parquet, and {other[0]} is none; the local engine takes it.")
     with session(threads) as spark:
-        frame = spark.read.parquet(*(str(one.absolute()) for one in files.paths))
-        return Counted(tally(frame.select("id", "payload"), document), len(files.paths), files.reports)
+        from pyspark.errors import PySparkException
+
+        try:
+            frame = spark.read.parquet(*(str(one.absolute()) for one in files.paths))
+            counted = tally(frame.select("id", "payload"), document)
+        except PySparkException as reason:
+            told = (str(reason).strip().splitlines() or ["for no reason that it names"])[0]
+            raise KeyveilError("engine/spark", f"Spark did not count the reports: {told.rstrip('.')}.") from reason
+    return Counted(counted, len(files.paths), files.reports)
 
 
 @contextmanager
