@@ -18,6 +18,7 @@ from keyveil.cli.campaign_advice import (
     invented_people,
     predicted,
     prediction_said,
+    say_answers,
     show_forecast,
     warnings,
 )
@@ -162,13 +163,13 @@ def create(
         source = context.get_parameter_source("server")
         if database is None and (source is None or source.name != "COMMANDLINE"):
             printed(json, document)
-            _say_answers(campaign)
+            say_answers(campaign)
             return 0
     with reach(server, database, token_file, create=True) as collector:
         _keep_dictionary(collector, slim, beside, file, keys_file)
         view = collector.ask("POST", "/v1/campaigns", slim)
     _tell(view, json)
-    _say_answers(campaign)
+    say_answers(campaign)
     return 0
 
 
@@ -219,7 +220,7 @@ def check(
         if told is not None:
             screen().print(prediction_said(told))
         screen().print(answers_said(answered_of_next(campaign)))
-        _say_answers(campaign)
+        say_answers(campaign)
     return 0
 
 
@@ -391,11 +392,3 @@ def _tell(view: dict[str, Any], json: bool) -> None:
     name, last = view["campaign"]["name"], view["round"]
     state = f"{name} is {view['state']}" + (f", round {last['number']} is {last['state']}" if last else "")
     screen().print(f"{state}. Its document has the hash {view['hash']}.")
-
-
-def _say_answers(campaign: Campaign) -> None:
-    """What the collection will and will not be able to tell, before anybody has spent anything."""
-    say("It will tell " + "; ".join(ASKABLE[kind].meaning for kind in campaign.answers) + ".")
-    for kind in ASKABLE:
-        if kind not in campaign.answers:
-            say(f"It will not tell {ASKABLE[kind].meaning}; that takes {', '.join(who_answers(kind))}.")

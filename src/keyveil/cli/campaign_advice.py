@@ -10,13 +10,14 @@ from typing import Any
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.cli.data import many, screen
+from keyveil.cli.data import many, say, screen
 from keyveil.cli.printing import table
 from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.errors import PlanError
 from keyveil.device import Caps
 from keyveil.mechanisms.capabilities import Capped, PredictedVariance, can
 from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE
+from keyveil.mechanisms.questions import ASKABLE, who_answers
 from keyveil.planning.ask import planned_people
 from keyveil.planning.forecast import MOST_INVENTED, Forecast, ForecastRound, forecast
 from keyveil.planning.predict import Prediction, predict
@@ -192,3 +193,11 @@ def show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) ->
         page.print(group)
     for remark in unwise:
         page.print(f"Unwise: {remark.sentence} [{remark.code}]")
+
+
+def say_answers(campaign: Campaign) -> None:
+    """What the collection will and will not be able to tell, before anybody has spent anything."""
+    say("It will tell " + "; ".join(ASKABLE[kind].meaning for kind in campaign.answers) + ".")
+    for kind in ASKABLE:
+        if kind not in campaign.answers:
+            say(f"It will not tell {ASKABLE[kind].meaning}; that takes {', '.join(who_answers(kind))}.")
