@@ -1,0 +1,14 @@
+/** The device with every mechanism that it knows; `keyveil/small` has ssr and kvue only, `keyveil/node` files. */
+import { Device as Base } from "./src/device.js";
+import { mechanisms } from "./src/table.js";
+
+export { Coins } from "./src/coins.js";
+export { KeyveilError } from "./src/errors.js";
+export { BrowserStorage, MemoryStorage } from "./src/storage.js";
+export { mechanisms };
+
+export class Device extends Base {
+  constructor(given) {
+    super({ mechanisms, ...given });
+  }
+}

@@ -1,0 +1,15 @@
+/** A device that answers `ssr` and `kvue` only, and is smaller for it. */
+import { Device as Base } from "./src/device.js";
+import { kvue } from "./src/mechanisms/kvue.js";
+import { ssr } from "./src/mechanisms/ssr.js";
+
+export { Coins } from "./src/coins.js";
+export { KeyveilError } from "./src/errors.js";
+export { BrowserStorage, MemoryStorage } from "./src/storage.js";
+export const mechanisms = { ssr, kvue };
+
+export class Device extends Base {
+  constructor(given) {
+    super({ mechanisms, ...given });
+  }
+}
