@@ -196,3 +196,63 @@ def test_the_command_is_installed() -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
+
+
+def test_certify_says_what_shuffling_would_add(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "certify",
+        "--mechanism",
+        "kvue",
+        "--epsilon",
+        "1",
+        "--keys",
+        "5",
+        "--shuffled",
+        "10000",
+        "--delta",
+        "1e-6",
+    ]
+    assert run([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["shuffled"]["method"] == "closed-form"
+    assert 0 < found["shuffled"]["epsilon"] < 0.1
+    assert found["shuffled"]["local_epsilon"] == pytest.approx(found["exact_epsilon"], abs=2e-9)
+    assert run(arguments) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "the local epsilon is 1" in told
+    assert "Today's collector is not such a channel" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("--mechanism kvue --epsilon 1 --shuffled 100", "--shuffled N --delta D"),
+        ("--mechanism kvue --epsilon 1 --shuffled 0 --delta 0.1", "At least one report"),
+        ("--mechanism kvue --epsilon 1 --shuffled 10 --delta 2", "Delta lies between 0 and 1"),
+        ("--mechanism all --epsilon 1 --shuffled 10 --delta 0.1", "needs one name"),
+        ("--mechanism privkvm --epsilon 1 --shuffled 10 --delta 0.1", "several rounds"),
+        ("--mechanism kvue", "needs --mechanism and --epsilon"),
+    ],
+)
+def test_certify_refuses_what_shuffling_cannot_be_about(
+    arguments: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["certify", *arguments.split()]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"), [("--enrolment token", "enrolment token"), ("--renew 7 --closes 2030-01-01", "Standing reports")]
+)
+def test_shuffling_is_refused_for_campaigns_that_link_reports(
+    flags: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, plain = tmp_path / "one.json", tmp_path / "plain.json"
+    created = "campaign create --name x --purpose y --keys a,b --mechanism kvue --epsilon 1 --min-reports 100 --out"
+    assert run([*created.split(), str(path), *flags.split()]) == 0
+    assert run([*created.split(), str(plain)]) == 0
+    capsys.readouterr()
+    assert run(["certify", "--campaign", str(path), "--shuffled", "1000", "--delta", "1e-6"]) == 2
+    assert told in capsys.readouterr().err
+    assert run(["certify", "--campaign", str(plain), "--shuffled", "1000", "--delta", "1e-6", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["shuffled"]["people"] == 1000

@@ -24,6 +24,8 @@ def test_the_object_has_what_was_agreed(capsys: Output) -> None:
         assert {"name", "se_frequency", "se_mean", "bits", "rounds", "why", "smallest", "change"} <= set(one)
     assert len(found["preview"]["results"]) == 20
     assert "at most 7.39" in found["epsilon_in_words"]
+    assert found["shuffled"]["people"] == 5000 and 0 < found["shuffled"]["epsilon"] < 1
+    assert found["shuffled"]["method"] == "upper bound" and "not such a channel" in found["shuffled"]["note"]
 
 
 def test_the_table_has_a_reason_in_every_line(capsys: Output) -> None:
@@ -31,6 +33,20 @@ def test_the_table_has_a_reason_in_every_line(capsys: Output) -> None:
     shown = " ".join(capsys.readouterr().out.split())
     assert "least error" in shown and "a report is about one key of 10" in shown
     assert "it takes" in shown and "Best: " in shown
+
+
+def test_what_is_impossible_is_answered_with_what_is_possible(capsys: Output) -> None:
+    """An error below what a sample of so many people allows."""
+    assert run([*FEW, "--goal", "change", "--error", "1e-7"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "no number of people is enough" in shown
+    assert "no epsilon up to 8 is enough; at 8 0." in shown and "is possible" in shown
+
+
+def test_groups_have_a_table(capsys: Output) -> None:
+    assert run([*FEW, "--groups", "de:0.7,fr:0.3"]) == 0
+    shown = capsys.readouterr().out
+    assert "By group" in shown and "70.0%" in shown
 
 
 def test_curves_are_shown_and_drawn(tmp_path: Path, capsys: Output) -> None:
@@ -53,6 +69,13 @@ def test_curves_are_shown_and_drawn(tmp_path: Path, capsys: Output) -> None:
         ([*FEW, "--preview", "nobody"], "plan/key"),
         ([*FEW, "--mechanisms", "nothing"], "mechanism/unknown"),
         (["plan", "--sample", "missing.csv"], "population/"),
+        ([*FEW, "--epsilon", "0"], "epsilon/invalid"),
+        ([*FEW, "--pairs", "20"], "plan/people"),
+        ([*FEW, "--goal", "conditional", "--mechanisms", "kvue"], "plan/goal"),
+        (["plan", "--sample", "synthetic:zipf:200", "--keys", "7"], "plan/sample"),
+        ([*FEW, "--groups", "de"], "plan/groups"),
+        ([*FEW, "--rounds", "0"], "plan/rounds"),
+        ([*FEW, "--error", "0.01", "--change", "0.02"], "plan/wish"),
     ],
 )
 def test_what_cannot_be_planned_is_one_line(given: list[str], code: str, capsys: Output) -> None:

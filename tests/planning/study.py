@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.datasets import load
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import PredictedVariance, can
 from keyveil.planning.candidates import considered, forms
 from keyveil.planning.goals import goals
 from keyveil.planning.people import sampled
@@ -24,6 +26,9 @@ POPULATIONS = ("activity", "survey", "baskets", "ratings", "heavy", "tail", "ske
 PEOPLE, EPSILONS = (3_000, 10_000, 30_000), ("0.5", "1", "2", "4")
 HELD = 200  # people who must hold a key whose errors are looked at
 CLEAR = 0.15  # standard error of a mean up to which one can speak of its error
+TOLD = 5  # standard errors that a frequency must have, so that what is divided by it has a variance
+KNOWN = 0.025  # relative standard error of a simulated error from which on it is known well enough
+ROUND = 16  # repeats after which it is looked at again
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,10 @@ class Compared:
 
 
 def scenario(seed: int, repeats: int = 60) -> Compared | None:
-    """A random mechanism for random people; nothing where these cannot be combined."""
+    """A random mechanism for random people, repeated until its errors are known, at most so often.
+
+    Nothing where mechanism and people cannot be combined, or where no key is held by enough people.
+    """
     draw = random.Random(seed)
     name = draw.choice(considered(goals("both")[0]))
     population, n, epsilon = draw.choice(POPULATIONS), draw.choice(PEOPLE), draw.choice(EPSILONS)
@@ -51,29 +59,40 @@ def scenario(seed: int, repeats: int = 60) -> Compared | None:
         made = draw.choice(list(forms(name, data.schema, parse_epsilon(epsilon), people, goals("both")[0])))
     except KeyveilError:
         return None
+    if can(made, PredictedVariance) is None:
+        return None
     prediction = predict(made, people)
-    frequency, mean = simulated(made, data.population, data.schema, repeats)
     held = people.frequency * n >= HELD
-    told, seen = prediction.frequency_error[held] ** 2, frequency[:, held] ** 2
+    if not held.any():
+        return None
     clear = held & (prediction.mean_se < CLEAR) & np.isfinite(prediction.mean_se)
-    of_means = _ratio(prediction.mean_error[clear] ** 2, mean[:, clear] ** 2) if clear.any() else (None, None)
-    return Compared(name, population, n, epsilon, *_ratio(told, seen), *of_means)
+    clear &= people.frequency > TOLD * prediction.frequency_se
+    squares: list[tuple[float, float]] = []
+    for frequency, mean in simulated(made, data.population, data.schema, repeats):
+        squares.append((np.mean(frequency[held] ** 2), np.mean(mean[clear] ** 2) if clear.any() else np.nan))
+        if len(squares) % ROUND == 0 and max(_error(np.array(squares)).tolist()) <= KNOWN:
+            break
+    seen = np.array(squares)
+    errors_of_means = prediction.mean_error[clear] if clear.any() else np.full(1, np.nan)
+    told = np.mean(prediction.frequency_error[held] ** 2), np.mean(errors_of_means**2)
+    ratios, errors = np.sqrt(np.array(told) / seen.mean(axis=0)), _error(seen)
+    means = (float(ratios[1]), float(errors[1])) if clear.any() else (None, None)
+    return Compared(name, population, n, epsilon, float(ratios[0]), float(errors[0]), *means)
 
 
 def simulated(
     mechanism: Mechanism, population: Population, schema: Schema, repeats: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of frequencies and means [repeat, key]; a mean is the product over the frequency, as estimated."""
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Errors of frequencies and means by key, run by run; a mean is the product over the frequency, as estimated."""
     records, truth = population.records(schema), population.truth(schema)
-    found = [mechanism.estimate(aggregate(mechanism, records, SeededCoins(31, run))) for run in range(repeats)]
-    frequency = np.array([one.frequency.values for one in found])
-    product = np.array([np.full(schema.d, np.nan) if one.product is None else one.product for one in found])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return frequency - truth.frequency, product / frequency - truth.mean
+    for run in range(repeats):
+        found = mechanism.estimate(aggregate(mechanism, records, SeededCoins(31, run)))
+        product = np.full(schema.d, np.nan) if found.product is None else found.product
+        with np.errstate(divide="ignore", invalid="ignore"):
+            yield found.frequency.values - truth.frequency, product / found.frequency.values - truth.mean
 
 
-def _ratio(told: np.ndarray, seen: np.ndarray) -> tuple[float, float]:
-    """Predicted over simulated error, and the relative standard error of the simulated one over its repeats."""
-    runs = seen.mean(axis=1)
-    ratio = float(np.sqrt(told.mean() / runs.mean()))
-    return ratio, float(runs.std(ddof=1) / np.sqrt(len(runs)) / runs.mean() / 2)
+def _error(squares: np.ndarray) -> np.ndarray:
+    """Relative standard errors of simulated root mean squared errors, from squares [run, what]; 0 where none are."""
+    mean, spread = squares.mean(axis=0), squares.std(axis=0, ddof=1)
+    return np.nan_to_num(spread / np.sqrt(len(squares)) / mean / 2)

@@ -14,26 +14,18 @@ from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.datasets import load
 from keyveil.mechanisms.base import Mechanism
-from tests.planning.study import EPSILONS, POPULATIONS, Compared, scenario
+from tests.planning.study import EPSILONS, KNOWN, POPULATIONS, Compared, scenario
 
 Record = Callable[[str, Any], None]
 
 SCENARIOS, RIGHT = 1_000, (0.9, 1.1)
-KNOWN = 0.025  # largest relative standard error of a simulated error that a prediction is compared with
 MOST_REPEATS = 960
 
 
 def well_known(seed: int) -> Compared | None:
     """A scenario with as many repeats as its errors need to be known to 2.5 %; nothing if even the most do not do."""
-    repeats = 60
-    while repeats <= MOST_REPEATS:
-        found = scenario(seed, repeats)
-        if found is None or not math.isfinite(found.frequency):
-            return None
-        if max(found.frequency_se, found.mean_se or 0.0) <= KNOWN:
-            return found
-        repeats *= 4
-    return None
+    found = scenario(seed, MOST_REPEATS)
+    return found if found is not None and max(found.frequency_se, found.mean_se or 0.0) <= KNOWN else None
 
 
 @pytest.mark.soak

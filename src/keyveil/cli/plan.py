@@ -11,6 +11,7 @@ from keyveil.cli.data import Plot, save, say, screen
 from keyveil.cli.options import Epsilon, Json
 from keyveil.cli.printing import printed
 from keyveil.core.errors import PlanError
+from keyveil.mechanisms.base import Mechanism
 from keyveil.planning.plan import Plan
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def plan(
     sizes: Annotated[str | None, typer.Option(help="The law of set sizes, such as 1:0.2,2:0.8.")] = None,
     typical: Annotated[
         str | None, typer.Option(help="Root mean square of a value, the range being -1 to 1; 0.5 unless given.")
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="Groups whose keys are told apart: de:0.6,fr:0.4, or de,fr, or how many.")
     ] = None,
     bits: Annotated[float | None, typer.Option(help="The most bits of a report.")] = None,
     rounds: Annotated[int, typer.Option(help="The most rounds; more than one also tries protocols.")] = 1,
@@ -70,6 +74,7 @@ def plan(
         sample=sample,
         sizes=sizes,
         typical=typical,
+        groups=groups,
         bits=bits,
         rounds=rounds,
         mechanisms=None if mechanisms is None else [one.strip() for one in mechanisms.split(",") if one.strip()],
@@ -92,14 +97,28 @@ def plan(
     words = epsilon_in_words(found.best.mechanism, found.best.rounds)
     seen = None if preview is None else previewed(found.best.mechanism, found.people, found.schema, preview)
     document = {**found.document(), "epsilon_in_words": words}
+    anonymous = None
+    if isinstance(found.mechanism, Mechanism):
+        from keyveil.privacy.shuffled import MOST_PEOPLE, shuffled
+
+        people = min(found.people.n, MOST_PEOPLE)
+        anonymous = shuffled(found.mechanism, people, delta_for(people), confirm=False)
+        document["shuffled"] = anonymous.document()
     if seen is not None:
         document["preview"] = seen.document()
     if not printed(json, document):
         _show(found, top)
         screen().print(words)
+        if anonymous is not None:
+            screen().print(anonymous.sentence())
         if seen is not None:
             _show_preview(seen)
     return 0
+
+
+def delta_for(people: int) -> float:
+    """The δ of the line about an anonymous channel: a millionth, or a tenth of one person's share if that is less."""
+    return min(1e-6, 0.1 / people)
 
 
 def _show(found: Plan, top: int) -> None:
@@ -125,10 +144,27 @@ def _show(found: Plan, top: int) -> None:
     if found.solved is not None:
         for sentence in found.solved.sentences(found.people.n, found.epsilon):
             page.print(sentence)
+    if found.group_costs:
+        _show_groups(found)
     for curve in found.curves:
         _show_curve(found, curve.axis)
     if len(found.lines) > top:
         say(f"{len(found.lines) - top} more mechanisms are left out of the table; --top shows them.")
+
+
+def _show_groups(found: Plan) -> None:
+    """What each group costs; the largest ones if there are many."""
+    rows = Table(title=f"By group, with {found.best.name}", title_justify="left")
+    rows.add_column("group", overflow="fold")
+    for column in ("share of the people", "error of a frequency", "within the group", "without groups, times"):
+        rows.add_column(column, justify="right")
+    for one in sorted(found.group_costs, key=lambda one: -one.share)[:SHOWN]:
+        rows.add_row(
+            one.name, f"{one.share:.1%}", f"{one.se_frequency:.3g}", f"{one.se_within:.3g}", f"{one.times:.3g}"
+        )
+    screen().print(rows)
+    if len(found.group_costs) > SHOWN:
+        screen().print(f"{len(found.group_costs) - SHOWN:,} smaller groups are in --json.")
 
 
 def _show_curve(found: Plan, axis: str) -> None:

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from keyveil.core.canonical import canonical, decimal
 from keyveil.core.dimensions import ancestors, closed, levels_below, one_range, with_ancestors
 from keyveil.core.errors import RecordError, SchemaError
+from keyveil.core.groups import for_every_group, keys_of_groups, levels_for_every_group, read_groups
 from keyveil.core.hints import did_you_mean
 from keyveil.core.levels import Levels, per_key, read_levels, spanned, spelled
 from keyveil.core.pairs import key_in, value_in
@@ -40,7 +41,7 @@ Maps = str | Mapping[str, str] | Sequence[str]
 
 T = TypeVar("T")
 
-_FIELDS = {"keys", "low", "high", "map", "other", "levels", "hierarchy"}
+_FIELDS = {"keys", "low", "high", "map", "other", "levels", "hierarchy", "groups"}
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -55,6 +56,8 @@ class Schema:
     it leaves out have none). The range then is that of the levels, and ``low`` and ``high`` may be left out.
     ``hierarchy`` says that keys such as "food/fruit/apple" lie below "food/fruit" and "food", which are added: whoever
     holds a key holds those above it, with the mean of the values below.
+    ``groups`` such as ["de", "fr"] make every key one of each group: "de/fries", "fr/fries" (``core.groups``). Bounds,
+    maps and levels by key then hold in every group.
     """
 
     names: tuple[str, ...] | int
@@ -64,6 +67,8 @@ class Schema:
     other: str | None
     levels: Levels | tuple[Levels | None, ...] | None
     hierarchy: bool
+    groups: tuple[str, ...] | None
+    within: tuple[str, ...] | int | None  # the keys of every group, where there are groups
 
     def __init__(
         self,
@@ -74,13 +79,23 @@ class Schema:
         other: str | None = None,
         levels: Any = None,
         hierarchy: bool = False,
+        groups: Iterable[str] | None = None,
     ) -> None:
         put = object.__setattr__
+        put(self, "groups", read_groups(groups))
+        if self.groups is not None and (other is not None or hierarchy):
+            told = "Keys of groups have no other key that receives unknown ones, and form no hierarchy."
+            raise SchemaError("schema/groups", told)
         put(self, "other", None if other is None else _name(other))
         put(self, "hierarchy", _flag(hierarchy))
         put(self, "names", _names(keys, self.other, self.hierarchy))
         if not self.names:
             raise SchemaError("schema/empty", "A schema needs at least one key.")
+        put(self, "within", None if self.groups is None else self.names)
+        if self.groups is not None:
+            put(self, "names", keys_of_groups(self.groups, self.names))
+            low, high, map = (for_every_group(given, self.groups, self.within) for given in (low, high, map))
+            levels = levels_for_every_group(levels, self.groups, self.within)
         if self.d > MOST_KEYS:
             raise SchemaError("schema/too-many", f"A schema has at most {MOST_KEYS} keys, not {self.d}.")
         put(self, "levels", read_levels(levels, self.index, self.d))
@@ -233,9 +248,9 @@ class Schema:
 
     def document(self) -> dict[str, Any]:
         """The schema as JSON without floats; defaults (linear, no ``other``, no levels) are left out."""
-
+        names = self.names if self.within is None else self.within
         document: dict[str, Any] = {
-            "keys": list(self.names) if isinstance(self.names, tuple) else self.names,
+            "keys": list(names) if isinstance(names, tuple) else names,
             "low": spelled(self.low),
             "high": spelled(self.high),
         }
@@ -247,13 +262,15 @@ class Schema:
             document["levels"] = spelled(self.levels)
         if self.hierarchy:
             document["hierarchy"] = True
+        if self.groups is not None:
+            document["groups"] = list(self.groups)
         return document
 
     @classmethod
     def from_document(cls, document: Any) -> Schema:
         """The schema that a document describes; ``document`` reverses it."""
         if not isinstance(document, dict) or not {"keys"} <= set(document) <= _FIELDS:
-            told = "A schema document has keys, and may have low, high, map, other, levels and hierarchy."
+            told = "A schema document has keys, and may have low, high, map, other, levels, hierarchy and groups."
             raise SchemaError("schema/document", told)
         canonical(document)  # no floats, so every reader sees the same numbers
         if None in (document.get("low", 0), document.get("high", 0)):

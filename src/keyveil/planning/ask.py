@@ -12,6 +12,7 @@ from keyveil.core.errors import PlanError
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.planning.curves import curves
+from keyveil.planning.groups import group_costs, read_shares, shares_of, with_groups, without_groups
 from keyveil.planning.people import Floats, People, invented, sampled
 from keyveil.planning.plan import Plan, ranked
 from keyveil.planning.wanted import WISHES, Wish, solve
@@ -32,6 +33,7 @@ def plan(
     frequency: Sequence[float] | Floats | None = None,
     mean: Sequence[float] | Floats | None = None,
     typical: Any = None,
+    groups: Any = None,
     bits: float | None = None,
     rounds: int = 1,
     mechanisms: Sequence[str] | None = None,
@@ -48,6 +50,8 @@ def plan(
         sizes                the law of set sizes, such as "1:0.2,2:0.8", instead of ``pairs``
         frequency, mean      expected share of holders and mean value (on [-1, 1]) of every key
         typical              root mean square of a value on [-1, 1]; 0.5 unless given
+        groups               groups of people whose keys are told apart: "de:0.6,fr:0.4", "de,fr" or a number; keys
+                             and pairs are those of a person, whatever the group
         sample               people like those expected, instead of all that: a ``Population``, a file of user, key and
                              value, or ``synthetic:NAME``
         schema               the keys and ranges of values; that of the sample, or numbered keys, unless given
@@ -68,10 +72,13 @@ def plan(
         >>> found = kv.plan(users=20_000, keys=100, pairs=5, epsilon=1, goal="frequency")
         >>> found.best.name, found.best.why
     """
-    known, people = planned_people(users, keys, pairs, sample, schema, sizes, frequency, mean, typical)
+    known, people = planned_people(users, keys, pairs, sample, schema, sizes, frequency, mean, typical, groups)
 
     def again(n: int | None = None, keys: int | None = None, **given: Any) -> Plan:
         crowd, agreed = people if n is None else people.of(n), known
+        if given.get("plain"):
+            crowd = without_groups(people, len(known.groups or ()))
+            agreed = Schema(keys=crowd.d)
         if keys is not None:
             crowd, agreed = invented(people.n, keys, people.pairs, typical=people.typical), Schema(keys=keys)
         return ranked(
@@ -86,6 +93,10 @@ def plan(
 
     wish = wished(error, smallest, change, at)
     found = again()
+    if known.groups is not None:
+        plain = again(plain=True, rounds=1)
+        shares = shares_of(people, known.groups)
+        found = replace(found, group_costs=group_costs(shares, found.best.prediction, plain.best.prediction))
     if wish is not None:
         found = replace(found, solved=solve(wish, found, again))
     return replace(found, curves=tuple(curves(found, again))) if trade_offs else found
@@ -111,17 +122,23 @@ def planned_people(
     frequency: Sequence[float] | Floats | None = None,
     mean: Sequence[float] | Floats | None = None,
     typical: Any = None,
+    groups: Any = None,
 ) -> tuple[Schema, People]:
     """The schema and the people of a plan, from whatever is known of them."""
     if sample is not None:
         numbers = {"pairs": pairs, "sizes": sizes, "frequency": frequency, "mean": mean, "typical": typical}
+        numbers["groups"] = groups
         said = sorted(name for name, value in numbers.items() if value is not None)
         if said:
             raise PlanError("plan/people", f"A sample tells {' and '.join(said)}; give either.")
         return _of_sample(sample, schema, users, keys)
     if schema is not None and keys not in (None, schema.d):
         raise PlanError("plan/people", f"The schema has {schema.d:,} keys, and {keys:,} were given.")
-    count = keys if schema is None else schema.d
+    if groups is not None and schema is not None:
+        raise PlanError("plan/groups", "A schema says its groups itself; give either.")
+    told = schema is not None and schema.groups is not None and frequency is None and mean is None
+    shares = read_shares(schema.groups if schema is not None and told else groups) if told or groups is not None else {}
+    count = keys if schema is None else schema.d // max(len(shares), 1)
     missing = [word for word, value in (("users", users), ("keys", count)) if value is None]
     missing += ["pairs"] if pairs is None and sizes is None and frequency is None else []
     if missing:
@@ -131,6 +148,9 @@ def planned_people(
             "a person holds on average), or a sample of such people.",
         )
     people = invented(users, count, pairs, sizes=sizes, frequency=frequency, mean=mean, typical=typical)
+    if shares:
+        within, people = people.d, with_groups(people, shares)
+        return schema or Schema(keys=within, groups=list(shares)), people
     return schema or Schema(keys=people.d), people
 
 

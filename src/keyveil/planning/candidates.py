@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from keyveil.core.errors import KeyveilError
@@ -58,11 +59,10 @@ def forms(name: str, schema: Schema, epsilon: Fraction, people: People, goal: Go
     made = 0
     for options in _options(name, people, goal):
         try:
-            mechanism = build(name, schema, epsilon, with_usual_group(name, options))
+            mechanism = _built(name, schema, epsilon, tuple(options.items()))
         except KeyveilError as reason:
             refused = refused or reason
             continue
-        assert isinstance(mechanism, Mechanism)
         made += 1
         yield mechanism
     if not made and refused is not None:
@@ -76,9 +76,15 @@ def with_other_caps(made: Mechanism, people: People, goal: Goal) -> Iterator[Mec
     for cap in sorted({people.cap_for(share) for share in OTHER_CAPS} - {usual}):
         options = {**kept, **_suited(form, people, goal, cap)}
         with suppress(KeyveilError):  # a cap that the mechanism does not take is no choice
-            other = build(made.name, made.schema, made.epsilon, with_usual_group(made.name, options))
-            assert isinstance(other, Mechanism)
-            yield other
+            yield _built(made.name, made.schema, made.epsilon, tuple(options.items()))
+
+
+@lru_cache(maxsize=256)
+def _built(name: str, schema: Schema, epsilon: Fraction, options: tuple[tuple[str, Any], ...]) -> Mechanism:
+    """A mechanism with the usual overflow group; kept, because a plan for other people makes most of them again."""
+    mechanism = build(name, schema, epsilon, with_usual_group(name, dict(options)))
+    assert isinstance(mechanism, Mechanism)
+    return mechanism
 
 
 def _options(name: str, people: People, goal: Goal) -> Iterator[dict[str, Any]]:

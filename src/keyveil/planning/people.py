@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.epsilon import read_fraction
 from keyveil.core.errors import PlanError
+from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.mechanisms.size_law import PLACES, SizeLaw
@@ -52,6 +54,7 @@ class People:
     about: str
     sample: Population | None = None
     values: Floats | None = None  # of the pairs of the sample, on [-1, 1]
+    schema: Schema | None = None  # of the sample
 
     @property
     def d(self) -> int:
@@ -67,6 +70,11 @@ class People:
     def typical(self) -> float:
         """The root mean square of a value on [-1, 1]."""
         return math.sqrt(self.energy)
+
+    @cached_property
+    def known_records(self) -> Records | None:
+        """The sample as devices see it."""
+        return None if self.sample is None or self.schema is None else self.sample.records(self.schema)
 
     def of(self, n: int) -> Self:
         """As many people as given, of the same kind."""
@@ -179,6 +187,7 @@ def sampled(population: Population, schema: Schema, n: int | None = None, name: 
         f"{schema.d:,} keys.",
         known,
         values,
+        schema,
     )
 
 

@@ -28,6 +28,7 @@ from keyveil.protocols.registry import as_protocol
 
 if TYPE_CHECKING:
     from keyveil.planning.curves import Curve
+    from keyveil.planning.groups import GroupCost
     from keyveil.planning.wanted import Solved
 
 CLOSED, TRIED = "closed form", "simulation"
@@ -94,6 +95,7 @@ class Plan:
     left_out: dict[str, str]
     solved: Solved | None = None  # the people and the epsilon that a wish takes
     curves: tuple[Curve, ...] = ()
+    group_costs: tuple[GroupCost, ...] = ()  # where the schema has groups
 
     @property
     def best(self) -> Line:
@@ -125,6 +127,7 @@ class Plan:
             "about": self.people.about,
             "left_out": self.left_out,
             **({} if self.solved is None else {"solved": self.solved.document()}),
+            **({"groups": [one.document() for one in self.group_costs]} if self.group_costs else {}),
             **({"curves": [curve.document() for curve in self.curves]} if self.curves else {}),
         }
 

@@ -14,14 +14,16 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Capped, PredictedVariance, can, need
+from keyveil.mechanisms.capabilities import Capped, Cutting, PredictedCutting, PredictedVariance, can, need
 from keyveil.mechanisms.responses import Spread
 from keyveil.planning.people import Floats, Kept, People
 
 PRIOR = 0.2
 """Variance of means over keys before any report, as in ``protocols.second_round``: where a mean is hardly known, this
 is the squared error of whoever says 0, so that no mean counts as worse."""
+HALF_WIDTH = 1.96  # standard errors of half a 95 % interval
 SEEN = 1.96 + 0.84
 """Standard errors that a difference must have to be seen: with a two-sided error of 5 % in four cases of five."""
 
@@ -102,13 +104,16 @@ class Prediction:
             "se_frequency": root_mean_square(self.frequency_se),
             "bias_frequency": root_mean_square(self.frequency_bias),
             "error_frequency": root_mean_square(self.frequency_error),
+            "half_width_frequency": HALF_WIDTH * root_mean_square(self.frequency_se),
             "se_mean": float(np.median(mean_se)) if len(mean_se) else None,
+            "half_width_mean": HALF_WIDTH * float(np.median(mean_se)) if len(mean_se) else None,
             "error_mean": root_mean_square(known) if len(known) else None,
             "smallest": self.smallest,
             "difference": self.difference,
             "change": self.change,
             "heard": self.heard,
             "bits": self.bits,
+            "tally_numbers": math.prod(self.mechanism.tally_shape),
         }
 
 
@@ -131,7 +136,12 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
     bias, correcting = off.mean(axis=0), off.var(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         m = kept.mean
-        var_m = np.maximum(spread.product + m**2 * spread.frequency - 2 * m * spread.covariance, 0) / frequency**2
+        cutting = _cutting(mechanism, people, frequency, m, sizes)
+        var_m = (
+            np.maximum(spread.product + cutting.variance + m**2 * spread.frequency - 2 * m * spread.covariance, 0)
+            / frequency**2
+        )
+        cut = np.where(frequency > 0, cutting.bias / frequency, 0.0)
     held = people.frequency > 0
     return Prediction(
         mechanism,
@@ -139,10 +149,19 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
         np.sqrt(spread.frequency * larger + correcting),
         bias,
         np.where(held, np.sqrt(var_m), np.nan),
-        np.where(held & np.isfinite(spread.product), kept.mean - people.mean, np.nan),
+        np.where(held & np.isfinite(spread.product), kept.mean - people.mean + cut, np.nan),
         np.sqrt((spread.frequency + frequency * (1 - frequency) / people.n) * larger),
         math.sqrt(absent),
         heard,
+    )
+
+
+def _cutting(mechanism: Mechanism, people: People, frequency: Floats, mean: Floats, sizes: Floats) -> Cutting:
+    """What cutting large values off does, where a mechanism does that."""
+    if not isinstance(mechanism, PredictedCutting):
+        return Cutting(np.zeros_like(frequency), np.zeros_like(frequency))
+    return mechanism.predicted_cutting(
+        people.known_records, SeededCoins(0), frequency, mean, people.spread(), sizes, people.n
     )
 
 

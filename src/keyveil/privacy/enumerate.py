@@ -12,6 +12,9 @@ from fractions import Fraction
 from itertools import combinations, repeat
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from keyveil.core.coins import Coins, refuse_negative
 from keyveil.core.errors import PrivacyError
 
@@ -93,6 +96,12 @@ class PathCoins(Coins):
             count = math.comb(bound, size)
             answer = self._choice(_alike(combinations(range(bound), size), count), count)
         return list(answer)
+
+    def chances(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:
+        return np.array([self.chance(numerator, denominator) for _ in range(count)], dtype=np.bool_)
+
+    def below_each(self, bound: int, count: int) -> NDArray[np.int64]:
+        return np.array([self.below(bound) for _ in range(count)], dtype=np.int64)
 
     def bytes(self, count: int) -> NoReturn:
         raise PrivacyError(
