@@ -1,7 +1,8 @@
-"""``python -m benchmarks.service [--quick] [--json]``: durable reports a second, over HTTP, on both databases.
+"""``python -m benchmarks.service [--bare] [--quick] [--json]``: durable reports a second, over HTTP, on both databases.
 
 Each row is one collector process that a client on the same machine keeps busy. Ratios are to one commit per report
-through the same route: the same collector told to commit every upload alone, given one report at a time.
+through the same route: the same collector told to commit every upload alone, given one report at a time. With
+``--bare`` they are to a bare route with the same decoder, for each second of the processor (``against_bare``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import against_bare
 from benchmarks.load import Outcome, closed_loop, open_loop, request
 from benchmarks.runner import machine
 from keyveil.campaign.rounds import RoundDocument
@@ -87,6 +89,13 @@ def run(quick: bool) -> Iterator[dict[str, Any]]:
         server.remove()
 
 
+def run_against_bare(quick: bool) -> Iterator[dict[str, Any]]:
+    """The collector beside a bare route, on both databases, with one worker and with two."""
+    if quick:
+        return against_bare.rows(against_bare.QUICK, ("sqlite",), (1,), 1.0, 1)
+    return against_bare.rows()
+
+
 def _rows(kind: str, server: PostgreSQL, seconds: float, sizes: dict[int, int]) -> Iterator[dict[str, Any]]:
     def fresh(folder: Path) -> str:
         return f"sqlite:///{folder / 'keyveil.db'}" if kind == "sqlite" else server.database()
@@ -143,11 +152,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.service", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a second for each row, and fewer of them")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--bare", action="store_true", help="against a bare route, per second of the processor")
     options = parser.parse_args()
     if options.json:
-        print(json.dumps({"machine": machine(), "ratios": list(run(options.quick))}))
+        found = run_against_bare(options.quick) if options.bare else run(options.quick)
+        print(json.dumps({"machine": machine(), "ratios": list(found)}))
         return
     print(machine().replace("one thread", "client and collector share the machine"))
+    if options.bare:
+        against_bare.table(run_against_bare(options.quick))
+        return
     print(
         f"{'name':<48} {'ratio':>6} {'goal':>4} {'reports/s':>9} {'p50 ms':>7} {'p99 ms':>7} {'fsync ms':>8}  answers"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.runner import Race, benchmark
+from keyveil.bench.rows import Race, benchmark
 from keyveil.core.coins import Coins
 from keyveil.kernels.bernoulli import perturb_unary
 from keyveil.kernels.bits import count_bits
