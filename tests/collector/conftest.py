@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from keyveil.collector import database, health
 from keyveil.collector.service import Service
 from tests.postgres import PostgreSQL
 
@@ -27,6 +28,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'keyveil.db'}"
     server: PostgreSQL = request.getfixturevalue("postgres")
     return server.database()
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collectors that are opened from now on wait for a lock, and for a write that is tried, half a second."""
+    monkeypatch.setattr(database, "_PATIENCE", 0.5)
+    monkeypatch.setattr(health, "_PATIENCE", 0.4)
 
 
 class SetClock:

@@ -23,7 +23,7 @@ Marks = dict[str, str]
 
 def marks() -> Marks:
     """What a sender could be known by, each of it unique."""
-    names = ("agent", "referer", "cookie", "query", "token", "path", "body", "trace", "language", "method")
+    names = ("agent", "origin", "referer", "cookie", "query", "token", "path", "body", "trace", "language", "method")
     fresh = {name: f"{name}{secrets.token_hex(8)}" for name in names}
     return {**fresh, "forwarded": "203.0.113.94", "real": "198.51.100.87", "address": ADDRESS}
 
@@ -36,6 +36,7 @@ def ask(server: Served, marked: Marks, method: str, path: str, body: bytes = b""
         "Forwarded": f"for={marked['forwarded']}",
         "X-Real-IP": marked["real"],
         "User-Agent": marked["agent"],
+        "Origin": f"https://{marked['origin']}.example",
         "Referer": f"https://{marked['referer']}.example/",
         "Cookie": f"session={marked['cookie']}",
         "Accept-Language": marked["language"],

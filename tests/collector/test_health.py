@@ -217,6 +217,7 @@ def test_a_read_only_database(collector: Collector) -> None:
     assert gauge(collector, 'keyveil_storage_failures_total{code="storage/read-only"}') == 2  # the upload, the probe
 
 
+@pytest.mark.usefixtures("_impatient")
 def test_a_locked_database(collector: Collector) -> None:
     document = collector.filled()
     engine = collector.service.database.engine

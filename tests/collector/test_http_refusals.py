@@ -135,6 +135,7 @@ def test_a_full_queue_says_when_to_come_back(tmp_path: Path) -> None:
         assert json.loads(collector.ask("POST", "/v1/campaigns/snacks/reports", more.to_json()).body)["accepted"] == 4
 
 
+@pytest.mark.usefixtures("_impatient")
 def test_a_locked_database_is_unavailable_and_nothing_is_half_stored(collector: Collector) -> None:
     batch = batch_of(started(collector.service), 3)
     path = collector.service.database.engine.url.database

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from keyveil.device import Device
+from keyveil.device.upload import Patience
 from tests.collector.campaigns import asked, batch_of, started
 from tests.collector.running import Collector, problem, running
 
@@ -48,7 +49,7 @@ def test_a_sum_is_answered_by_the_first_round_of_privkvm_when_the_second_is_open
 def test_devices_answer_a_split_and_their_collector_tells_a_sum(collector: Collector) -> None:
     started(collector.service, protocol=SPLIT)
     for number in range(60):
-        with Device(":memory:", collector.transport) as one:
+        with Device(":memory:", collector.transport, patience=Patience(pace=0)) as one:
             one.consent("snacks")
             assert one.report("snacks", ({}, {"fries": 4}, {"pepsi": 2, "burger": 5})[number % 3]).state == "sent"
     collector.service.settle()

@@ -57,7 +57,7 @@ def refused(folder: Path, *flags: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         timeout=60,
-        env={**clean, "PYTHONPATH": str(ROOT / "src"), **environment},
+        env={**clean, "PYTHONPATH": str(ROOT / "src"), "KEYVEIL_KERNELS": "numpy", **environment},
     )
     assert finished.returncode == 2 and finished.stdout == ""
     assert finished.stderr.count("\n") == 1 and finished.stderr.startswith("keyveil: ")

@@ -79,14 +79,14 @@ def others(one: Cluster, keys: int, rate: float, seconds: float, hostile: str | 
 _PAYLOADS: dict[str, tuple[bytes, ...]] = {}
 
 
-@pytest.mark.parametrize("hostile", ["valid", "invalid"])
-def test_others_are_served_while_a_stranger_sends_large_requests(tmp_path: Path, hostile: str) -> None:
+def test_others_are_served_while_a_stranger_sends_large_requests(tmp_path: Path) -> None:
     with cluster(tmp_path, f"sqlite:///{tmp_path / 'keyveil.db'}", 1, **COMPILED) as one:
         one.open(wide(3000))
-        told = others(one, 3000, 10, 3, hostile)
-        assert told.statuses == {200: 30}
-        refused = json.loads(one.ask("GET", "/v1/campaigns/snacks/status").body)["refused"]
-    assert ("report/malformed" in refused) == (hostile == "invalid")
+        for hostile in ("valid", "invalid"):
+            told = others(one, 3000, 10, 3, hostile)
+            assert told.statuses == {200: 30}
+            refused = json.loads(one.ask("GET", "/v1/campaigns/snacks/status").body)["refused"]
+            assert ("report/malformed" in refused) == (hostile == "invalid")
 
 
 @pytest.mark.soak

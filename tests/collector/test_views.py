@@ -11,6 +11,7 @@ import pytest
 
 from keyveil.cli.campaign_files import drafted
 from keyveil.device import Device
+from keyveil.device.upload import Patience
 from tests.collector.campaigns import batch_of, started
 from tests.collector.running import Collector, running
 
@@ -62,7 +63,7 @@ def test_devices_answer_and_the_collector_tells(
     """Within six standard errors of 1,500 people, four of them through whole devices."""
     opened = started(collector.service, **document(name, **options))
     for number in range(4):
-        with Device(":memory:", collector.transport) as one:
+        with Device(":memory:", collector.transport, patience=Patience(pace=0)) as one:
             page = one.explain("snacks").text
             assert ("are asked how far they exceed" in page) == ("max_pairs" in options)
             one.consent("snacks")

@@ -12,16 +12,16 @@ from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keyveil.campaign.wire import JSON
 from keyveil.collector import endpoints, logs, models, problems
 from keyveil.collector.access import AccessControl, admin, admin_of_all, analyst
-from keyveil.collector.lanes import Lane
+from keyveil.collector.cors import SharedWithPages
 from keyveil.collector.metrics import Metrics, Watch
 from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
-from keyveil.collector.uploads import DICTIONARIES, Bounded, UploadRoute, upload
+from keyveil.collector.uploads import DICTIONARIES, BodyLimits, Bounded, DirectUploads, UploadRoute, Uploads, upload
 from keyveil.core.errors import KeyveilError
 
 ALL = "/v1/campaigns"
@@ -37,9 +37,6 @@ EVERYBODY: Who = ()
 ANALYSTS: Who = (Depends(analyst),)
 ADMINS: Who = (Depends(admin),)
 ADMINS_OF_ALL: Who = (Depends(admin_of_all),)
-
-_UPLOAD_THREADS = 6  # of their own, so that slow questions of analysts do not hold up devices;
-_HEAVY_THREADS = 2  # others for large uploads, so that these do not hold up small ones
 
 log = logs.logger()
 
@@ -71,19 +68,16 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
     app.state.service = service
     app.state.access = AccessControl(service, settings.present_tokens)
     app.state.metrics = metrics
-    app.state.lane, app.state.heavy_lane = Lane(_UPLOAD_THREADS), Lane(_HEAVY_THREADS)
-    app.add_middleware(
-        Bounded,
-        most=settings.body_bytes,
-        most_of_dictionaries=settings.dictionary_bytes,
-        together=settings.memory_bytes,
-        seconds=settings.body_seconds,
-    )
+    app.state.uploads = uploads = Uploads(service, metrics)
+    limits = BodyLimits(settings.body_bytes, settings.dictionary_bytes, settings.memory_bytes, settings.body_seconds)
+    app.add_middleware(Bounded, limits=limits)
     app.add_middleware(Watch, metrics=metrics)  # added last, so it is outermost
     app.add_exception_handler(KeyveilError, problems.on_keyveil_error)
     app.add_exception_handler(HTTPException, problems.on_http_exception)
     app.add_exception_handler(RequestValidationError, problems.on_validation_error)
-    _add_routes(app)
+    route = _add_routes(app)
+    origins = [one.strip() for one in settings.origins.split(",") if one.strip()]
+    app.direct = SharedWithPages(DirectUploads(app.by_the_framework, uploads, metrics, limits, route), origins)
     for path, page in pages.items():
         _refuse_taken(app, path)
         app.mount(path, page)
@@ -98,7 +92,9 @@ def _refuse_taken(app: FastAPI, path: str) -> None:
         raise KeyveilError("serve/page", f"Pages have a path of their own such as /dashboard, not {path!r}.")
 
 
-def _add_routes(app: FastAPI) -> None:
+def _add_routes(app: FastAPI) -> UploadRoute:
+    """All routes; gives the one for uploads."""
+
     def route(
         method: str, path: str, who: Who, does: Callable[..., Any], shape: type | None = None, **told: Any
     ) -> None:
@@ -108,7 +104,8 @@ def _add_routes(app: FastAPI) -> None:
     route("GET", ONE, EVERYBODY, endpoints.show_campaign, models.CampaignView, openapi_extra=without_token)
     route("GET", LIST, EVERYBODY, endpoints.show_dictionary)
     # Devices have no role: the campaign says whose reports it takes.
-    app.router.routes.append(UploadRoute(f"{ONE}/reports", upload, methods=["POST"]))
+    uploads = UploadRoute(f"{ONE}/reports", upload, methods=["POST"])
+    app.router.routes.append(uploads)
 
     route("GET", ALL, ANALYSTS, endpoints.list_campaigns, models.Campaigns)
     route("GET", f"{ONE}/status", ANALYSTS, endpoints.show_status)
@@ -134,10 +131,20 @@ def _add_routes(app: FastAPI) -> None:
     route("GET", "/healthz", EVERYBODY, endpoints.alive, models.Alive)
     route("GET", "/readyz", EVERYBODY, endpoints.ready, models.Alive)
     route("GET", "/metrics", EVERYBODY, endpoints.metrics, responses=models.content("text/plain"))
+    return uploads
 
 
 class _Collector(FastAPI):
-    """Adds the upload route, which the framework does not see, to the description of the API."""
+    """Lets uploads pass by the framework, and adds their route to the description of the API."""
+
+    direct: SharedWithPages  # around uploads, which pass by, and everything else
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.direct(scope, receive, send)
+
+    async def by_the_framework(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Through all middleware to the route."""
+        await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()

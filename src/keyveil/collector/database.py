@@ -20,6 +20,7 @@ from keyveil.core.errors import StorageError
 MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION = "alembic_version"  # the table that holds the number of the schema
 _PATIENCE = 5  # seconds that a transaction waits for another one's lock
+_ASKED_AT_ONCE = 500  # groups in one question
 _MIGRATING = 0x6B65796D  # advisory locks: who migrates,
 _SHARDS = 0x6B657973  # which collector process holds which shard,
 _JOURNAL = 0x6B65796A  # who writes into the journal,
@@ -113,6 +114,24 @@ class Database:
             "INSERT OR IGNORE INTO report (round_id, id, payload, batch_id) VALUES (?, ?, ?, ?)", rows
         )
         return int(cursor.rowcount)
+
+    def reports_of(self, connection: Connection, groups: Sequence[int]) -> list[tuple[int, bytes, bytes]]:
+        """All reports of some groups: group, id and payload.
+
+        Read by the driver itself, which makes bytes of them; a row of SQLAlchemy's would cost more than to count it.
+        """
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        wanted = "SELECT batch_id, id, payload FROM report WHERE batch_id"
+        rows: list[tuple[int, bytes, bytes]] = []
+        if self.postgresql:
+            with raw.cursor(binary=True) as cursor:
+                rows += cursor.execute(f"{wanted} = ANY(%s)", (list(groups),))
+            return rows
+        for start in range(0, len(groups), _ASKED_AT_ONCE):
+            some = groups[start : start + _ASKED_AT_ONCE]
+            rows += raw.execute(f"{wanted} IN ({','.join('?' * len(some))})", some).fetchall()
+        return rows
 
     def add_up(
         self, connection: Connection, table: Table, rows: Iterable[dict[str, Any]], column: str, keys: Sequence[str]
@@ -325,6 +344,7 @@ def _prepare_sqlite(raw: Any, _: Any) -> None:
         "foreign_keys=ON",
         "secure_delete=ON",
         "cache_size=-65536",
+        "wal_autocheckpoint=8000",  # pages; ids are random, so a page is written often before it is full
         "journal_size_limit=67108864",
     ):
         raw.execute(f"PRAGMA {setting}")

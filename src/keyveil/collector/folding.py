@@ -54,10 +54,8 @@ def _fold(writer: Writer, round_id: int, document: RoundDocument, least: int | N
         groups = _waiting(connection, round_id, most, least)
         if not groups:
             return 0
-        found = connection.execute(
-            select(report.c.batch_id, report.c.id, report.c.payload).where(report.c.batch_id.in_(groups))
-        ).all()
-    counted, bad = count(document, [(group, bytes(number), bytes(payload)) for group, number, payload in found])
+        found = database.reports_of(connection, groups)
+    counted, bad = count(document, found)
     if bad:
         log.error("Reports could not be counted and were set aside.", reports=len(bad), code=SET_ASIDE_CODE)
 
@@ -141,10 +139,7 @@ def retry(database: Database, connection: Connection, round_id: int, document: R
         refused[owner, group.bucket, SET_ASIDE_CODE] -= group.reports
     count_refusals(database, connection, refused)
     if folded and groups:
-        rows = connection.execute(
-            select(report.c.batch_id, report.c.id, report.c.payload).where(report.c.batch_id.in_(groups))
-        ).all()
-        counted, bad = count(document, [(group, bytes(number), bytes(payload)) for group, number, payload in rows])
+        counted, bad = count(document, database.reports_of(connection, groups))
         _set_aside(database, connection, round_id, bad)
         _add(database, connection, round_id, counted)
     return sum(group.reports for group in found)

@@ -78,19 +78,21 @@ class Metrics:
             "keyveil_waiting_reports", _help("waiting_reports"), multiprocess_mode="livesum", registry=registry
         )
         self._folded = Gauge(_FOLDED, "When folding last went through.", multiprocess_mode="livemin", registry=registry)
+        self._children: dict[tuple[Any, ...], Any] = {}  # by metric and labels, which come from closed sets
         self._published: dict[str, float] = {}
         self._publishing = threading.Lock()
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        self._requests.labels(route, method if method in _METHODS else "OTHER", str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        told = method if method in _METHODS else "OTHER"
+        self._child(self._requests, route, told, str(status)).inc()
+        self._child(self._seconds, route).observe(seconds)
 
     def stored(self, campaign: str | None, accepted: int, duplicates: int, refused: list[str], seconds: float) -> None:
         """An upload that was committed."""
         campaign = campaign or ""
         for outcome, count in (("accepted", accepted), ("duplicate", duplicates), ("refused", len(refused))):
             if count:
-                self._reports.labels(campaign, outcome).inc(count)
+                self._child(self._reports, campaign, outcome).inc(count)
         for code in refused:
             self._refusals.labels(campaign, code).inc()
         self._durable.observe(seconds)
@@ -98,6 +100,13 @@ class Metrics:
     def refused(self, campaign: str | None, code: str) -> None:
         """An upload that was refused as a whole; without a name if there is no such campaign."""
         self._refusals.labels(campaign or "", code).inc()
+
+    def _child(self, metric: Any, *labels: str) -> Any:
+        """The number of a metric that has these labels, remembered: the library looks under a lock each time."""
+        found = self._children.get((metric, *labels))
+        if found is None:
+            found = self._children[metric, *labels] = metric.labels(*labels)
+        return found
 
     def publish(self) -> None:
         """Bring the numbers that this process keeps by itself to where every worker can read them."""

@@ -116,6 +116,11 @@ def unexpected() -> Response:
 
 async def on_keyveil_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, KeyveilError)
+    return of_keyveil_error(error)
+
+
+def of_keyveil_error(error: KeyveilError) -> Response:
+    """The answer for an error of ours; one that is the collector's own fault is logged."""
     if status_of(error.code) == HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("A request failed.", code=error.code, exc_info=error)
     return problem(error.code, error.sentence)

@@ -37,6 +37,7 @@ class _Guarded(HttpToolsProtocol):
     address_counts: Counter[bytes]  # connections by hashed address
 
     _clock: asyncio.TimerHandle | None = None
+    _in_head = False  # a head has begun and is not complete
     _head = 0  # bytes of the head that is being read
     _arrived = 0  # bytes since it began
     _peer: bytes | None = None
@@ -63,13 +64,16 @@ class _Guarded(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._arrived += len(data)
         super().data_received(data)
+        if self._in_head and self._clock is None:  # most heads arrive whole, and need no clock
+            self._start_clock()
         if self._clock is not None and self._arrived > self.most_of_head + _PACKET:  # a header that does not end
             self._refuse()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head = self._arrived = 0
-        self._start_clock()
+        self._in_head = True
+        self._stop_clock()  # of the connection; it begins anew if this head does not end with these bytes
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -80,6 +84,7 @@ class _Guarded(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         self._stop_clock()
         super().on_headers_complete()
 

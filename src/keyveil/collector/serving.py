@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import uvicorn
 from prometheus_client.multiprocess import mark_process_dead
 
@@ -26,7 +28,9 @@ from keyveil.collector.settings import Settings, refuse_plain
 from keyveil.collector.tokens import ROLES
 from keyveil.collector.workers import Workers
 from keyveil.core.errors import KeyveilError
+from keyveil.core.report import PUBLIC_BYTES
 from keyveil.kernels.backend import prepare
+from keyveil.kernels.siphash import siphash_many
 
 Say = Callable[[str], None]
 Pages = Callable[[Service], Mounts]  # the pages of a collector, once its service is open; a function of a module
@@ -38,6 +42,12 @@ def no_pages(_: Service) -> Mounts:
 
 _LAST_COMMIT = 10.0  # seconds beyond those for requests, to store what waits
 _TURN = 0.0005  # seconds: the writer must not wait five milliseconds for its turn while requests come in
+
+_SEARCHES = (
+    20_000,
+    10,
+    50,
+)  # new objects before a search for garbage among them, and how often older ones are looked at
 
 log = logs.logger()
 
@@ -93,7 +103,8 @@ def _work_beside(options: dict[str, Any], listener: socket.socket, pages: Pages,
 def _work(settings: Settings, listener: socket.socket, pages: Pages, say: Say, started: Callable[[], None]) -> None:
     """Answer requests on a port until told to stop; ``started`` is called once requests are taken."""
     sys.setswitchinterval(_TURN)
-    prepare()  # otherwise the first fold would hold up all requests while kernels compile
+    prepare()  # otherwise the first fold would hold up all requests while kernels compile;
+    siphash_many(bytes(16), np.zeros((1, PUBLIC_BYTES), dtype=np.uint8))  # most of the compiler loads when it is used
     with _open(settings) as service, _signals(settings) as stop_requested:
         _say_first_tokens(service, settings, say)
         server = _Server(_uvicorn(settings, service, pages(service)), stop_requested, started)
@@ -140,7 +151,19 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.should_exit = self.should_exit or self._stop_requested.is_set()
+        _settle_memory()
         self._say_started()
+
+
+def _settle_memory() -> None:
+    """Leave what is there now out of all later searches for garbage.
+
+    The compiler and the libraries are many objects that stay. Nobody is answered while all of them are searched.
+    What requests leave behind is freed without a search, so searches can be rare.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_SEARCHES)
 
 
 def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Config:

@@ -52,6 +52,7 @@ class Settings(BaseSettings):
     backlog: Count = 2048
     tick_seconds: Seconds = 1.0  # between two looks at rounds, folds and scrubs; 0 for never
     shutdown_seconds: Seconds = 30.0  # for requests under way
+    origins: str = ""  # of pages that may send reports, with commas between them; * for all of them, nothing for none
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     json_logs: bool | None = None  # JSON unless a terminal reads it
 

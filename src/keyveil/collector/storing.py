@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from keyveil.collector.database import Database
 from keyveil.collector.participation import Claims, Enrolled, locked_claims, save_claims
@@ -22,6 +23,19 @@ _ASKED_AT_ONCE = 500  # ids in one question to the database
 
 Counts = Counter[tuple[int, int, str]]
 """How many refusals of a campaign there were in a bucket of time, by code."""
+
+
+Check = Callable[[Sequence[tuple[bytes, bytes]]], Mapping[tuple[bytes, bytes], str]]
+"""Of some reports of a round (id and padded payload) those that no honest device can have sent, and why."""
+
+# Made once: to build a statement takes longer than to run it.
+_STATES = (
+    select(round.c.id, round.c.state)
+    .where(round.c.id.in_(bindparam("numbers", expanding=True)))
+    .order_by(round.c.id)
+    .with_for_update(read=True)
+)
+_NEW_BATCH = insert(batch).returning(batch.c.id)
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,7 @@ class Upload:
     refused: tuple[tuple[bytes, str], ...] = ()  # those that were found malformed before
     repeated: int = 0  # times that one of them was in the request again
     token_hash: bytes | None = None  # of the enrolment, where the campaign asks for one
+    check: Check | None = None  # of a single report that is still to be checked
     done: Future[UploadResult] = field(default_factory=Future)
 
     @property
@@ -74,6 +89,30 @@ def store(database: Database, connection: Connection, group: Sequence[Upload]) -
     return outcomes
 
 
+def check_together(group: Sequence[Upload]) -> list[Upload]:
+    """The same uploads, with single reports checked that were not yet: all of a round in one go.
+
+    A check of one report costs as much as that of a hundred.
+    """
+    waiting: dict[int, list[Upload]] = {}
+    for upload in group:
+        if upload.check is not None:
+            waiting.setdefault(upload.round_id, []).append(upload)
+    wrong: dict[Upload, str] = {}
+    for uploads in waiting.values():
+        check = uploads[0].check
+        assert check is not None
+        codes = check([report for upload in uploads for report in upload.reports])
+        if codes:
+            wrong |= {upload: codes[upload.reports[0]] for upload in uploads if upload.reports[0] in codes}
+    return [_refused(upload, wrong[upload]) if upload in wrong else upload for upload in group]
+
+
+def _refused(upload: Upload, code: str) -> Upload:
+    """A single report that may not be stored."""
+    return replace(upload, reports=(), refused=((upload.reports[0][0], code),))
+
+
 def count_refusals(database: Database, connection: Connection, counts: Counts) -> None:
     names = ("campaign_id", "bucket", "code")
     rows = [dict(zip((*names, "count"), (*place, count), strict=True)) for place, count in counts.items()]
@@ -83,9 +122,7 @@ def count_refusals(database: Database, connection: Connection, counts: Counts) -
 def _closed(database: Database, connection: Connection, group: Sequence[Upload]) -> dict[Upload, KeyveilError]:
     """Uploads whose round no longer takes reports; the others' rounds stay open until we have committed."""
     numbers = sorted({upload.round_id for upload in group})
-    states = connection.execute(
-        select(round.c.id, round.c.state).where(round.c.id.in_(numbers)).order_by(round.c.id).with_for_update(read=True)
-    )
+    states = connection.execute(_STATES, {"numbers": numbers})
     open_rounds = {number for number, state in states if state == "open"}
     refused = CampaignError("round/closed", "This round takes no more reports.")
     return {upload: refused for upload in group if upload.round_id not in open_rounds}
@@ -154,21 +191,16 @@ def _insert_round(
     database: Database, connection: Connection, round_id: int, uploads: Sequence[Upload], second: Sequence[Upload]
 ) -> Reasons:
     reasons: Reasons = {}
-    fresh: dict[bytes, tuple[Upload, bytes]] = {}
-    repeats: list[tuple[Upload, bytes, bytes]] = []  # of an id that this group holds already
-    there: dict[bytes, bytes | None] = {}  # what the database had before us
-    for upload in uploads:
-        for number, payload in upload.reports if upload not in second else ():
-            if number not in fresh:
-                fresh[number] = upload, payload
-            else:
-                repeats.append((upload, number, payload))
+    taken = [upload for upload in uploads if upload not in second] if second else uploads
+    fresh = dict(chain.from_iterable(upload.reports for upload in taken))
+    first, repeats, there = {}, [], {}  # type: First, Repeats, dict[bytes, bytes | None]
+    if len(fresh) < sum(len(upload.reports) for upload in taken):
+        first, repeats = _first(taken)
+        fresh = {number: payload for number, (_, payload) in first.items()}
     if fresh:
         about = {"round_id": round_id, "shard": database.shard, "bucket": uploads[0].bucket, "state": UNFOLDED}
-        group: int = connection.execute(
-            insert(batch).values(**about, reports=len(fresh)).returning(batch.c.id)
-        ).scalar_one()
-        rows = [(round_id, number, fresh[number][1], group) for number in sorted(fresh)]
+        group: int = connection.execute(_NEW_BATCH, {**about, "reports": len(fresh)}).scalar_one()
+        rows = [(round_id, number, fresh[number], group) for number in sorted(fresh)]
         inserted = database.insert_reports(connection, rows)
         if inserted < len(rows):
             found = stored_reports(connection, round_id, list(fresh))
@@ -176,13 +208,33 @@ def _insert_round(
             here = batch.c.id == group
             counted = update(batch).where(here).values(reports=inserted)
             connection.execute(counted if inserted else delete(batch).where(here))
-    repeats += [(upload, number, payload) for number, (upload, payload) in fresh.items() if number in there]
+            first, repeats = _first(taken)
+    repeats += [(upload, number, payload) for number, (upload, payload) in first.items() if number in there]
     for upload, number, payload in repeats:
-        kept = there[number] if number in there else fresh[number][1]
+        kept = there[number] if number in there else fresh[number]
         reasons[upload, number] = DUPLICATE if kept in (None, payload) else CONFLICT
     for upload in second:
         reasons.update(_again(connection, round_id, upload))
     return reasons
+
+
+First = dict[bytes, tuple[Upload, bytes]]
+"""By id: the upload of a group in which it came first, and its payload there."""
+
+Repeats = list[tuple[Upload, bytes, bytes]]
+"""Upload, id and payload of reports whose id another upload of the group holds already."""
+
+
+def _first(uploads: Sequence[Upload]) -> tuple[First, Repeats]:
+    first: First = {}
+    repeats: Repeats = []
+    for upload in uploads:
+        for number, payload in upload.reports:
+            if number not in first:
+                first[number] = upload, payload
+            else:
+                repeats.append((upload, number, payload))
+    return first, repeats
 
 
 def _second(uploads: Sequence[Upload], claims: Claims, enrolled: dict[Upload, Enrolled]) -> list[Upload]:
@@ -230,6 +282,8 @@ def stored_reports(
 
 
 def _answer(upload: Upload, reasons: Reasons) -> UploadResult:
+    if not reasons:  # as for most groups
+        return UploadResult(len(upload.reports), upload.repeated, upload.refused)
     left_out = [(number, reasons[upload, number]) for number, _ in upload.reports if (upload, number) in reasons]
     refused = tuple((number, code) for number, code in left_out if code != DUPLICATE)
     duplicates = len(left_out) - len(refused) + upload.repeated

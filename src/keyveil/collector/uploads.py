@@ -7,9 +7,11 @@ refused is counted under its code, so that an operator sees why devices fail, bu
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -22,8 +24,10 @@ from keyveil.campaign.documents import NAME
 from keyveil.campaign.wire import JSON, PACKED, Batch, from_json, from_packed
 from keyveil.collector.access import bearer_token
 from keyveil.collector.lanes import Lane
-from keyveil.collector.metrics import Metrics
-from keyveil.collector.problems import Refusal
+from keyveil.collector.mailbox import Mailbox
+from keyveil.collector.metrics import Metrics, Watch
+from keyveil.collector.problems import Refusal, of_keyveil_error
+from keyveil.collector.storing import UploadResult
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 
 if TYPE_CHECKING:
@@ -31,68 +35,152 @@ if TYPE_CHECKING:
 
 DICTIONARIES = "/v1/dictionaries/"
 
-T = TypeVar("T")
-
-_SMALL = 4096  # bytes of a body that is decoded at once
+_SMALL = 1 << 14  # bytes of a body that is decoded and checked at once: less than a millisecond
 _HEAVY = 1 << 18  # bytes of a body that has the few threads for large ones
+_UPLOAD_THREADS = 6  # of their own, so that slow questions of analysts do not hold up devices;
+_HEAVY_THREADS = 2  # others for large uploads, so that these do not hold up small ones
 _MOST_WAITING = 64  # bodies that wait for a thread
 
 # Refusals that are counted without a campaign's name: there is none, or a look into the database would cost too much.
 _NAMELESS = ("campaign/unknown", "campaign/ambiguous", "storage/", "queue/")
 
 _DECODERS: dict[str, Callable[[bytes], Batch]] = {JSON: from_json, PACKED: from_packed}
+_FORMS = frozenset(("", "charset=utf-8"))  # parameters of a media type that change nothing
+_ACCEPTED = b'{"accepted":%d,"duplicates":0,"refused":[]}'
+_TYPE = (b"content-type", JSON.encode())
+
+
+class Uploads:
+    """Takes bodies of uploads to the disk: decoded, checked, queued, and answered after their commit."""
+
+    def __init__(self, service: Service, metrics: Metrics) -> None:
+        self._service, self._metrics = service, metrics
+        self._lane, self._heavy_lane = Lane(_UPLOAD_THREADS), Lane(_HEAVY_THREADS)
+        self._mailbox: Mailbox[UploadResult] = Mailbox()
+
+    async def take(self, name: str, headers: Mapping[bytes, bytes], body: bytes) -> bytes:
+        """Store the reports of a body; the document of the answer, or the error that refuses all of it."""
+        if not NAME.fullmatch(name):
+            raise no_such_campaign(name)
+        service, metrics, size = self._service, self._metrics, len(body)
+        lane = self._heavy_lane if size > _HEAVY else self._lane
+        begin, token = time.perf_counter(), _token(headers)
+        small = size <= _SMALL  # then a thread would cost more than the work
+        try:
+            decode = _decoder(headers)
+            _refuse_when_busy(lane, service)  # before any work goes into it: a refusal must be cheap
+            batch = decode(body) if small else await lane.run(name, size, lambda: decode(body))
+        except StorageError as refused:
+            metrics.refused(None, refused.code)
+            raise
+        except KeyveilError as refused:
+            await self.count(name, refused.code)
+            raise
+        try:
+            if small and service.remembers(name, batch.document):
+                queued = service.submit(name, batch, token)
+            else:  # long decoding or a query would block all other requests
+                queued = await lane.run(name, size, lambda: service.submit(name, batch, token))
+            label = _label(service, name)  # submit has just read the campaign: no look into the database
+            answer = await self._mailbox.outcome(queued)  # a client that goes does not disturb the commit
+        except KeyveilError as refused:
+            nameless = refused.code.startswith(_NAMELESS)
+            known = None if nameless else await lane.run(name, size, lambda: _label(service, name))
+            metrics.refused(known, refused.code)
+            raise
+        codes = [code for _, code in answer.refused]
+        metrics.stored(label, answer.accepted, answer.duplicates, codes, time.perf_counter() - begin)
+        if not codes and not answer.duplicates:
+            return _ACCEPTED % answer.accepted
+        refused_ids = [{"id": number.hex(), "code": code} for number, code in answer.refused]
+        return msgspec.json.encode(
+            {"accepted": answer.accepted, "duplicates": answer.duplicates, "refused": refused_ids}
+        )
+
+    async def count(self, name: str, code: str) -> None:
+        """Count a refusal that never reached the service; does nothing where that is not possible."""
+
+        def note() -> str | None:
+            self._service.refused(name, code)
+            return _label(self._service, name)
+
+        self._metrics.refused(await run_in_threadpool(note), code)
 
 
 async def upload(request: Request) -> Response:
-    """``POST /v1/campaigns/{name}/reports``."""
-    service: Service = request.app.state.service
-    metrics: Metrics = request.app.state.metrics
+    """``POST /v1/campaigns/{name}/reports`` by way of the framework: bodies in several pieces, and refused ones."""
+    uploads: Uploads = request.app.state.uploads
     name: str = request.path_params["name"]
     if not NAME.fullmatch(name):
         raise no_such_campaign(name)
-    begin, token = time.perf_counter(), _token(request)
-    body = b""
-
-    async def in_lane(step: Callable[[], T]) -> T:
-        """Run a step in a thread: long decoding or a query would block all other requests."""
-        return await _lane(request, len(body)).run(name, len(body), step)
-
+    headers = _headers(request.scope)
     try:
-        decode, body = _decoder(request), await request.body()
-        _refuse_when_busy(_lane(request, len(body)), service)  # before any work goes into it: a refusal must be cheap
-        small = len(body) <= _SMALL  # then a thread would cost more than the work
-        batch = decode(body) if small else await in_lane(lambda: decode(body))
-    except StorageError as refused:
-        metrics.refused(None, refused.code)
-        raise
+        _decoder(headers)  # what cannot be read is not waited for
+        body = await request.body()
     except (KeyveilError, Refusal) as refused:
-        await _count(service, metrics, name, refused.code)
+        await uploads.count(name, refused.code)
         raise
-    try:
-        at_once = small and service.remembers(name, batch.document)
-        queued = (
-            service.submit(name, batch, token) if at_once else await in_lane(lambda: service.submit(name, batch, token))
-        )
-        label = _label(service, name)  # submit has just read the campaign: no look into the database
-        answer = await asyncio.shield(asyncio.wrap_future(queued))  # a client that goes must not disturb the commit
-    except KeyveilError as refused:
-        nameless = refused.code.startswith(_NAMELESS)
-        metrics.refused(None if nameless else await in_lane(lambda: _label(service, name)), refused.code)
-        raise
-    codes = [code for _, code in answer.refused]
-    metrics.stored(label, answer.accepted, answer.duplicates, codes, time.perf_counter() - begin)
-    document = {
-        "accepted": answer.accepted,
-        "duplicates": answer.duplicates,
-        "refused": [{"id": number.hex(), "code": code} for number, code in answer.refused],
-    }
-    return Response(msgspec.json.encode(document), media_type=JSON)
+    return Response(await uploads.take(name, headers, body), media_type=JSON)
 
 
-def _lane(request: Request, size: int) -> Lane:
-    """The threads for a body of so many bytes."""
-    lane: Lane = request.app.state.heavy_lane if size > _HEAVY else request.app.state.lane
-    return lane
+class DirectUploads:
+    """The upload route in front of the framework, for bodies that arrive in one piece and are not too long.
+
+    Most do. The framework's layers would cost more than everything else that is done for a single report. Whatever is
+    not ordinary goes the long way through ``app``, with what was received so far, and is refused there.
+    """
+
+    def __init__(self, app: ASGIApp, uploads: Uploads, metrics: Metrics, limits: BodyLimits, route: Route) -> None:
+        self._app, self._uploads, self._limits, self._route = app, uploads, limits, route
+        self._watched = Watch(self._answer, metrics)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        place = _PLACE.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if place is None:
+            await self._app(scope, receive, send)
+            return
+        scope[DEADLINE] = deadline = time.monotonic() + self._limits.seconds
+        first: Message | None = None
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                first = await receive()
+        except TimeoutError:
+            pass  # refused below, where the time is up too
+        if first is None or not self._limits.fit(first, _declared(scope)):
+            await self._app(scope, receive if first is None else _again(first, receive), send)
+            return
+        scope["route"], scope["path_params"], scope[_BODY] = self._route, place.groupdict(), first.get("body", b"")
+        await self._watched(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body: bytes = scope[_BODY]
+        self._limits.held += len(body)
+        try:
+            document = await self._uploads.take(scope["path_params"]["name"], _headers(scope), body)
+        except KeyveilError as refused:
+            await of_keyveil_error(refused)(scope, receive, send)
+            return
+        finally:
+            self._limits.held -= len(body)
+        length = (b"content-length", str(len(document)).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [length, _TYPE]})
+        await send({"type": "http.response.body", "body": document})
+
+
+_PLACE = re.compile(r"/v1/campaigns/(?P<name>[^/]+)/reports")
+_BODY = "keyveil.body"
+DEADLINE = "keyveil.deadline"
+"""Where a request says by when its body must be here, if it has waited before ``Bounded`` sees it."""
+
+
+def _again(first: Message, receive: Receive) -> Receive:
+    """What was received already, and then the rest."""
+    before = [first]
+
+    async def receiving() -> Message:
+        return before.pop() if before else await receive()
+
+    return receiving
 
 
 def _refuse_when_busy(lane: Lane, service: Service) -> None:
@@ -114,23 +202,47 @@ def no_such_campaign(name: str) -> CampaignError:
     return CampaignError("campaign/unknown", f"There is no campaign {name[:64]!r}.")
 
 
+@dataclass
+class BodyLimits:
+    """How long bodies may be, how long they may take, and how much memory those of all requests take together."""
+
+    most: int
+    most_of_dictionaries: int
+    together: int
+    seconds: float
+    held: int = 0  # bytes of bodies of requests under way
+
+    def fit(self, message: Message, declared: int) -> bool:
+        """Whether a message is a whole body within all limits."""
+        size = len(message.get("body", b""))
+        whole = message["type"] == "http.request" and not message.get("more_body", False)
+        return whole and max(size, declared) <= self.most and self.held + size <= self.together
+
+    def refusal(self, size: int, most: int) -> tuple[str, str] | None:
+        """Code and sentence of the refusal of a body that has at least ``size`` bytes; nothing if it may go on."""
+        if size > most:
+            return "request/too-large", f"A body has at most {most} bytes here."
+        if self.held > self.together:
+            return "queue/full", "The collector is busy; send the same again a little later."
+        return None
+
+
 class Bounded:
     """Middleware that refuses bodies that are too long, arrive too slowly, or exceed a total over all requests.
 
     So the memory that unknown clients can take is bounded, however many there are.
     """
 
-    def __init__(self, app: ASGIApp, most: int, most_of_dictionaries: int, together: int, seconds: float) -> None:
-        self._app, self._most, self._dictionaries = app, most, most_of_dictionaries
-        self._together, self._seconds = together, seconds
-        self._held = 0  # bytes of bodies of requests under way
+    def __init__(self, app: ASGIApp, limits: BodyLimits) -> None:
+        self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        most = self._dictionaries if scope["path"].startswith(DICTIONARIES) else self._most
-        deadline = time.monotonic() + self._seconds
+        limits = self._limits
+        most = limits.most_of_dictionaries if scope["path"].startswith(DICTIONARIES) else limits.most
+        deadline = scope.get(DEADLINE) or time.monotonic() + limits.seconds
         declared, size, whole = _declared(scope), 0, False
 
         async def receiving() -> Message:
@@ -142,9 +254,9 @@ class Bounded:
                     message = await receive()
                     piece = len(message.get("body", b""))
                     size += piece
-                    self._held += piece
+                    limits.held += piece
                     whole = not message.get("more_body", False)
-                    refused = self._refusal(max(size, declared), most)
+                    refused = limits.refusal(max(size, declared), most)
                     if refused is not None:
                         whole = whole or await _drained(receive, _DRAINED * most)
                         raise Refusal(*refused, {} if whole else _CLOSE)
@@ -155,15 +267,7 @@ class Bounded:
         try:
             await self._app(scope, receiving, send)
         finally:
-            self._held -= size
-
-    def _refusal(self, size: int, most: int) -> tuple[str, str] | None:
-        """Code and sentence of the refusal of a body that has at least ``size`` bytes; nothing if it may go on."""
-        if size > most:
-            return "request/too-large", f"A body has at most {most} bytes here."
-        if self._held > self._together:
-            return "queue/full", "The collector is busy; send the same again a little later."
-        return None
+            limits.held -= size
 
 
 _CLOSE = {"Connection": "close"}  # there may be more of the body on its way
@@ -186,27 +290,23 @@ def _declared(scope: Scope) -> int:
     return int(length) if length.isdigit() else 0
 
 
-def _decoder(request: Request) -> Callable[[bytes], Batch]:
-    media_type, _, parameters = request.headers.get("content-type", "").partition(";")
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    """The headers by name; of several with one name the first."""
+    return dict(reversed(scope["headers"]))
+
+
+def _decoder(headers: Mapping[bytes, bytes]) -> Callable[[bytes], Batch]:
+    media_type, _, parameters = headers.get(b"content-type", b"").decode("latin-1").partition(";")
     found = _DECODERS.get(media_type.strip().lower())
-    encoded = request.headers.get("content-encoding", "identity").lower() != "identity"
-    if found is None or encoded or parameters.strip().lower() not in ("", "charset=utf-8"):
+    encoded = headers.get(b"content-encoding", b"identity").lower() != b"identity"
+    if found is None or encoded or parameters.strip().lower() not in _FORMS:
         raise ReportError("report/media-type", f"Reports come as {JSON} or {PACKED}, not compressed.")
     return found
 
 
-def _token(request: Request) -> str | None:
-    return bearer_token(request.headers.get("authorization"))
-
-
-async def _count(service: Service, metrics: Metrics, name: str, code: str) -> None:
-    """Count a refusal that never reached the service; does nothing where that is not possible."""
-
-    def note() -> str | None:
-        service.refused(name, code)
-        return _label(service, name)
-
-    metrics.refused(await run_in_threadpool(note), code)
+def _token(headers: Mapping[bytes, bytes]) -> str | None:
+    told = headers.get(b"authorization")
+    return None if told is None else bearer_token(told.decode("latin-1"))
 
 
 def _label(service: Service, name: str) -> str | None:

@@ -8,6 +8,8 @@ that are here already are not read again, where reading costs more than asking f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -34,11 +36,25 @@ _NEW = b""  # in the place of a payload that was not there before
 def checked(
     stored: StoredCampaign, stored_round: StoredRound, batch: Batch, token: str | None, bucket: int, known: Known
 ) -> Upload:
-    """The reports of a batch that may be stored, and why the others may not."""
+    """The reports of a batch that may be stored, and why the others may not.
+
+    A single short report is checked later, together with others that wait for the same commit.
+    """
     token_hash = _enrolled(stored.campaign, batch, token)
+    check = partial(_wrong, stored.campaign, stored_round.document)
+    about: dict[str, Any] = {
+        "campaign_id": stored.id,
+        "round_id": stored_round.id,
+        "bucket": bucket,
+        "token_hash": token_hash,
+    }
+    if len(batch) == 1 and stored_round.document.report_bytes < DEAR:
+        return Upload(**about, reports=tuple(batch), reserved=1, check=check)
     here = known(batch.ids) if token_hash is None and stored_round.document.report_bytes >= DEAR else {}
     new = [(number, payload) for number, payload in dict.fromkeys(batch) if number not in here]
-    wrong = _wrong(stored.campaign, stored_round.document, new)
+    wrong = check(new)
+    if not wrong and len(new) == len(batch) and len(set(batch.ids)) == len(batch):  # as almost always
+        return Upload(**about, reports=tuple(batch), reserved=len(batch))
     reports: dict[bytes, bytes] = {}
     refused, repeated = [], 0
     for number, payload in batch:
@@ -53,14 +69,11 @@ def checked(
         if code is not None:
             refused.append((number, code))
     return Upload(
-        campaign_id=stored.id,
-        round_id=stored_round.id,
-        bucket=bucket,
+        **about,
         reports=tuple(reports.items()),
         reserved=len(batch),
         refused=tuple(refused),
         repeated=repeated,
-        token_hash=token_hash,
     )
 
 

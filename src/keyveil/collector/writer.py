@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from keyveil.collector.database import Database
 from keyveil.collector.pieces import gather, in_pieces
 from keyveil.collector.queueing import FairQueue
-from keyveil.collector.storing import ROW_BYTES, Upload, UploadResult, store
+from keyveil.collector.storing import ROW_BYTES, Upload, UploadResult, check_together, store
 from keyveil.core.errors import KeyveilError, StorageError
 
 _GROUP_BYTES = 2 << 20  # bytes after which a commit takes no further uploads
@@ -148,12 +148,29 @@ class Writer:
                 raise
             return self._store(group, again=False)  # a conflict with another collector's transaction; it is tried again
 
+    def _checked(self, group: list[Upload]) -> list[Upload]:
+        """The group with all reports checked; an upload on which that fails gets its error and holds up no other."""
+        try:
+            return check_together(group)
+        except Exception:
+            good: list[Upload] = []
+            for upload in group:
+                try:
+                    good += check_together([upload])
+                except Exception as reason:
+                    self.release(upload.reserved)
+                    _settle(upload.done, lambda refused=reason: _throw(refused))  # type: ignore[misc]
+            return good
+
     def _alone(self, task: _Task) -> Any:
         with self.database.write() as connection:
             return task.step(connection)
 
     def _commit(self, group: list[Upload]) -> None:
         begin = time.perf_counter()
+        group = self._checked(group)
+        if not group:
+            return
         try:
             outcomes = self._store(group)
         except Exception as reason:  # whatever the error was, no upload may be acknowledged
@@ -179,7 +196,7 @@ def _settle(done: Future[Any], result: Callable[[], Any]) -> None:
             done.set_exception(reason)
 
 
-def _throw(reason: KeyveilError) -> UploadResult:
+def _throw(reason: Exception) -> UploadResult:
     raise reason
 
 
