@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 
+import keyveil as kv
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.errors import KeyveilError, MissingExtra, ReportError
 from keyveil.engines import spark as engine
 from keyveil.engines.fold import Fold
 from keyveil.engines.local import count
+from keyveil.engines.spark_population import simulated
+from keyveil.lab import datasets
+from keyveil.lab.datasets.stream import BLOCK, Stream
+from keyveil.lab.simulate import simulate
 from tests.engines.report_files import PILOT, SNACKS, Rows, first_round, reports, written
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -70,6 +77,26 @@ def test_a_task_that_dies_and_is_tried_again_changes_nothing(
     monkeypatch.setattr(engine, "_counted", partial(dying, str(mark)))
     assert engine.tally(spark.read.parquet(path), DOCUMENT) == count(Path(path), DOCUMENT).tally
     assert mark.exists()
+
+
+def test_two_copies_of_a_task_at_the_same_time_say_the_same_bytes(rows: Rows) -> None:
+    """What a speculative copy rests on: Spark takes the answer of either, so both must be equal."""
+    ids, payloads = (list(column) for column in zip(*rows, strict=True))
+    once = {"rows": [1] * len(rows), "kept": [1] * len(rows)}
+    batch = pyarrow.record_batch({"id": ids, "payload": payloads, "other": payloads, **once})
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(lambda _: list(engine._counted(Fold(DOCUMENT), [batch])), range(2)))
+    assert told[0] == told[1] and len(told[0]) == 1
+
+
+def test_simulated_people_have_the_tally_of_one_machine(spark: Any) -> None:
+    """Blocks are numbered, and so are their coins, whichever task works on them."""
+    stream = Stream(datasets.recipe("linear-s"), 2 * BLOCK + 100, 3, datasets.load("linear-s", n=10).schema)
+    mechanism = kv.mechanism("kvue", stream.schema, 1)
+    tally, truth = simulated(spark, mechanism, stream, seed=7, tasks=3)
+    here = simulate(mechanism, stream, seed=7)
+    assert tally == here.tally and np.array_equal(truth.count, here.truth.count)
+    assert np.array_equal(truth.total, here.truth.total)
 
 
 def test_reports_that_differ_are_named_with_their_files(spark: Any, rows: Rows, tmp_path: Path) -> None:

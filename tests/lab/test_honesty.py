@@ -141,7 +141,8 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.
     found = page.measure_all(wanted, results, 1, 1, 1)
     assert asked == wanted and len(found) == len(wanted) == 16
     assert all(json.loads(line)["counts"] for line in results.read_text().splitlines())
-    text = page.page([*found, Measured(replace(CELL, contender="grr"), 9, 0, {}, "It takes one key.")], "make it")
+    text = page.page([*found, Measured(replace(CELL, contender="grr"), 9, 0, {}, "It takes one key.")], "make it", 20)
+    assert "Of 20 cells 17 are shown." in text
     assert "| kvue | 0.950, 0.950, 0% |" in text and "- grr (1 cells): It takes one key." in text
     assert "Nothing breaks the rule." in text
 

@@ -115,9 +115,9 @@ def _tallies(
         records = blocks.records(place)
         if current.part != EVERYONE:
             if place not in words:
-                words[place] = _coins(seed, run, 0, place).words(records.n)
+                words[place] = coins_of(seed, run, 0, place).words(records.n)
             records = records.those(current.part.members(words[place]))
-        coins = _coins(seed, run, current.number, place)
+        coins = coins_of(seed, run, current.number, place)
         return (
             aggregate(mechanism, records, coins) if direct else mechanism.tally(mechanism.perturb_many(records, coins))
         )
@@ -141,6 +141,6 @@ def bits_per_person(history: History, people: int) -> float:
     return bits / max(people, 1)
 
 
-def _coins(seed: int | None, run: int, number: int, place: int) -> Coins:
+def coins_of(seed: int | None, run: int, number: int, place: int) -> Coins:
     """The coins of a block in a round of a run; round 0 are the public words."""
     return Coins() if seed is None else SeededCoins(seed, (run * (MOST_ROUNDS + 1) + number << _BLOCKS) + place)

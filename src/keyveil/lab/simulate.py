@@ -23,9 +23,11 @@ from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
 from keyveil.lab.caps import cap_notes, tells_undercount, truncated
+from keyveil.lab.datasets.stream import Stream
 from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost, variance_error, wasserstein
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
+from keyveil.lab.streams import MOST_STREAMED, StreamBlocks, crowd_tally, types_of
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Histograms, can
 from keyveil.protocols.base import Finished, History, Protocol
@@ -149,7 +151,7 @@ class Simulation:
 
 def simulate(
     mechanism: str | Mechanism | Protocol,
-    population: Population,
+    population: Population | Stream,
     schema: Schema | None = None,
     epsilon: Number | None = None,
     *,
@@ -169,13 +171,17 @@ def simulate(
     the data; beside a cap 3 % of the people form the overflow group, unless ``overflow`` says otherwise. ``shortcut``
     draws tallies from their law where there is one, instead of every report. ``progress`` hears after each block how
     many people answered, ``announce`` of each round before anybody answers it. Results do not depend on the number of
-    threads.
+    threads. People of a ``Stream`` are made in blocks while they are asked (``lab.streams``).
     """
     if repeats < 1 or threads < 1:
         raise MechanismError("simulate/size", "A simulation needs at least one run and one thread.")
     begin = time.perf_counter()
-    made, people, notes = _made(mechanism, population, schema, epsilon, options)
+    stream = population if isinstance(population, Stream) else None
+    sample = population.sample if isinstance(population, Stream) else population
+    made, people, notes = _made(mechanism, sample, schema, epsilon, options)
     protocol = as_protocol(made)
+    if stream is not None:
+        return _streamed(made, stream, people, notes, begin, seed, confidence, repeats, threads, progress, announce)
     truth, blocks = people.truth(protocol.schema), Blocks.of(people, protocol.schema)
     first: list[Finished] = []  # a tally may have 64 MB, so those of one run are kept
     ends: list[Estimates] = []
@@ -195,17 +201,61 @@ def simulate(
         ends.append(protocol.estimate(history, confidence).with_truth(truth))
         others.append({"cost": _cost(protocol, history, truth), **distribution_errors(history, people)})
     known = [protocol.estimate(first[:count], confidence).with_truth(truth) for count in range(1, len(first) + 1)]
-    over = [truncated(one, people) for one in first]
-    rounds = [
-        one if tells_undercount(one) else one.flagged("truncated", np.any(over[:count], axis=0))
-        for count, one in enumerate(known, start=1)
-    ]
-    notes += () if tells_undercount(rounds[-1]) else cap_notes(first, over, people)
+    rounds, more = _flagged(known, first, people)
+    notes += more
     if repeats > 1:
         notes += (f"Rounds and estimates are those of the first of {repeats} runs; metrics are averages over all.",)
     answers = summary(ends, truth) | averaged(others)
     seconds = time.perf_counter() - begin
-    return Simulation(made, tuple(first), tuple(rounds), truth, answers, seconds, repeats, seed, notes)
+    return Simulation(made, tuple(first), rounds, truth, answers, seconds, repeats, seed, notes)
+
+
+def _streamed(
+    made: Mechanism | Protocol,
+    stream: Stream,
+    sample: Population,
+    notes: tuple[str, ...],
+    begin: float,
+    seed: int | None,
+    confidence: float,
+    repeats: int,
+    threads: int,
+    progress: Progress | None,
+    announce: Announce | None,
+) -> Simulation:
+    """One run over people who are never all in memory; what a cap cuts is judged by the first block of them."""
+    if repeats > 1:
+        raise MechanismError("simulate/size", "So many people are asked once: repeats are for fewer.")
+    protocol = as_protocol(made)
+    if stream.n > MOST_STREAMED:
+        one, truth = crowd_tally(protocol, stream, seed)
+        history = [one]
+        types = types_of(stream).n
+        told = f"The tally was drawn from its exact law: {types:,} people of the recipe stand for {stream.n:,}"
+        notes += (f"{told}, each for equally many.",)
+    else:
+        blocks = StreamBlocks(stream)
+        history = ask(protocol, blocks, seed, threads=threads, progress=progress, announce=announce)
+        truth = blocks.truth()
+        notes += (f"People were made in blocks; options follow from the first {sample.n:,} of them.",)
+    known = [protocol.estimate(history[:count], confidence).with_truth(truth) for count in range(1, len(history) + 1)]
+    rounds, more = _flagged(known, history, sample)
+    answers = summary([known[-1]], truth)
+    answers |= {"cost": _cost(protocol, history, truth), "wasserstein": None, "mse_variance": None}
+    seconds = time.perf_counter() - begin
+    return Simulation(made, tuple(history), rounds, truth, answers, seconds, 1, seed, notes + more)
+
+
+def _flagged(
+    known: Sequence[Estimates], history: History, people: Population
+) -> tuple[tuple[Estimates, ...], tuple[str, ...]]:
+    """Estimates after each round with the keys flagged that a cap moves, and a sentence about it."""
+    over = [truncated(one, people) for one in history]
+    rounds = tuple(
+        one if tells_undercount(one) else one.flagged("truncated", np.any(over[:count], axis=0))
+        for count, one in enumerate(known, start=1)
+    )
+    return rounds, () if tells_undercount(rounds[-1]) else cap_notes(history, over, people)
 
 
 def summary(runs: Sequence[Estimates], truth: Truth) -> Metrics:

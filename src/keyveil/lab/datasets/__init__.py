@@ -16,3 +16,4 @@ from keyveil.lab.datasets.recipe import Recipe as Recipe
 from keyveil.lab.datasets.recipes import load as load
 from keyveil.lab.datasets.recipes import names as names
 from keyveil.lab.datasets.recipes import recipe as recipe
+from keyveil.lab.datasets.stream import Stream as Stream

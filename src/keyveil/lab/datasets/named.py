@@ -6,6 +6,7 @@ The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from keyveil.core.errors import PopulationError
 from keyveil.core.schema import Number
@@ -28,12 +29,20 @@ def named(
     high: Number | None = None,
     levels: Sequence[Number] | None = None,
     hierarchy: bool = False,
+    groups: Sequence[str] | None = None,
     seed: int = 0,
+    stream: bool = False,
 ) -> Dataset:
-    """The people that a text names, with the schema that was given or that the data suggest."""
+    """The people that a text names, with the schema that was given or that the data suggest.
+
+    ``stream`` allows more synthetic people than memory holds.
+    """
     kind, _, rest = data.partition(":")
     if kind != SYNTHETIC:
-        return real(data, user=user, key=key, value=value, low=low, high=high, levels=levels, hierarchy=hierarchy)
+        bounds: dict[str, Any] = {"low": low, "high": high, "levels": levels}
+        return real(data, user=user, key=key, value=value, **bounds, hierarchy=hierarchy, groups=groups)
+    if groups is not None:
+        raise PopulationError("population/groups", "Keys of synthetic people have no groups; those of files may.")
     if hierarchy:
         raise PopulationError("population/hierarchy", "Keys of synthetic people form no hierarchy; files may have one.")
     if low is not None or high is not None or levels is not None:
@@ -43,7 +52,7 @@ def named(
     name, people, options = (*rest.split(":", 2), "", "")[:3]
     if people and not (people.isascii() and people.isdigit() and len(people) <= _MOST_DIGITS):
         raise PopulationError("population/size", f"The number of people must be a whole number, not {people[:40]!r}.")
-    return load(name, n=int(people) if people else None, seed=seed, **_numbers(options))
+    return load(name, n=int(people) if people else None, seed=seed, stream=stream, **_numbers(options))
 
 
 def _numbers(options: str) -> dict[str, float]:

@@ -48,10 +48,12 @@ def real(
     high: Number | None = None,
     levels: Sequence[Number] | None = None,
     hierarchy: bool = False,
+    groups: Sequence[str] | None = None,
 ) -> Dataset:
     """People from a Parquet or CSV file; without bounds the range is that known for the name, or that of the data.
 
-    With ``levels`` the range is theirs; with ``hierarchy`` keys such as food/apple lie below others.
+    With ``levels`` the range is theirs; with ``hierarchy`` keys such as food/apple lie below others, and with
+    ``groups`` keys such as de/fries are products.
     """
     path = Path(path)
     reader = next((_READERS[suffix.lower()] for suffix in path.suffixes if suffix.lower() in _READERS), None)
@@ -60,12 +62,12 @@ def real(
     population = reader(path, user, key, value)
     known = KNOWN.get(path.name.partition(".")[0])
     if levels is not None:
-        schema = population.schema(low, high, levels=levels, hierarchy=hierarchy)
+        schema = population.schema(low, high, levels=levels, hierarchy=hierarchy, groups=groups)
         about = f"values are rounded to {len(levels)} levels"
     elif known and low is None and high is None:
-        schema = population.schema(known.low, known.high, known.map, hierarchy=hierarchy)
+        schema = population.schema(known.low, known.high, known.map, hierarchy=hierarchy, groups=groups)
         about = f"values clipped to the public range {known.low} to {known.high}, {known.map} scale"
     else:
-        schema = population.schema(low, high, hierarchy=hierarchy)
+        schema = population.schema(low, high, hierarchy=hierarchy, groups=groups)
         about = "values clipped to the given range" if None not in (low, high) else "the range is that of the data"
     return Dataset(path.name.partition(".")[0], population, schema, about, path.name)

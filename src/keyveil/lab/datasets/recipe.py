@@ -36,6 +36,13 @@ class Recipe:
         users, keys = self.sets(n, frequencies, rng)
         return populate(n, users, keys, self.values(means, users, keys, rng), len(frequencies))
 
+    def draw_block(self, n: int, seed: int, place: int) -> Population:
+        """n people that follow the law whose profile belongs to the seed: another n for every place."""
+        frequencies, means = self.profile(seed)
+        rng = np.random.default_rng([seed, place])
+        users, keys = self.sets(n, frequencies, rng)
+        return populate(n, users, keys, self.values(means, users, keys, rng), len(frequencies))
+
     def profile(self, seed: int = 0) -> tuple[Floats, Floats]:
         """Frequencies and means of the law alone."""
         rng = np.random.default_rng(seed)

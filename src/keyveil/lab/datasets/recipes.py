@@ -13,6 +13,7 @@ from keyveil.lab.datasets.dataset import Dataset
 from keyveil.lab.datasets.lifelike import LIFELIKE
 from keyveil.lab.datasets.published import PUBLISHED
 from keyveil.lab.datasets.recipe import Recipe
+from keyveil.lab.datasets.stream import STREAMED_PAIRS, Stream
 
 _RECIPES: dict[str, Callable[..., Recipe]] = PUBLISHED | LIFELIKE
 
@@ -38,8 +39,12 @@ def recipe(name: str, **options: float) -> Recipe:
     return _RECIPES[name](**options)
 
 
-def load(name: str, *, n: int | None = None, seed: int = 0, **options: float) -> Dataset:
-    """n people (by default as many as the recipe says) on the scale [-1, 1]."""
+def load(name: str, *, n: int | None = None, seed: int = 0, stream: bool = False, **options: float) -> Dataset:
+    """n people (by default as many as the recipe says) on the scale [-1, 1].
+
+    With ``stream``, people with more than 5·10⁷ pairs are made in blocks when they are asked; otherwise they are
+    refused if this machine cannot hold them.
+    """
     law = recipe(name, **options)
     people = law.people if n is None else n
     if people < 1:
@@ -47,9 +52,13 @@ def load(name: str, *, n: int | None = None, seed: int = 0, **options: float) ->
     chosen = ",".join(f"{option}={value:g}" for option, value in options.items())
     source = f"synthetic:{name}:{people}" + (f":{chosen}" if chosen else "")
     frequencies, _ = law.profile(seed)
-    _refuse_crowds(name, people, people * float(frequencies.sum()))
-    schema = Schema(keys=len(frequencies), levels=law.levels)
-    return Dataset(f"{name} ({chosen})" if chosen else name, law.draw(people, seed), schema, law.about, source)
+    schema, title = Schema(keys=len(frequencies), levels=law.levels), f"{name} ({chosen})" if chosen else name
+    pairs = people * float(frequencies.sum())
+    if stream and pairs > STREAMED_PAIRS:
+        made = Stream(law, people, seed, schema)
+        return Dataset(title, made.sample, schema, law.about, source, made)
+    _refuse_crowds(name, people, pairs)
+    return Dataset(title, law.draw(people, seed), schema, law.about, source)
 
 
 def _refuse_crowds(name: str, people: int, pairs: float) -> None:

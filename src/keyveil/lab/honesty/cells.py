@@ -7,10 +7,12 @@ counted.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +39,9 @@ Floats = NDArray[np.float64]
 Target = Literal["people", "population"]
 
 LEAST, MOST_RUNS = 400, 60  # intervals of a cell, and runs after which those that were seen must do
-SETS, PAIRS, MEDIANS = 8, 8, 40  # sets, pairs and keys that one run asks about
+SEEN = 4  # times as many intervals after which those without a flag must do
+SETS, PAIRS, MEDIANS = 16, 16, 40  # sets, pairs and keys that one run asks about
+KEPT_PEOPLE = 10**5  # up to which the people of several populations stay in memory
 WIDER = 1.001  # times the length of the plain interval from which on an interval counts as wider
 STRONG = 5.0  # standard errors from which on a key is one that a table must not hide
 COUNTABLE = 50  # n·f·(1 - f) from which on the normal law fits counts, so that intervals must not be too wide either
@@ -79,7 +83,7 @@ class Count:
             ratios = lengths / plain
         longer = np.isfinite(ratios) & (ratios > WIDER)
         self.wider += int(longer.sum())
-        self.times += float(ratios[longer].sum())
+        self.times = round(self.times + float(ratios[longer].sum()), 3)
 
     def add(self, low: Floats, high: Floats, truth: Floats, flags: NDArray[np.int8]) -> NDArray[np.bool_]:
         """Count some intervals; returns which of them are tested."""
@@ -107,48 +111,106 @@ class Measured:
     refused: str = ""
 
     def document(self) -> dict[str, Any]:
+        """What a line of the results says; what is zero is left out."""
         counts = {question: {**vars(count), "flags": dict(count.flags)} for question, count in self.counts.items()}
-        return {**vars(self), "cell": asdict(self.cell), "counts": counts}
+        told = {question: {name: value for name, value in one.items() if value} for question, one in counts.items()}
+        why = {"refused": self.refused} if self.refused else {}
+        return {"cell": list(astuple(self.cell)), "seed": self.seed, "runs": self.runs, "counts": told, **why}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Measured:
-        counts = {name: Count(**{**one, "flags": Counter(one["flags"])}) for name, one in document["counts"].items()}
-        return cls(Cell(**document["cell"]), document["seed"], document["runs"], counts, document["refused"])
+        counts = {
+            name: Count(**{**one, "flags": Counter(one.get("flags", {}))}) for name, one in document["counts"].items()
+        }
+        return cls(Cell(*document["cell"]), document["seed"], document["runs"], counts, document.get("refused", ""))
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """The people of a population, what is true of them, and their records in blocks."""
+
+    facts: Facts
+    blocks: Blocks
+
+
+@lru_cache(maxsize=10)
+def _some(population: str, n: int, seed: int) -> Crowd:
+    """People whom the cells of a page share: drawing them takes longer than asking them."""
+    data = load(population, n=n, seed=seed)
+    people = data.population.keyed(data.schema)
+    return Crowd(Facts(people, data.schema), Blocks.of(people, data.schema))
+
+
+@lru_cache(maxsize=1)
+def _many(population: str, n: int, seed: int) -> Crowd:
+    """The same for so many people that one such crowd is enough to hold in memory."""
+    return _some.__wrapped__(population, n, seed)
+
+
+def crowd(population: str, n: int, seed: int) -> Crowd:
+    """The people of a cell; kept, since the next cell may ask them again."""
+    return (_some if n <= KEPT_PEOPLE else _many)(population, n, seed)
+
+
+def coins_of(cell: Cell, seed: int) -> int:
+    """The seed of a cell's coins: its own, in whatever order cells are measured."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {cell}".encode()).digest()[:7], "big")
 
 
 def measure(cell: Cell, seed: int, least: int = LEAST, most_runs: int = MOST_RUNS) -> Measured:
-    """Ask the people of a cell until every question was answered by ``least`` intervals, or ``most_runs`` times."""
-    data = load(cell.population, n=cell.n, seed=seed)
-    people, rng = data.population.keyed(data.schema), np.random.default_rng(seed + 1)
-    facts, counts = Facts(people, data.schema), dict[str, Count]()
+    """Ask the people of a cell until every question has ``least`` tested intervals, or ``most_runs`` times.
+
+    A question of which enough was seen is not asked again, nor is one that the reports do not answer. Where nearly all
+    intervals have a flag, ``SEEN`` times as many are enough.
+    """
+    asked_of = crowd(cell.population, cell.n, seed)
+    facts, own = asked_of.facts, coins_of(cell, seed)
+    schema, rng = facts.schema, np.random.default_rng(own)
     try:
         contender = Contender.parse(cell.contender)
         grouped = with_usual_group(contender.name, dict(contender.options))  # as it is collected
-        made = contender.at(Fraction(cell.epsilon), data.schema, people.sizes, grouped)
+        made = contender.at(Fraction(cell.epsilon), schema, facts.people.sizes, grouped)
     except KeyveilError as refused:
         return Measured(cell, seed, 0, {}, str(refused))
     protocol, of_sample, run = as_protocol(made), cell.target == "population", 0
-    blocks = Blocks.of(people, data.schema)
-    while run < most_runs and (not counts or min(one.seen for one in counts.values()) < least):
-        asked = Blocks.of(resampled(people, rng), data.schema) if of_sample else blocks
+    counts, unanswered = dict[str, Count](), set[str]()
+
+    def open_for(*questions: str) -> bool:
+        return any(one not in unanswered and not _enough(counts.get(one, Count()), least) for one in questions)
+
+    while run < most_runs and open_for(*QUESTIONS):
+        people = Blocks.of(resampled(facts.people, rng), schema) if of_sample else asked_of.blocks
         try:
-            history = ask(protocol, asked, seed, run, shortcut=True)
+            history = ask(protocol, people, own, run, shortcut=True)
             estimates = protocol.estimate(history, population=of_sample)
         except KeyveilError as refused:
             return Measured(cell, seed, run, {}, str(refused))
-        last = history[-1]
         caps = [capped.cap() for one in history if (capped := can(one.round.mechanism, Capped))]
-        lost = facts.undercount(min(caps)) if caps else np.zeros(data.schema.d)
-        _columns(counts, estimates, without_undercount(estimates), facts, lost, "")
-        if not estimates.frequency.absent:
+        lost = facts.undercount(min(caps)) if caps else np.zeros(schema.d)
+        if open_for("frequency", "mean"):
+            _columns(counts, estimates, without_undercount(estimates), facts, lost, "")
+        if open_for("frequency, shrunk", "mean, shrunk") and not estimates.frequency.absent:
             _columns(counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
-        single = last.round.mechanism if len(history) == 1 else None
-        for question, intervals in _asked(single, last.tally, estimates, facts, rng, of_sample).items():
-            low, high, truth = (np.array([part(one) for one in intervals]) for part in _PARTS)
-            flags = np.array([FLAGS.index(one.flag) for one, _ in intervals], dtype=np.int8)
-            counts.setdefault(question, Count()).add(low, high, truth, flags)
+        last, single = history[-1], len(history) == 1
+        source = Source(last.round.mechanism, last.tally, estimates, facts, rng, of_sample)
+        for names, answers in FURTHER.items():
+            if not (single and open_for(*names)):
+                continue
+            try:
+                found = answers(source)
+            except KeyveilError:
+                continue  # these reports do not tell it, and the contract says who does
+            for name, intervals in zip(names, found, strict=True):
+                low, high, truth = (np.array([part(one) for one in intervals]) for part in _PARTS)
+                flags = np.array([FLAGS.index(one.flag) for one, _ in intervals], dtype=np.int8)
+                counts.setdefault(name, Count()).add(low, high, truth, flags)
+        unanswered.update(one for one in QUESTIONS if one not in counts)
         run += 1
     return Measured(cell, seed, run, counts)
+
+
+def _enough(count: Count, least: int) -> bool:
+    return count.tested >= least or count.seen >= SEEN * least
 
 
 _PARTS: tuple[Callable[[tuple[Interval, float]], float], ...] = (
@@ -190,61 +252,55 @@ def _plain(count: Count, plain: NDArray[np.bool_], inside: NDArray[np.bool_]) ->
     count.plain_covered += int((plain & inside).sum())
 
 
-def _asked(
-    mechanism: Mechanism | None,
-    tally: Tally,
-    estimates: Estimates,
-    facts: Facts,
-    rng: np.random.Generator,
-    population: bool,
-) -> dict[str, list[tuple[Interval, float]]]:
-    """The intervals that answer further questions, each with the truth; without those that are not answered."""
-    if mechanism is None:
-        return {}
-    questions = {"median": _medians, "quartile": _quartiles, "sum": _sums, "conditional": _conditionals}
-    found: dict[str, list[tuple[Interval, float]]] = {}
-    for name, intervals in questions.items():
-        try:
-            found[name] = list(intervals(mechanism, tally, estimates, facts, rng, population))
-        except KeyveilError:
-            continue  # these reports do not tell it, and the contract says who does
-    return found
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What further questions are asked of: the reports of one run, and the truth about the people."""
+
+    mechanism: Mechanism
+    tally: Tally
+    estimates: Estimates
+    facts: Facts
+    rng: np.random.Generator
+    population: bool
 
 
-Answers = Iterator[tuple[Interval, float]]
+Answers = list[tuple[Interval, float]]
 
 
-def _medians(
-    mechanism: Mechanism, tally: Tally, estimates: Estimates, facts: Facts, rng: np.random.Generator, population: bool
-) -> Answers:
-    laws = distribution(mechanism, tally, population=population)
-    for key in rng.permutation(facts.schema.d)[:MEDIANS]:
-        yield laws.quantile(0.5, int(key)), facts.quantile(0.5, int(key))
-
-
-def _quartiles(
-    mechanism: Mechanism, tally: Tally, estimates: Estimates, facts: Facts, rng: np.random.Generator, population: bool
-) -> Answers:
-    laws = distribution(mechanism, tally, population=population)
-    for place, key in enumerate(rng.permutation(facts.schema.d)[:MEDIANS]):
+def _quantiles(source: Source) -> tuple[Answers, Answers]:
+    """Medians, and lower and upper quartiles by turns, of some keys."""
+    laws, facts = distribution(source.mechanism, source.tally, population=source.population), source.facts
+    medians, quartiles = Answers(), Answers()
+    for place, key in enumerate(source.rng.permutation(facts.schema.d)[:MEDIANS].tolist()):
         level = (0.25, 0.75)[place % 2]
-        yield laws.quantile(level, int(key)), facts.quantile(level, int(key))
+        medians.append((laws.quantile(0.5, key), facts.quantile(0.5, key)))
+        quartiles.append((laws.quantile(level, key), facts.quantile(level, key)))
+    return medians, quartiles
 
 
-def _sums(
-    mechanism: Mechanism, tally: Tally, estimates: Estimates, facts: Facts, rng: np.random.Generator, population: bool
-) -> Answers:
-    d = facts.schema.d
+def _sums(source: Source) -> tuple[Answers]:
+    d, found = source.facts.schema.d, Answers()
     for _ in range(SETS):
-        keys = [int(key) for key in rng.permutation(d)[: rng.integers(2, max(3, d // 2))]]
-        yield subset_sum(estimates, keys, mechanism=mechanism, tally=tally), facts.total(keys)
+        keys = source.rng.permutation(d)[: source.rng.integers(2, max(3, d // 2))].tolist()
+        total = subset_sum(source.estimates, keys, mechanism=source.mechanism, tally=source.tally)
+        found.append((total, source.facts.total(keys)))
+    return (found,)
 
 
-def _conditionals(
-    mechanism: Mechanism, tally: Tally, estimates: Estimates, facts: Facts, rng: np.random.Generator, population: bool
-) -> Answers:
-    asked = Conditionals(mechanism, tally, population=population)
+def _conditionals(source: Source) -> tuple[Answers]:
+    asked = Conditionals(source.mechanism, source.tally, population=source.population)
+    names, found = source.facts.schema.keys, Answers()
     for _ in range(PAIRS):
-        key, given = (int(one) for one in rng.permutation(facts.schema.d)[:2])
-        names = facts.schema.keys
-        yield asked.frequency(names[key], {names[given]: True}), facts.share_given(key, given)
+        key, given = source.rng.permutation(len(names))[:2].tolist()
+        share = asked.frequency(names[key], {names[given]: True})
+        found.append((share, source.facts.share_given(key, given)))
+    return (found,)
+
+
+FURTHER: dict[tuple[str, ...], Callable[[Source], tuple[Answers, ...]]] = {
+    ("median", "quartile"): _quantiles,
+    ("sum",): _sums,
+    ("conditional",): _conditionals,
+}
+COLUMNS = ("frequency", "mean", "frequency, shrunk", "mean, shrunk")
+QUESTIONS = (*COLUMNS, *(name for names in FURTHER for name in names))

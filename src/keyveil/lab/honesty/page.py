@@ -13,6 +13,7 @@ import json
 import secrets
 import shlex
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 
 from keyveil.lab.datasets.lifelike import LIFELIKE
-from keyveil.lab.honesty.cells import LEAST, MOST_RUNS, Cell, Count, Measured, Target, measure
+from keyveil.lab.honesty.cells import LEAST, MOST_RUNS, QUESTIONS, Cell, Count, Measured, Target, coins_of, measure
 from keyveil.lab.honesty.rule import Fault, faults
 from keyveil.mechanisms.registry import names
 
@@ -28,7 +29,6 @@ EPSILONS = ("0.5", "1", "2", "4")
 TARGETS: tuple[Target, ...] = ("people", "population")
 MANY = ("ssr", "topsel", "topsel-project", "kvue", "wheel", "wsr", "pckv-grr", "kv-sw")  # also at a million people
 SOME, LOTS = 10**5, 10**6
-QUESTIONS = ("frequency", "mean", "frequency, shrunk", "mean, shrunk", "median", "quartile", "sum", "conditional")
 
 _OPENING = """\
 # Honesty
@@ -65,15 +65,21 @@ where a cap may hide something, and those of frequencies and means after shrinka
 
 
 def cells(contenders: Sequence[str], populations: Sequence[str], people: int = SOME) -> Iterator[Cell]:
-    """All cells of a page, the quick ones first."""
-    for epsilon in EPSILONS:
-        for contender in contenders:
-            for population in populations:
-                for target in TARGETS:
-                    yield Cell(contender, population, epsilon, people, target)
+    """All cells of a page: first those of so many people in an order without meaning, then those of a million.
+
+    A run that is stopped has thus measured a part that is like the whole.
+    """
+    some = [
+        Cell(contender, population, epsilon, people, target)
+        for contender in contenders
+        for population in populations
+        for epsilon in EPSILONS
+        for target in TARGETS
+    ]
+    yield from sorted(some, key=lambda cell: coins_of(cell, 0))
     if people == SOME:
-        for contender in (one for one in contenders if one in MANY):
-            for population in populations:
+        for population in populations:
+            for contender in (one for one in contenders if one in MANY):
                 for epsilon in EPSILONS:
                     yield Cell(contender, population, epsilon, LOTS, "people")
 
@@ -92,7 +98,7 @@ def measure_all(wanted: Iterable[Cell], results: Path, seed: int, minutes: float
     with ProcessPoolExecutor(workers) as pool, results.open("a", encoding="utf-8") as file:
         while waiting or (missing and time.monotonic() < end):
             while missing and len(waiting) < 2 * workers and time.monotonic() < end:
-                waiting.add(pool.submit(measure, missing.pop(0), seed + len(missing)))
+                waiting.add(pool.submit(measure, missing.pop(0), seed))
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for one in (future.result() for future in done):
                 known[one.cell] = one
@@ -106,14 +112,15 @@ def _say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def page(measured: Sequence[Measured], command: str) -> str:
-    """The whole page."""
+def page(measured: Sequence[Measured], command: str, of: int) -> str:
+    """The page of what was measured, of so many cells in all."""
     answered = [one for one in measured if one.counts]
     wrong = faults(answered)
     seeds = sorted({one.seed for one in measured})
     told = (
-        f"{len(answered):,} cells were measured with seeds from {seeds[0]} to {seeds[-1]}, with at least {LEAST} "
-        f"intervals for every question or {MOST_RUNS} runs; {len(measured) - len(answered):,} do not apply."
+        f"Of {of:,} cells {len(measured):,} are shown.\n{len(answered):,} were measured with seeds from {seeds[0]} to "
+        f"{seeds[-1]}, with at least {LEAST}\nintervals for every question or {MOST_RUNS} runs; "
+        f"{len(measured) - len(answered):,} do not apply."
         if seeds
         else "Nothing was measured yet."
     )
@@ -194,7 +201,10 @@ def _wrong(wrong: Sequence[Fault]) -> str:
 
 def _refused(measured: Sequence[Measured]) -> str:
     reasons = Counter((one.cell.contender, one.refused) for one in measured if one.refused)
-    rows = [f"- {contender} ({count} cells): {reason}" for (contender, reason), count in sorted(reasons.items())]
+    rows = [
+        textwrap.fill(f"- {contender} ({count} cells): {reason}", 118, subsequent_indent="  ", break_long_words=False)
+        for (contender, reason), count in sorted(reasons.items())
+    ]
     return "## What does not apply\n\n" + ("\n".join(rows) or "Everybody took every population.")
 
 
@@ -210,10 +220,10 @@ def main() -> None:
     given = reader.parse_args()
     seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
     _say(f"seed {seed}")
-    wanted = cells(given.names.split(","), given.populations.split(","), given.people)
+    wanted = list(cells(given.names.split(","), given.populations.split(","), given.people))
     measured = measure_all(wanted, given.page.with_suffix(".jsonl"), seed, given.minutes, given.workers)
     command = shlex.join(["python", "-m", "keyveil.lab.honesty.page", *sys.argv[1:]])
-    given.page.write_text(page(measured, command) + "\n", encoding="utf-8")
+    given.page.write_text(page(measured, command, len(wanted)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.extras import extra
-from keyveil.lab.honesty.cells import Cell, Count, Measured
+from keyveil.lab.honesty.cells import COLUMNS, Cell, Count, Measured
 
 LEAST_COVERAGE, LEAST_AFTER_SHRINKAGE, MOST_COVERAGE = 0.93, 0.92, 0.97
 ALARM = 0.05
@@ -49,7 +49,8 @@ def faults(measured: Iterable[Measured]) -> list[Fault]:
     found = [*_coverage(rows, low=True), *_coverage(rows, low=False)]
     for cell, question, count in rows:
         cut = count.flags["truncated"]
-        if cut >= FEW and count.truncated_rightly < DESERVED * cut:
+        # whether a sum or a quantile is undercounted is not counted
+        if question in COLUMNS and cut >= FEW and count.truncated_rightly < DESERVED * cut:
             found.append(Fault(cell, question, "undeserved", count.truncated_rightly / cut, cut))
         if count.strong >= FEW and count.strong_flagged > HIDDEN * count.strong:
             found.append(Fault(cell, question, "hides", count.strong_flagged / count.strong, count.strong))

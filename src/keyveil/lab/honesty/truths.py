@@ -43,13 +43,20 @@ class Facts:
 
     def quantile(self, level: float, key: int) -> float:
         """The smallest value that at least a share ``level`` of the key's holders do not exceed."""
-        values = np.sort(self.people.values[self.people.keys == key])
+        values = self._sorted[key]
         return float(np.quantile(values, level, method="inverted_cdf")) if len(values) else float("nan")
 
     def share_given(self, key: int, given: int) -> float:
         """How many of those who hold one key hold the other."""
         both, condition = (self._holders[one] for one in (key, given))
         return float(np.isin(condition, both, assume_unique=True).mean()) if len(condition) else float("nan")
+
+    @cached_property
+    def _sorted(self) -> list[Floats]:
+        """The values of each key, in order."""
+        order = np.lexsort((self.people.values, self.people.keys))
+        ends = np.cumsum(np.bincount(self.people.keys, minlength=self.schema.d))
+        return [np.asarray(part) for part in np.split(self.people.values[order], ends[:-1])]
 
     @cached_property
     def _holders(self) -> list[NDArray[np.int64]]:
