@@ -42,11 +42,11 @@ $(RUNS): pyproject.toml requirements-run.lock
 # Debian's packages bring both.
 SERVER  := $(shell command -v initdb 2>/dev/null || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
 JAVA    := $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null))
-MISSING := $(if $(strip $(SERVER)),,postgresql) $(if $(strip $(JAVA)),,default-jre-headless)
+MISSING := $(if $(strip $(SERVER)),,postgresql) $(if $(strip $(JAVA)),,default-jre-headless) $(if $(shell command -v node 2>/dev/null),,nodejs)
 
 system:
 ifneq ($(strip $(MISSING)),)
-	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs and Java: please install $(MISSING)."; exit 1; }
+	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs, Java and Node: please install $(MISSING)."; exit 1; }
 	$(if $(filter 0,$(shell id -u)),,sudo) apt-get -qq update
 	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(MISSING) >/dev/null
 endif
@@ -84,9 +84,9 @@ format: install  ## let ruff put code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install system  ## speed against plain NumPy, and of the collector against one commit per report
-	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.service
+bench: install system  ## speed as ratios: against NumPy, C, memory, and the collector against a bare route
+	$(BIN)/keyveil bench --history docs/bench-history.jsonl
+	$(BIN)/python -m keyveil.bench.page docs/bench-history.jsonl docs/bench.md
 
 soak: install system  ## the full sizes of the specification; results go to docs/soak.md
 	$(BIN)/python -m pytest tests -m soak --soak-results=docs/soak.md

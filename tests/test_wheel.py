@@ -1,6 +1,6 @@
 """It installs as promised: the wheel alone, and with each extra, does what README and docs/install.md say.
 
-``spark`` is left out: no code uses it yet, and PySpark is hundreds of megabytes that nothing else here needs. ``all``
+``spark`` is left out: PySpark is hundreds of megabytes, and tests/engines runs it from this environment. ``all``
 contains it and is left out for the same reason; ``dev`` is what runs these tests.
 """
 
@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 import keyveil as kv
 from tests.environments import ROOT, Environment, built_wheel, closure, metadata_of, named_by
 
+PEERS = {"pure-ldp", "multi-freq-ldpy"}  # bench.peers installs them for one run
 EXTRAS = ["", "local", "plots", "server"]
 NO_FRAMES = {"estimates.to_frame()": "install/local"}
 REFUSED: dict[str, dict[str, str]] = {"": NO_FRAMES, "local": {}, "plots": NO_FRAMES, "server": NO_FRAMES}
@@ -157,6 +158,7 @@ def undeclared(wheel: Path) -> set[str]:
         "engines": [named("local", "spark")],
     }
     anything = [named("local", "plots", "server") | {"polars"}]  # frames of polars are for those who have it already
+    opened_by["bench"] = [anything[0] | {canonicalize_name(peer) for peer in PEERS}]  # in an environment of their own
     return {
         f"{room}: {package}"
         for room, package in imported()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keyveil.core.errors import KeyveilError as KeyveilError
     from keyveil.core.estimates import Estimates as Estimates
     from keyveil.core.estimates import Interval as Interval
+    from keyveil.core.groups import in_group as in_group
     from keyveil.core.schema import Schema as Schema
     from keyveil.core.tally import Tally as Tally
     from keyveil.frames.population import Population as Population
@@ -60,6 +61,7 @@ _WHERE = {
     "certify": "protocols.proofs:certify",
     "compare": "lab.compare:compare",
     "composition": "privacy.composition",
+    "in_group": "core.groups:in_group",
     "mechanism": "planning.auto:make",
     "mechanisms": "mechanisms",
     "plan": "planning.ask:plan",
@@ -81,6 +83,7 @@ __all__ = [
     "certify",
     "compare",
     "composition",
+    "in_group",
     "mechanism",
     "mechanisms",
     "plan",

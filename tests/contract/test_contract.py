@@ -11,6 +11,7 @@ from keyveil import testing as checks
 from tests.contract.cases import (
     BIASED,
     BIASED_MEANS,
+    BULK,
     DRAWS,
     FORMS,
     IDS,
@@ -76,7 +77,7 @@ def test_single_draws_have_the_law(name: str, options: dict[str, Any]) -> None:
 
 @every_form
 def test_bulk_draws_have_the_law(name: str, options: dict[str, Any]) -> None:
-    checks.bulk_draws_have_the_law(tiny(name, **options))
+    checks.bulk_draws_have_the_law(tiny(name, **options), draws=BULK)
 
 
 @every_form

@@ -32,7 +32,7 @@ from keyveil.mechanisms.numeric.duchi import Duchi
 from keyveil.mechanisms.numeric.square_wave import SquareWave
 from keyveil.mechanisms.responses import Response, Spread, fieller, normal_quantile, support_counts
 from keyveil.privacy.certify import certify
-from tests.contract.cases import REPEATS, SCORES, SINGLES
+from tests.contract.cases import BULK, REPEATS, SCORES, SINGLES
 
 
 def sharper(channel: TwoLevel, factor: Fraction) -> TwoLevel:
@@ -150,6 +150,17 @@ class WrongCovariance(KVUE):
 
 
 @dataclass(frozen=True)
+class OtherCovariance(WrongCovariance):
+    """Has means, intervals and errors of means from that covariance too: only the squares of errors tell."""
+
+    def estimate(self, *args: Any, **kwargs: Any) -> Any:
+        estimates: Any = super().estimate(*args, **kwargs)
+        f, u = estimates.frequency, estimates.product
+        spread = Spread(f.se**2, estimates.product_se**2, estimates.covariance)
+        return replace(estimates, mean=fieller(self.schema, f.values, u, spread, normal_quantile(estimates.confidence)))
+
+
+@dataclass(frozen=True)
 class WrongIntervals(KVUE):
     """Knows the covariance, but makes the intervals of means with the other sign."""
 
@@ -244,6 +255,10 @@ class NegativeWeight(WSR):
 Check = Callable[[Mechanism], None]
 
 
+def bulk_draws(mechanism: Mechanism) -> None:
+    checks.bulk_draws_have_the_law(mechanism, draws=BULK)
+
+
 def fixed_people(mechanism: Mechanism) -> None:
     checks.errors_are_as_stated(mechanism, population=False, scores=SCORES)
 
@@ -268,8 +283,8 @@ MUTANTS: list[tuple[Mechanism, Check]] = [
     (ClearCoordinate(SCHEMA, Fraction(1)), checks.privacy_by_enumeration),
     (SkippedAbsence(Schema(keys=2), Fraction(1)), checks.privacy_by_enumeration),
     (CleverClosedForm(SCHEMA, Fraction(1)), checks.privacy_by_enumeration),
-    (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(13, 10)), checks.bulk_draws_have_the_law),
-    (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(7, 10)), checks.bulk_draws_have_the_law),
+    (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(13, 10)), bulk_draws),
+    (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(7, 10)), bulk_draws),
     (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(13, 10)), fixed_people),
     (NoisyBulk(SCHEMA, Fraction(1), factor=Fraction(7, 10)), fixed_people),
     (WrongEstimator(SCHEMA, Fraction(1)), fixed_people),
@@ -278,6 +293,11 @@ MUTANTS: list[tuple[Mechanism, Check]] = [
     *(
         (WrongCovariance(Schema(keys=3), Fraction(4), factor=factor), check)
         for factor in (-1, 0, 2)
+        for check in (joint_of_fixed_people, joint_of_a_sample)
+    ),
+    *(
+        (OtherCovariance(Schema(keys=3), Fraction(4), factor=factor), check)
+        for factor in (-1, 0)
         for check in (joint_of_fixed_people, joint_of_a_sample)
     ),
     (WrongIntervals(Schema(keys=3), Fraction(4)), joint_of_fixed_people),

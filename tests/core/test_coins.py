@@ -138,3 +138,68 @@ def test_no_entropy_is_an_error_and_no_report(monkeypatch: pytest.MonkeyPatch) -
 def test_coins_do_not_travel_between_processes() -> None:
     with pytest.raises(TypeError):
         pickle.dumps(Coins())
+
+
+class Scripted(Coins):
+    """Coins that read given bytes, then zeros."""
+
+    def __init__(self, script: bytes) -> None:
+        super().__init__()
+        self.script, self.read = script, 0
+
+    def bytes(self, count: int) -> bytes:
+        taken = self.script[self.read : self.read + count]
+        self.read += count
+        return taken.ljust(count, b"\0")
+
+
+@pytest.mark.parametrize(("numerator", "denominator"), [(1, 2), (1, 3), (0, 5), (5, 5), (3, 2**32), (2**70 + 1, 3**50)])
+def test_many_chances_are_exact(numerator: int, denominator: int) -> None:
+    """Of all pairs of bytes ⌊65 536 · t / total⌋ are a yes; what follows them decides at the border only."""
+    # All first bytes, then every second byte for the one that may be open.
+    share = 65536 * numerator // denominator
+    digit, second = divmod(share, 256)
+    first = Scripted(bytes(range(256)) + b"\xff" * 8).chances(numerator, denominator, 256)
+    assert first[: min(digit, 256)].all() and not first[digit:].any()
+    if digit < 256 and 256 * numerator % denominator:
+        border = [
+            bool(Scripted(bytes([digit, low, 255, 255, 255])).chances(numerator, denominator, 1)[0])
+            for low in range(256)
+        ]
+        assert sum(border) == second
+
+
+def test_many_chances_read_a_byte_for_each_and_one_more_where_open() -> None:
+    coins = Scripted(bytes([0, 85, 85, 255]) + bytes([85, 0]) + bytes([86]))  # a third is 0.555555… in base 256
+    assert coins.chances(1, 3, 4).tolist() == [True, False, True, False]
+    assert coins.read == 7
+
+
+@pytest.mark.parametrize("bound", [1, 2, 7, 256, 257, 1000, 70_000, 2**33 + 1])
+def test_many_numbers_are_the_same_with_and_without_arrays(bound: int) -> None:
+    script = SeededCoins(5).bytes(4000)
+    many, few = Scripted(script), Scripted(script)
+    assert many.below_each(bound, 100).tolist() == few._few_below(bound, 100)
+    assert many.read == few.read and max(many.below_each(bound, 100)) < bound
+
+
+@pytest.mark.parametrize(("size", "bound"), [(0, 4), (4, 4), (3, 70), (67, 70), (40, 80), (41, 80), (50, 3000)])
+def test_subsets_of_any_size(size: int, bound: int) -> None:
+    drawn = SeededCoins(6).subset(size, bound)
+    assert drawn == sorted(set(drawn)) and len(drawn) == size and set(drawn) <= set(range(bound))
+
+
+def test_large_subsets_hold_every_number_as_often() -> None:
+    """200 draws of 80 out of 120: each number is in 2/3 of them; six standard deviations are 40."""
+    coins, seen = SeededCoins(7), Counter[int]()
+    for _ in range(200):
+        seen.update(coins.subset(80, 120))
+    assert all(abs(seen[number] - 200 * 80 / 120) < 40 for number in range(120))
+
+
+def test_a_long_draw_replaces_the_key() -> None:
+    coins = SeededCoins(8)
+    coins.bytes(1)
+    before = coins._cipher
+    coins.bytes(10_000)
+    assert coins._cipher is not before

@@ -545,3 +545,11 @@ def test_a_frequency_is_wide_by_the_length_of_its_interval_whatever_the_estimate
         column = Column(schema, f, np.full(5, error), f - 1.96 * error, f + 1.96 * error)
         assert (column.longer(WIDE) == wide).all()
         assert not column.covers(0, 1)[[0, 1, 3, 4]].any()  # the mutant leaves those that err unflagged
+
+
+def test_a_mean_is_wide_where_the_frequency_of_its_key_is() -> None:
+    plain = lunch()
+    far = plain.frequency.values.copy(), plain.frequency.values + np.array([0.6, 0, 0])
+    found = lunch(frequency=dataclasses.replace(plain.frequency, low=far[0], high=far[1]))
+    assert FLAGS[plain.mean.flag[0]] == "ok" and FLAGS[found.mean.flag[0]] == "wide"
+    assert found.mean.flag[1:].tolist() == plain.mean.flag[1:].tolist()

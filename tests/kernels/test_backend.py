@@ -42,7 +42,7 @@ def test_a_kernel_keeps_documentation_loop_and_twin() -> None:
 
 def test_machine_code_that_cannot_be_kept_is_made_anew() -> None:
     """A full disk or a damaged file of the cache: the kernel compiles without one and gives the same numbers."""
-    double = kernel(twin=lambda words: 2 * words)(lambda words: words + words)
+    double = kernel(twin=lambda words: 2 * words, work=None)(lambda words: words + words)
 
     def unkept(words: np.ndarray) -> np.ndarray:
         raise OSError(28, "No space left on device")

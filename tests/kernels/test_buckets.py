@@ -56,7 +56,7 @@ def test_two_symbols_meet_as_often_as_by_chance(partition: Partition) -> None:
 @pytest.fixture(params=["compiled", "twin"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both the machine code and the NumPy twins of what counts."""
-    for name in ("_add_supports", "_add_members"):
+    for name in ("_sum_grids", "_add_members"):
         loop: Any = getattr(buckets, name)
         monkeypatch.setattr(buckets, name, getattr(loop, request.param))
 

@@ -104,7 +104,7 @@ def test_a_round_less_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         x = np.atleast_1d(prepared ^ lows) * np.uint32(hashing._FIRST)
         return ((x ^ (x >> np.uint32(15))) ^ highs) * np.uint32(hashing._SECOND)
 
-    monkeypatch.setattr(hashing, "_mix", two_rounds)
+    monkeypatch.setattr(hashing, "mixed", two_rounds)
     seeds = np.random.default_rng(6).integers(0, 1 << 64, 1_000_000, dtype=np.uint64)
     equal = hash_many(seeds, np.array([8]), 1000) == hash_many(seeds, np.array([256]), 1000)
     assert equal.mean() > 0.0015  # half as often again as it should be, at the least

@@ -40,7 +40,7 @@ ENROLMENTS = ("none", "token")
 
 _FIELDS = frozenset(
     ("keyveil", "name", "purpose", "schema", "protocol", "rounds", "min_reports", "enrolment", "retention_days")
-) | {"contact", "reason", *RECURRENCE}
+) | {"contact", "reason", "browser", *RECURRENCE}
 _NEEDED = frozenset(("keyveil", "name", "purpose", "schema", "protocol", "rounds"))
 
 Fetch = Callable[[str], bytes]
@@ -85,6 +85,7 @@ class Campaign:
     reason: str = ""  # why this mechanism, where it was chosen by a plan
     recurrence: Recurrence = ONCE
     dictionary: str | None = None  # hash of the list of keys, if that lies beside the document
+    browser: bool = False  # whether devices may answer whose storage does not last, as that of browsers
 
     def __repr__(self) -> str:
         return f"Campaign({self.name}, {self.hash[:8]}…)"
@@ -124,6 +125,7 @@ class Campaign:
             "retention_days": self.retention_days,
             "contact": self.contact,
             **({"reason": self.reason} if self.reason else {}),  # documents without one keep their hash
+            **({"browser": True} if self.browser else {}),
             **self.recurrence.document(),
         }
 
@@ -168,6 +170,7 @@ class Campaign:
             reason=_text(fields.get("reason", ""), "reason"),
             recurrence=read_recurrence(fields),
             dictionary=dictionary,
+            browser=_browser(fields),
         )
         refuse_impossible_series(campaign.recurrence, campaign.protocol, campaign.rounds)
         return campaign
@@ -239,6 +242,7 @@ def problems(document: Any, fetch: Fetch | None = None) -> list[KeyveilError]:
     for name, (step, *arguments) in checks.items():
         if name in document:
             attempt(step, document[name], *arguments)
+    attempt(_browser, document)
     recurrence = attempt(read_recurrence, document)
     schema = attempt(_schema, document["schema"], fetch) if "schema" in document else None
     protocol = attempt(_protocol, document["protocol"]) if "protocol" in document else None
@@ -362,6 +366,12 @@ def _one_of(given: Any, what: str, among: Sequence[str]) -> str:
     if given not in among:
         raise _refused(what, f"{what} is {' or '.join(among)}, not {given!r}.")
     return str(given)
+
+
+def _browser(fields: Mapping[str, Any]) -> bool:
+    if "browser" in fields and fields["browser"] is not True:
+        raise _refused("browser", "browser is true where storage may be forgotten, and left out otherwise.")
+    return "browser" in fields
 
 
 def _refused(code: str, sentence: str) -> CampaignError:

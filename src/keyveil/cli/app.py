@@ -14,6 +14,7 @@ import keyveil
 from keyveil.campaign.verification import plain
 from keyveil.cli.audit import audit
 from keyveil.cli.backup import backup, restore
+from keyveil.cli.bench import bench
 from keyveil.cli.calculators import bounds, compose
 from keyveil.cli.campaign import app as campaign
 from keyveil.cli.certify import certify
@@ -49,6 +50,7 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(estimate)
 app.command()(compare)
+app.command()(bench)
 app.command()(plan)
 app.command()(mechanisms)
 app.command()(serve)

@@ -30,7 +30,7 @@ from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
-from keyveil.cli.data import HierarchyOption, LevelsOption, Plot, many, progress_bar, save, say, screen
+from keyveil.cli.data import GroupsOption, HierarchyOption, LevelsOption, Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent, write_page
 from keyveil.cli.estimate import show as show_estimates
 from keyveil.cli.options import Json, MaxPairs, PerKey, Raw, Settings, settings
@@ -74,6 +74,7 @@ def create(
     high: Annotated[str | None, typer.Option(help="The largest value (also x=9,y=5); 1 unless given.")] = None,
     levels: LevelsOption = None,
     hierarchy: HierarchyOption = False,
+    groups: GroupsOption = None,
     mechanism: Annotated[
         str | None,
         typer.Option(help="A mechanism or protocol by name; otherwise auto, or ssr where its options are given."),
@@ -129,6 +130,7 @@ def create(
             high,
             levels,
             hierarchy,
+            groups,
         )
         document = drafted(
             name=name or "",
@@ -138,6 +140,7 @@ def create(
             high=high,
             levels=levels,
             hierarchy=hierarchy,
+            groups=groups,
             mechanism=method,
             epsilon=epsilon,
             options=options,

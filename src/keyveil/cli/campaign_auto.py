@@ -43,6 +43,7 @@ def chosen(
     high: str | None,
     levels: str | None,
     hierarchy: bool = False,
+    groups: str | None = None,
 ) -> tuple[str, Mapping[str, Any], str]:
     """Name, options and reason of a campaign's mechanism; a name that is given stays, and has no reason."""
     if mechanism is None and options and not expected.told:
@@ -64,7 +65,7 @@ def chosen(
         raise CampaignError(
             "campaign/auto", "auto does not plan for keys in a hierarchy: leave --hierarchy out, or name a mechanism."
         )
-    schema = Schema.from_document(schema_document(keys, low, high, levels))
+    schema = Schema.from_document(schema_document(keys, low, high, levels, groups=groups))
     if expected.sample is None and (expected.people is None or expected.pairs is None):
         raise CampaignError(
             "campaign/people",

@@ -61,6 +61,7 @@ def drafted(
     high: str | None,
     levels: str | None,
     hierarchy: bool = False,
+    groups: str | None = None,
     mechanism: str,
     epsilon: str,
     options: Mapping[str, str | int],
@@ -79,7 +80,7 @@ def drafted(
     """A campaign document from the options of the command line; what is not given has its default."""
     if taken := {"name", "epsilon"} & set(options):  # a document lists them beside the options
         raise KeyveilError("mechanism/option", f"{mechanism} has no option {min(taken)!r}; say --{_FLAGS[min(taken)]}.")
-    schema = schema_document(keys, low, high, levels, hierarchy)
+    schema = schema_document(keys, low, high, levels, hierarchy, groups)
     if every is not None:
         opens, closes = _dates(every, opens, closes)
     renew_from = None if renew is None else opens or closes
@@ -105,7 +106,12 @@ def drafted(
 
 
 def schema_document(
-    keys: str | None, low: str | None, high: str | None, levels: str | None, hierarchy: bool = False
+    keys: str | None,
+    low: str | None,
+    high: str | None,
+    levels: str | None,
+    hierarchy: bool = False,
+    groups: str | None = None,
 ) -> dict[str, Any]:
     """The document of a schema from the options of the command line."""
     schema: dict[str, Any] = {"keys": _keys(keys)}
@@ -116,6 +122,8 @@ def schema_document(
         schema["levels"] = [_bound("levels", text) for text in listed(levels) or []]
     if hierarchy:
         schema["hierarchy"] = True
+    if groups is not None:
+        schema["groups"] = listed(groups)
     return schema
 
 

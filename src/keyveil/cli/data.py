@@ -47,6 +47,11 @@ HierarchyOption = Annotated[
 ]
 
 
+GroupsOption = Annotated[
+    str | None, typer.Option("--groups", help="Groups such as de,fr: every key is one of each, as in de/fries.")
+]
+
+
 def listed(levels: str | None) -> list[str] | None:
     """Levels as the command line writes them, one by one."""
     return None if levels is None else [part.strip() for part in levels.split(",")]
@@ -70,6 +75,11 @@ def describe(dataset: Dataset) -> str:
     people, schema = dataset.population, dataset.schema
     sizes = people.sizes
     dropped = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in people.notes.items())
+    if dataset.stream is not None:
+        return (
+            f"{dataset.name}: {many(dataset.n, 'person', 'people')}, {many(schema.d, 'key')}, {sizes.mean():.3g} pairs "
+            f"a person; {_bounds(dataset)}{dataset.about}."
+        )
     return (
         f"{dataset.name}: {many(people.n, 'person', 'people')}, {many(schema.d, 'key')}, {many(people.pairs, 'pair')} "
         f"({sizes.mean():.3g} a person, at most {sizes.max():,}); {_bounds(dataset)}{dataset.about}."

@@ -19,6 +19,7 @@ from keyveil.cli.data import say
 from keyveil.cli.options import Json
 from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import DeviceError, EpsilonError, KeyveilError, RecordError, TransportError
+from keyveil.core.groups import in_group
 from keyveil.device import Caps, Device, Explanation, HttpAnswer, Outcome
 from keyveil.device.ledger import shown
 from keyveil.device.preview import look_at
@@ -48,6 +49,9 @@ def report(
     record: Annotated[str | None, typer.Option(help='What you have, as JSON: {"fries": 4}.')] = None,
     record_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The same in a file, or - for stdin.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="The group that you belong to: fries is de/fries of the group de.")
     ] = None,
     device: Annotated[Path, typer.Option(metavar="FILE", help="The device's own file.")] = USUAL_FILE,
     token: Annotated[str | None, typer.Option(help="Your enrolment token; others can see command lines.")] = None,
@@ -93,6 +97,8 @@ def report(
         raise typer.BadParameter("--server says where the collector is")
     # Before any request: what is wrong with a record is told here, and no collector sees a visit without a report.
     held = {} if name is None or explain else _record(record, record_file)
+    if group is not None:
+        held = in_group(held, group)
     wire = NamedTransport(server, plain=plain)
     try:
         with Device(path, wire, collector=server) as own:

@@ -23,7 +23,7 @@ def run_rounds(
     made: Mechanism | Protocol, dataset: Dataset, seed: int | None, repeats: int, threads: int
 ) -> Simulation:
     """A simulation over a data set; every round of a protocol's first run is announced on standard error."""
-    people, runs = dataset.population.n, 0
+    people, runs = dataset.n, 0
     with progress_bar(people * repeats) as (bar, task):
 
         def announce(current: Round) -> None:
@@ -37,7 +37,7 @@ def run_rounds(
 
         return simulate(
             made,
-            dataset.population,
+            dataset.stream or dataset.population,
             seed=seed,
             repeats=repeats,
             threads=threads,

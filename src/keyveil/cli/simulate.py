@@ -13,6 +13,7 @@ from rich.table import Table
 
 from keyveil.cli.data import (
     Data,
+    GroupsOption,
     HierarchyOption,
     High,
     Key,
@@ -54,6 +55,7 @@ def simulate(
     high: High = None,
     levels: LevelsOption = None,
     hierarchy: HierarchyOption = False,
+    groups: GroupsOption = None,
     max_pairs: MaxPairs = None,
     set: Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Repeatable coins; otherwise the system's.")] = None,
@@ -83,7 +85,9 @@ def simulate(
         high=high,
         levels=listed(levels),
         hierarchy=hierarchy,
+        groups=listed(groups),
         seed=seed or 0,
+        stream=True,
     )
     made, chosen = _made(mechanism, dataset, epsilon, options)
     single = as_protocol(made).single

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -50,8 +51,12 @@ def tally(
         raise KeyveilError("input/file", f"There is no file {reports}.")
     document, min_reports = read_round(campaign or beside(reports), round_document, keys_file)
     target = out or (reports if reports.name else reports.absolute()).with_suffix(".tally")
+    begin = time.perf_counter()
     counted = ENGINES[engine](reports, document, target, threads)
+    took = time.perf_counter() - begin
     write_tally(target, document.mechanism, counted.tally, min_reports)
+    fresh = counted.tally.reports - counted.resumed
+    say(f"{fresh / max(took, 1e-9):,.0f} reports a second, in {took:.1f} s.")
     if json:
         said = {
             "campaign": document.campaign,

@@ -15,10 +15,13 @@ exceeds the largest ratio of two rows.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +32,11 @@ from keyveil.core.errors import PrivacyError
 from keyveil.core.work import priced_comb
 
 Ratio = Fraction | float  # a float only when infinite
+
+
+def universal_variation(ratio: Ratio) -> Fraction:
+    """The largest total variation of two laws whose probabilities differ by a factor of at most ``ratio``."""
+    return Fraction(1) if ratio == math.inf else (Fraction(ratio) - 1) / (Fraction(ratio) + 1)
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,13 @@ class Table:
         """The same over all pairs of inputs: of every output, the largest weight against the smallest."""
         extremes = [(max(column), min(column)) for column in zip(*self.weights, strict=True)]
         return max((math.inf if low == 0 else Fraction(high, low)) for high, low in extremes if high)
+
+    @cached_property
+    def variation(self) -> Fraction:
+        """The largest total variation of two rows; that of mixtures of rows is never larger."""
+        rows = combinations(self.weights, 2)
+        apart = (sum(max(a - b, 0) for a, b in zip(one, other, strict=True)) for one, other in rows)
+        return Fraction(max(apart, default=0), self.total)
 
     def draw(self, input: int, coins: Coins) -> int:
         return coins.choose(self.weights[input])
@@ -116,8 +131,39 @@ class Product:
             for theirs in [min(self.hot - both, self.length - both - mine)]
         )
 
-    def draw(self, states: Sequence[int], coins: Coins) -> list[int]:
-        return [self.factor.draw(state, coins) for state in states]
+    @cached_property
+    def variation(self) -> Fraction:
+        """The largest total variation of two inputs: exact if one coordinate is hot, otherwise that of any channel."""
+        if self.hot > 1:
+            return universal_variation(self.ratio)
+        cold, *states = self.factor.weights
+        two = product(states, repeat=2) if self.length > 1 else ()
+        others = ((_pairs(one, cold), _pairs(cold, other)) for one, other in two)
+        apart = (sum(max(a - b, 0) for a, b in zip(one, other, strict=True)) for one, other in others)
+        return max(self.factor.variation, Fraction(max(apart, default=0), self.factor.total**2))
+
+    def draw_ones(self, hot: Sequence[int], coins: Coins) -> NDArray[np.bool_]:
+        """Of a binary factor: which coordinates answer one, if those of ``hot`` (rising) have state 1.
+
+        The cold ones are drawn first, then the hot ones.
+        """
+        outside = self.length - len(hot)
+        cold, own = (self.factor.weights[state][1] for state in (0, 1))
+        drawn = coins.chances(cold, self.factor.total, outside)
+        ones = coins.chances(own, self.factor.total, len(hot))
+        return spread(drawn, hot, ones)
+
+
+def spread(others: NDArray[Any], places: Sequence[int], own: NDArray[Any]) -> NDArray[Any]:
+    """``own`` at the given places, which rise, and ``others`` in order around them."""
+    together = np.empty(len(others) + len(own), dtype=others.dtype)
+    start = 0
+    for number, place in enumerate(places):
+        together[start:place] = others[start - number : place - number]
+        together[place] = own[number]
+        start = place + 1
+    together[start:] = others[start - len(own) :]
+    return together
 
 
 @dataclass(frozen=True)
@@ -146,6 +192,13 @@ class Subset:
     @property
     def ratio(self) -> Ratio:
         return Fraction(self.high, self.low) if self.hit_weights[0] else Fraction(1)
+
+    @property
+    def variation(self) -> Fraction:
+        """The largest total variation of two persons, who hold as few symbols in common as possible."""
+        apart = max(self.symbols - 2 * self.held, 0)  # symbols that neither holds
+        count = priced_comb(self.symbols - self.held, self.size) - priced_comb(apart, self.size)
+        return Fraction((self.high - self.low) * count, self.total)
 
     def _containing(self, chosen: int, held: int) -> Fraction:
         """P[a report contains ``chosen`` given symbols, ``held`` of which the person holds]."""
@@ -181,14 +234,14 @@ class Subset:
     def draw(self, held: Sequence[int], coins: Coins) -> tuple[int, ...]:
         hits = coins.choose(self.hit_weights)
         mine = [held[place] for place in coins.subset(hits, self.held)]
-        gaps = sorted(held)
-        foreign = []
-        for rank in coins.subset(self.size - hits, self.symbols - self.held):
-            symbol = rank  # the rank-th symbol that is not held
-            for taken in gaps:
-                symbol += taken <= symbol
-            foreign.append(symbol)
-        return tuple(sorted(mine + foreign))
+        foreign = coins.subset(self.size - hits, self.symbols - self.held)
+        gaps = [taken - number for number, taken in enumerate(sorted(held))]  # in ranks among those that are not held
+        bounds = [bisect_left(foreign, gap) for gap in gaps] + [len(foreign)]
+        start, members = 0, mine
+        for shift, bound in enumerate(bounds):  # between two held symbols all ranks are shifted alike
+            members += [rank + shift for rank in foreign[start:bound]] if shift else foreign[:bound]
+            start = bound
+        return tuple(sorted(members))
 
 
 @dataclass(frozen=True)
@@ -207,6 +260,12 @@ class TwoLevel:
     @property
     def ratio(self) -> Ratio:
         return Fraction(self.high, self.low) if 0 < self.marked < self.outputs else Fraction(1)
+
+    @property
+    def variation(self) -> Fraction:
+        """The largest total variation of two inputs, which mark as few outputs in common as possible."""
+        apart = min(self.marked, self.outputs - self.marked)
+        return Fraction((self.high - self.low) * apart, self.total)
 
     @property
     def hit(self) -> Fraction:
@@ -235,6 +294,11 @@ class TwoLevel:
 def two_level(outputs: int, marked: int, epsilon: Fraction) -> TwoLevel:
     """The two-level channel that spends at most epsilon."""
     return TwoLevel(outputs, marked, *levels(epsilon))
+
+
+def _pairs(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    """Weights of what two coordinates say together."""
+    return [first * second for first in one for second in other]
 
 
 def subset(symbols: int, size: int, held: int, epsilon: Fraction) -> Subset:

@@ -1,8 +1,9 @@
 """Randomness: uniform integers from an AES-256-CTR keystream keyed by the operating system.
 
-Everything that a mechanism draws goes through four verbs on whole numbers: ``below``, ``choose``, ``chance`` and
-``pick``. None of them rounds, so the law of a report is a ratio of integers that can be certified; and because
-mechanisms know nothing but these verbs, ``privacy.enumerate`` can run the very same code over all outcomes.
+Everything that a mechanism draws for one report goes through a few verbs on whole numbers: ``below``, ``choose``,
+``chance``, ``pick``, ``subset``, and for many draws of one kind ``chances`` and ``below_each``. None of them rounds, so
+the law of a report is a ratio of integers that can be certified; and because mechanisms know nothing but these verbs,
+``privacy.enumerate`` can run the very same code over all outcomes. Which bytes each verb reads is told in docs/wire.md.
 The bulk verbs (``words``, ``below_many``, ``choose_many``, ``chance_many``) draw from the same law.
 """
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 import os
 import threading
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,9 @@ _BUFFER = 1 << 12  # bytes kept ahead for single draws
 _KEY = 32
 _SLAB = 1 << 20  # the cipher is fastest in calls of about a mebibyte
 _ZEROS = bytes(_SLAB)
+_FEW = 32  # numbers that are quicker one by one than in an array
+
+_kept: dict[int, tuple[tuple[int, ...], list[int]]] = {}  # weights and their running sums, by identity
 
 _forks = 0
 
@@ -60,6 +66,27 @@ def refuse_negative(weights: Sequence[int]) -> None:
         raise PrivacyError("privacy/weights", "Weights must not be negative, nor all be zero.")
 
 
+def _bounds(weights: Sequence[int]) -> list[int]:
+    """Running sums of weights; those of long tuples, which mechanisms keep, are kept too."""
+    kept = _kept.get(id(weights)) if len(weights) > _FEW else None
+    if kept is not None and kept[0] is weights:
+        return kept[1]
+    refuse_negative(weights)
+    bounds = list(accumulate(weights))
+    if len(weights) > _FEW and type(weights) is tuple:  # which cannot change
+        if len(_kept) >= _FEW:
+            _kept.clear()
+        _kept[id(weights)] = weights, bounds
+    return bounds
+
+
+def _width(bound: int) -> tuple[int, int]:
+    """Bytes that are read for a number below ``bound``, and their low bits that are not used."""
+    bits = (bound - 1).bit_length()
+    size = (bits + 7) // 8
+    return size, 8 * size - bits
+
+
 def _keystream(key: bytes) -> CipherContext:
     # The nonce may be constant: every key is used for one stream only.
     return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
@@ -91,11 +118,13 @@ class Coins(threading.local):
         """``count`` uniform bytes."""
         stream = self._stream()
         if count > _BUFFER:
-            return stream.update(bytes(count))
+            drawn = stream.update(bytes(_KEY + count))
+            self._cipher = _keystream(drawn[:_KEY])
+            return drawn[_KEY:]
         if self._used + count > len(self._ahead):
-            drawn = bytearray(stream.update(_ZEROS[: _KEY + _BUFFER]))
-            self._cipher = _keystream(bytes(drawn[:_KEY]))
-            self._ahead, self._used = drawn[_KEY:], 0
+            refill = bytearray(stream.update(_ZEROS[: _KEY + _BUFFER]))
+            self._cipher = _keystream(bytes(refill[:_KEY]))
+            self._ahead, self._used = refill[_KEY:], 0
         start, self._used = self._used, self._used + count
         taken = bytes(self._ahead[start : self._used])
         self._ahead[start : self._used] = _ZEROS[:count]
@@ -105,11 +134,9 @@ class Coins(threading.local):
         """A uniform integer in [0, bound), by rejection; the number of rejections depends on the coins alone."""
         if bound < 1:
             raise PrivacyError("coins/bound", f"There is no number from 0 to below {bound}.")
-        bits = (bound - 1).bit_length()
-        if bits == 0:
+        size, excess = _width(bound)
+        if not size:
             return 0
-        size = (bits + 7) // 8
-        excess = 8 * size - bits
         while True:
             drawn = int.from_bytes(self.bytes(size), "little") >> excess
             if drawn < bound:
@@ -117,13 +144,8 @@ class Coins(threading.local):
 
     def choose(self, weights: Sequence[int]) -> int:
         """An index, with probability proportional to its integer weight."""
-        refuse_negative(weights)
-        drawn = self.below(sum(weights))
-        for index, weight in enumerate(weights):
-            if drawn < weight:
-                return index
-            drawn -= weight
-        raise AssertionError("unreachable: the draw lies below the sum of the weights")
+        bounds = _bounds(weights)
+        return bisect_right(bounds, self.below(bounds[-1]))
 
     def chance(self, numerator: int, denominator: int) -> bool:
         """True with probability numerator / denominator."""
@@ -140,13 +162,69 @@ class Coins(threading.local):
             drawn -= count * weight
         raise AssertionError("unreachable: the draw lies below the sum of the weights")
 
+    def chances(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:
+        """``count`` independent events of probability numerator / denominator.
+
+        Each compares a uniform number with that share, byte by byte, until they differ: one byte nearly always.
+        """
+        refuse_negative((numerator, denominator - numerator))
+        digit, rest = divmod(numerator << 8, denominator)
+        drawn = np.frombuffer(self.bytes(count), dtype=np.uint8)
+        happened: NDArray[np.bool_] = drawn < digit
+        open_places = np.flatnonzero(drawn == digit) if rest else ()
+        while len(open_places):
+            digit, rest = divmod(rest << 8, denominator)
+            drawn = np.frombuffer(self.bytes(len(open_places)), dtype=np.uint8)
+            happened[open_places] = drawn < digit
+            open_places = open_places[drawn == digit] if rest else ()
+        return happened
+
+    def below_each(self, bound: int, count: int) -> NDArray[np.int64]:
+        """``count`` uniform integers in [0, bound), bound at most 2**63: all are read, then those rejected again."""
+        size, excess = _width(bound)
+        if count <= _FEW or not size:
+            return np.array(self._few_below(bound, count), dtype=np.int64)
+        numbers, places = np.empty(count, dtype=np.int64), np.arange(count)
+        while len(places):
+            octets = np.zeros((len(places), 8), dtype=np.uint8)
+            octets[:, :size] = np.frombuffer(self.bytes(size * len(places)), dtype=np.uint8).reshape(-1, size)
+            drawn = (octets.view("<u8")[:, 0] >> np.uint64(excess)).astype(np.int64)
+            numbers[places] = drawn
+            places = places[drawn >= bound]
+        return numbers
+
+    def _few_below(self, bound: int, count: int) -> list[int]:
+        """``below_each`` without arrays."""
+        size, excess = _width(bound)
+        numbers = [0] * count
+        places: Sequence[int] = range(count if size else 0)
+        while places:
+            octets, rejected = self.bytes(size * len(places)), list[int]()
+            for at, place in enumerate(places):
+                numbers[place] = drawn = int.from_bytes(octets[size * at : size * at + size], "little") >> excess
+                if drawn >= bound:
+                    rejected.append(place)
+            places = rejected
+        return numbers
+
     def subset(self, size: int, bound: int) -> list[int]:
-        """A uniform subset of [0, bound) with ``size`` members, sorted (Floyd's algorithm: ``size`` draws)."""
-        members: set[int] = set()
-        for top in range(bound - size, bound):
-            drawn = self.below(top + 1)
-            members.add(top if drawn in members else drawn)
-        return sorted(members)
+        """A uniform subset of [0, bound) with ``size`` members, sorted.
+
+        Numbers are drawn until so many different ones are found, as many at a time as are missing; of more than half
+        of all numbers those are drawn that stay out.
+        """
+        few = min(size, bound - size)
+        if few <= _FEW:
+            members: set[int] = set()
+            while len(members) < few:
+                members.update(self._few_below(bound, few - len(members)))
+            return sorted(members) if few == size else [number for number in range(bound) if number not in members]
+        there, found = np.zeros(bound, dtype=np.bool_), 0
+        while found < few:
+            there[self.below_each(bound, few - found)] = True
+            found = int(np.count_nonzero(there))
+        chosen: list[int] = np.flatnonzero(there if few == size else ~there).tolist()
+        return chosen
 
     # -- bulk draws, for simulation -----------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from keyveil.core.columns import (
 from keyveil.core.discovery import Decision, told_from_absent, widening
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import MechanismError
+from keyveil.core.groups import groups_of_keys
 from keyveil.core.rendering import look
 from keyveil.core.undercount import Undercount
 
@@ -124,7 +125,9 @@ class Estimates:
         alone = self.mean.flag if self.alone is None else self.alone
         object.__setattr__(self, "alone", one_per_key(self.schema, alone, np.int8))
         if not self.frequency.absent and not self.mean.absent:
-            doubtful = self._untold & (self.mean.flag != SHRUNK)
+            own = self.mean.flag != SHRUNK  # rests on its key's frequency, not on what other keys say
+            object.__setattr__(self, "mean", self.mean.flagged("wide", self.frequency.longer(WIDE) & own))
+            doubtful = self._untold & own
             object.__setattr__(self, "mean", self.mean.flagged("insufficient", doubtful))
         for name in OPTIONAL:
             if getattr(self, name) is not None:
@@ -332,7 +335,8 @@ class Estimates:
             "frequency_flag": [FLAGS[code] for code in self.frequency.flag],
             "mean_flag": [FLAGS[code] for code in self.mean.flag],
         }
-        return {"key": list(self.schema.keys), **known, **flags}
+        groups = {} if self.schema.groups is None else {"group": groups_of_keys(self.schema)}
+        return {"key": list(self.schema.keys), **groups, **known, **flags}
 
 
 def unreadable(why: str) -> MechanismError:

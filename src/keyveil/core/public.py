@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MASK = (1 << 64) - 1
+_TWICE = (1 << 64) + 1
 
 
 def public_word(public: bytes, key: bytes) -> int:
@@ -25,10 +26,10 @@ def public_word(public: bytes, key: bytes) -> int:
     last = len(public) % 256 << 56 | int.from_bytes(public[whole:], "little")
     for word in [int.from_bytes(public[at : at + 8], "little") for at in range(0, whole, 8)] + [last]:
         a, b, c, d = state
-        a, b, c, d = _round(*_round(a, b, c, d ^ word))
+        a, b, c, d = _rounds(a, b, c, d ^ word, 2)
         state = a ^ word, b, c, d
     a, b, c, d = state
-    a, b, c, d = _round(*_round(*_round(*_round(a, b, c ^ 0xFF, d))))
+    a, b, c, d = _rounds(a, b, c ^ 0xFF, d, 4)
     return a ^ b ^ c ^ d
 
 
@@ -48,14 +49,16 @@ def public_words_covering(bound: int) -> list[int]:
     return [-(-(index << 32) // bound) << 32 for index in range(bound)]
 
 
-def _round(a: int, b: int, c: int, d: int) -> tuple[int, int, int, int]:
-    a, c = a + b & _MASK, c + d & _MASK
-    b, d = _turn(b, 13) ^ a, _turn(d, 16) ^ c
-    a = _turn(a, 32)
-    a, c = a + d & _MASK, c + b & _MASK
-    d, b = _turn(d, 21) ^ a, _turn(b, 17) ^ c
-    return a, b, _turn(c, 32), d
-
-
-def _turn(word: int, places: int) -> int:
-    return (word << places | word >> 64 - places) & _MASK
+def _rounds(a: int, b: int, c: int, d: int, count: int) -> tuple[int, int, int, int]:
+    """SipRounds. A word times 2**64 + 1 stands twice in a row, so that a shift to the right turns it."""
+    for _ in range(count):
+        a = a + b & _MASK
+        c = c + d & _MASK
+        b = b * _TWICE >> 51 & _MASK ^ a
+        d = d * _TWICE >> 48 & _MASK ^ c
+        a = (a * _TWICE >> 32) + d & _MASK
+        c = c + b & _MASK
+        d = d * _TWICE >> 43 & _MASK ^ a
+        b = b * _TWICE >> 47 & _MASK ^ c
+        c = c * _TWICE >> 32 & _MASK
+    return a, b, c, d

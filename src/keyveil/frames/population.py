@@ -6,7 +6,7 @@ devices of these people would hand to a mechanism, ``truth(schema)`` what an ana
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.dimensions import by_coordinate, closed_columns
 from keyveil.core.errors import PopulationError
+from keyveil.core.groups import keys_within
 from keyveil.core.histogram import Points
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Bound, Maps, Schema
@@ -124,11 +125,12 @@ class Population:
         other: str | None = None,
         levels: Any = None,
         hierarchy: bool = False,
+        groups: Sequence[str] | None = None,
     ) -> Schema:
         """A schema with the keys and, where neither bounds nor levels are given, the least and largest value there is.
 
         Numbered keys stay numbered if every number occurs. If all values are the same v, the range is v - 1 to v + 1.
-        Bounds may be those of coordinates, as in "rating=1,price=0".
+        Bounds may be those of coordinates, as in "rating=1,price=0". With ``groups`` keys are those of the groups.
         """
         used = self._used()
         if not len(used):
@@ -140,13 +142,15 @@ class Population:
             keys = self.names if len(used) == self.names else [str(number) for number in used.tolist()]
         if not isinstance(keys, int):
             low, high = by_coordinate(keys, low), by_coordinate(keys, high)
+        if groups is not None:
+            keys = keys_within([str(key) for key in range(keys)] if isinstance(keys, int) else keys, groups)
         if levels is not None:
-            return Schema(keys, low, high, map, other, levels, hierarchy)
+            return Schema(keys, low, high, map, other, levels, hierarchy, groups)
         least, most = float(self.values.min()), float(self.values.max())
         if least == most and low is None and high is None:
             least, most = least - 1, most + 1
         ends = least if low is None else low, most if high is None else high
-        return Schema(keys, *ends, map, other, hierarchy=hierarchy)
+        return Schema(keys, *ends, map, other, hierarchy=hierarchy, groups=groups)
 
     def keyed(self, schema: Schema) -> Population:
         """The same people with a schema's keys: unknown ones are dropped or moved to ``other``, where the last wins.

@@ -6,6 +6,10 @@
 Numba is imported at the first call, never at import, so that devices do not pay for it. Setting the environment
 variable ``KEYVEIL_KERNELS=numpy`` chooses the twins. Kernels run on the caller's thread and release the GIL.
 
+A process that has little to do does not wait for the compiler: until a kernel was given ``TWIN_WORK`` steps in all, its
+twin does them. Both give the same whole numbers, so that only the time shows which one ran. Kernels of floats, whose
+twins may differ in the last digit, are always compiled.
+
 Machine code is kept for the next process beside the module or in ``NUMBA_CACHE_DIR``. Where neither can be written (a
 service account, a read-only install, a full disk) every process compiles anew, and everything else is the same.
 """
@@ -19,9 +23,22 @@ from functools import cache, cached_property, update_wrapper
 from importlib.util import find_spec
 from typing import Any, Generic, ParamSpec, TypeVar
 
+import numpy as np
+
 P = ParamSpec("P")
 R = TypeVar("R")
 Steps = tuple[Callable[..., Any], ...]
+Work = Callable[..., int]
+"""The number of elementary steps (a few nanoseconds each in NumPy) that arguments ask for."""
+
+# The first call of a compiled kernel was measured at 0.75 to 1.9 s. A twin that was given most of so many steps, 50 000
+# ids to hash and count, took 0.12 s on a busy machine; ``python -m benchmarks.counting first`` measures it.
+TWIN_WORK = 1 << 22
+
+
+def sizes(*args: Any) -> int:
+    """A step for every number of every array."""
+    return sum(arg.size for arg in args if isinstance(arg, np.ndarray))
 
 
 def native() -> bool:
@@ -38,14 +55,22 @@ def prepare() -> None:
 class Kernel(Generic[P, R]):
     """A loop and its NumPy twin; calling it runs the faster one that is available."""
 
-    def __init__(self, loop: Callable[P, R], twin: Callable[P, R], steps: Steps = ()) -> None:
+    def __init__(self, loop: Callable[P, R], twin: Callable[P, R], steps: Steps = (), work: Work | None = None) -> None:
         self.loop = loop
         self.twin = twin
-        self.steps = steps  # functions that the loop calls; they are in its file, which Numba's files are valid for
+        self.steps = (
+            steps  # that the loop calls: of its own file, whose changes Numba sees, or fixed by the wire format
+        )
+        self.work = work
+        self._done = 0  # steps that the twin did in place of a loop that is not compiled
         self._kept = True  # whether machine code is kept for the next process
         update_wrapper(self, loop)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.work is not None and "_chosen" not in self.__dict__ and native():
+            self._done += self.work(*args, **kwargs)
+            if self._done <= TWIN_WORK:
+                return self.twin(*args, **kwargs)
         try:
             return self._chosen(*args, **kwargs)
         except _UNKEPT:
@@ -93,9 +118,14 @@ def _let_loops_call(step: Callable[..., Any]) -> None:
     register_jitable(forceinline=True)(step)
 
 
-def kernel(twin: Callable[P, R], steps: Steps = ()) -> Callable[[Callable[P, R]], Kernel[P, R]]:
-    """Make a kernel of a loop that Numba can compile, with the NumPy function that does the same."""
-    return lambda loop: Kernel(loop, twin, steps)
+def kernel(
+    twin: Callable[P, R], steps: Steps = (), work: Work | None = sizes
+) -> Callable[[Callable[P, R]], Kernel[P, R]]:
+    """Make a kernel of a loop that Numba can compile, with the NumPy function that does the same.
+
+    ``work`` is ``None`` for kernels of floats.
+    """
+    return lambda loop: Kernel(loop, twin, steps, work)
 
 
 def twinless(loop: Callable[P, R], steps: Steps = ()) -> Kernel[P, R]:

@@ -19,7 +19,7 @@ def _count_bits_numpy(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     return counts
 
 
-@kernel(twin=_count_bits_numpy)
+@kernel(twin=_count_bits_numpy, work=lambda words: 64 * words.size)
 def count_bits(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """For ``words[n, w]`` the sums of its 64 w columns; bit b of word j is column 64 j + b.
 

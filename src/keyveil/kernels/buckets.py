@@ -13,19 +13,21 @@ Privacy never rests on this permutation, only accuracy.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.kernels.backend import kernel
 from keyveil.kernels.hashing import hash_grid, hash_many, hash_one
+from keyveil.kernels.threads import small_parts, sum_in_parts
 
 Integers = NDArray[np.int64]
 Seeds = NDArray[np.uint64]
 
 _MASK = (1 << 64) - 1
 _STEP, _STIR, _SETTLE = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of splitmix64
+_ONE_BY_ONE = 1 << 14  # steps that a report costs a twin which serves one after the other
 _SEEDS = 64  # tabled at once: their tables stay in the second cache
 
 
@@ -91,16 +93,25 @@ class Partition(NamedTuple):
             moving = moving[places[moving] >= self.symbols]
         return places // self.each
 
-    def count_tables(self, seeds: Seeds, counts: Integers, symbols: int) -> Integers:
+    def count_tables(self, seeds: Seeds, counts: Integers, symbols: int, threads: int = 1) -> Integers:
         """For each of the first ``symbols`` how many reports named its bucket; ``counts`` are [seed, bucket]."""
         if self.each == 1:
             return np.asarray(counts.sum(axis=0)[:symbols], dtype=np.int64)
-        supports = np.zeros(symbols, dtype=np.int64)
         busy = np.flatnonzero(counts.any(axis=1))
-        for first in range(0, len(busy), _SEEDS):
-            some = busy[first : first + _SEEDS]
-            _add_supports(supports, counts[some], self._shifts(seeds[some]), *self, self.rows)
-        return supports
+        narrow = small_parts(counts)
+
+        def work(start: int, stop: int) -> Integers:
+            supports = np.zeros(self.symbols, dtype=np.int64)
+            for first in range(start, stop, _SEEDS):
+                some = busy[first : min(first + _SEEDS, stop)]
+                shifts = self._shifts(seeds[some])
+                for part, weight in narrow:
+                    rows = part[some]
+                    kind = np.min_scalar_type(rows.max(initial=0))  # small numbers: a grid of them stays in the cache
+                    supports += weight * _sum_grids(rows.astype(kind), shifts, *self, self.rows)
+            return supports[:symbols]
+
+        return sum_in_parts(work, len(busy), symbols, threads, _SEEDS)
 
     def count_answers(self, seeds: Seeds, answers: Integers, symbols: int) -> Integers:
         """The same for reports that all have seeds of their own."""
@@ -124,10 +135,11 @@ class Partition(NamedTuple):
         return shifts
 
 
-def _add_supports_numpy(
-    supports: Integers, counts: Integers, shifts: NDArray[np.uint32], buckets: int, each: int, rows: int
-) -> None:
+def _sum_grids_numpy(
+    counts: NDArray[Any], shifts: NDArray[np.uint32], buckets: int, each: int, rows: int
+) -> NDArray[np.int64]:
     columns = -(-buckets * each // rows)
+    supports = np.zeros(buckets * each, dtype=np.int64)
     for table, moves in zip(counts, shifts, strict=True):
         places = np.arange(len(supports))
         moving = np.arange(len(supports))
@@ -139,34 +151,58 @@ def _add_supports_numpy(
             places[moving] = row * columns + column
             moving = moving[places[moving] >= buckets * each]
         supports += table[places // each]
+    return supports
 
 
-@kernel(twin=_add_supports_numpy)
-def _add_supports(
-    supports: Integers, counts: Integers, shifts: NDArray[np.uint32], buckets: int, each: int, rows: int
-) -> None:
-    symbols = np.uint32(buckets * each)
-    tall, wide = np.uint32(rows), np.uint32(-(-buckets * each // rows))
-    inverse = 1.0 / each
+@kernel(twin=_sum_grids_numpy, work=lambda counts, shifts, buckets, each, rows: len(counts) * buckets * each)
+def _sum_grids(
+    counts: NDArray[Any], shifts: NDArray[np.uint32], buckets: int, each: int, rows: int
+) -> NDArray[np.int64]:
+    """Sums over seeds of the count of each symbol's bucket.
+
+    A round of the network turns every row (or column) of the grid of symbols by its own number of places. So the counts
+    are written into the grid where the network ends, and all rounds are taken back, whole rows at a time.
+    """
+    symbols = buckets * each
+    wide = -(-symbols // rows)
+    cells = rows * wide
+    sums = np.zeros(symbols, dtype=np.uint32)
+    grid, turned = np.zeros(cells, dtype=counts.dtype), np.zeros(cells, dtype=counts.dtype)
+    sources = np.empty(wide, dtype=np.uint32)
     for g in range(len(counts)):
-        moves, table = shifts[g], counts[g]
-        row, column = np.uint32(0), np.uint32(0)
-        for v in range(len(supports)):
-            r, c = row, column
+        table, moves = counts[g], shifts[g]
+        for bucket in range(buckets):
+            grid[bucket * each : (bucket + 1) * each] = table[bucket]
+        for outside in range(symbols, cells):  # sent on until it is inside
+            row, column = outside // wide, outside % wide
             while True:
                 for turn in range(0, len(moves), 2):
-                    # Below zero wraps around, so the smaller one is the remainder, without a branch to mispredict.
-                    r = np.uint32(r + moves[turn, c])
-                    r = min(r, np.uint32(r - tall))
-                    c = np.uint32(c + moves[turn + 1, r])
-                    c = min(c, np.uint32(c - wide))
-                place = np.uint32(r * wide + c)
+                    row = (row + int(moves[turn, column])) % rows
+                    column = (column + int(moves[turn + 1, row])) % wide
+                place = row * wide + column
                 if place < symbols:
+                    grid[outside] = table[place // each]
                     break
-            supports[v] += table[np.int64((place + 0.5) * inverse)]  # the half keeps rounding harmless
-            column = np.uint32(column + np.uint32(1))
-            if column == wide:
-                row, column = np.uint32(row + np.uint32(1)), np.uint32(0)
+                if place == outside:  # a circle of places outside, which no symbol comes to
+                    break
+        for turn in range(len(moves) - 2, -1, -2):
+            for row in range(rows):
+                move, start = np.int64(moves[turn + 1, row]), row * wide
+                turned[start : start + wide - move] = grid[start + move : start + wide]
+                turned[start + wide - move : start + wide] = grid[start : start + move]
+            for column in range(wide):
+                sources[column] = np.uint32(moves[turn, column] * np.uint32(wide) + np.uint32(column))
+            for row in range(rows):
+                start = row * wide
+                for column in range(wide):
+                    grid[start + column] = turned[np.int64(sources[column])]
+                for column in range(wide):
+                    # Below zero wraps around, so the smaller one is the remainder, without a branch to mispredict.
+                    source = np.uint32(sources[column] + np.uint32(wide))
+                    sources[column] = min(source, np.uint32(source - np.uint32(cells)))
+        for symbol in range(symbols):
+            sums[symbol] += np.uint32(grid[symbol])
+    return sums.astype(np.int64)
 
 
 def _add_members_numpy(supports: Integers, answers: Integers, shifts: NDArray[np.uint32], each: int, rows: int) -> None:
@@ -183,7 +219,7 @@ def _add_members_numpy(supports: Integers, answers: Integers, shifts: NDArray[np
             moving = places[places >= len(supports)]
 
 
-@kernel(twin=_add_members_numpy)
+@kernel(twin=_add_members_numpy, work=lambda supports, answers, *rest: _ONE_BY_ONE * len(answers))
 def _add_members(supports: Integers, answers: Integers, shifts: NDArray[np.uint32], each: int, rows: int) -> None:
     symbols = np.uint32(len(supports))
     tall, wide = np.uint32(rows), np.uint32(-(-len(supports) // rows))

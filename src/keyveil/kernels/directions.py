@@ -89,7 +89,7 @@ def _counts(x: np.uint64) -> np.uint64:
     return (x + (x >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
 
 
-@kernel(twin=_ranked_row_numpy, steps=(_counts,))
+@kernel(twin=_ranked_row_numpy, steps=(_counts,), work=lambda vectors, words, rows, places: vectors.size * rows)
 def _ranked_row(vectors: NDArray[np.int16], words: Words, rows: int, places: Integers) -> Integers:
     n, coordinates = vectors.shape
     per_row = (coordinates + 3) // 4
@@ -159,7 +159,11 @@ def _ranked_sparse_numpy(
     return answers
 
 
-@kernel(twin=_ranked_sparse_numpy, steps=(_counts,))
+@kernel(
+    twin=_ranked_sparse_numpy,
+    steps=(_counts,),
+    work=lambda offsets, places, numbers, words, rows, *rest: len(places) * rows,
+)
 def _ranked_sparse(
     offsets: Integers, places: Integers, numbers: Integers, words: Words, rows: int, per_row: int, ranks: Integers
 ) -> Integers:
@@ -193,7 +197,7 @@ def _sum_rows_numpy(words: Words, told: Integers, per_row: int) -> Integers:
     return sums
 
 
-@kernel(twin=_sum_rows_numpy, steps=(_counts,))
+@kernel(twin=_sum_rows_numpy, steps=(_counts,), work=lambda words, told, per_row: _LANES * per_row * len(words))
 def _sum_rows(words: Words, told: Integers, per_row: int) -> Integers:
     n, sums = len(words), np.zeros(4 * per_row, dtype=np.int64)
     packed = np.zeros(per_row, dtype=np.uint64)  # four sums of sixteen bits in each

@@ -37,22 +37,22 @@ def hash_one(seed: int, value: int, g: int) -> int:
 
 def hash_many(seeds: NDArray[np.uint64], values: NDArray[np.integer], g: int) -> NDArray[np.uint32]:
     """Elementwise hashes of seeds and values, which broadcast."""
-    lows, highs = _halves_many(seeds)
-    x = _mix(_prepared(values), lows, highs)
+    lows, highs = halves_many(seeds)
+    x = mixed(prepared(values), lows, highs)
     return (x.astype(np.uint64) * np.uint64(g) >> np.uint64(32)).astype(np.uint32)
 
 
 def hash_grid(seeds: NDArray[np.uint64], values: int, g: int) -> NDArray[np.uint32]:
     """The hashes of all values below a bound under every seed, [seed, value]; g may be 2**32, which keeps all bits."""
-    return _fill_grid(*_halves_many(seeds), _prepared(np.arange(values, dtype=np.uint32)), g)
+    return _fill_grid(*halves_many(seeds), prepared(np.arange(values, dtype=np.uint32)), g)
 
 
 def count_support(seeds: NDArray[np.uint64], symbols: NDArray[np.integer], g: int, d: int) -> NDArray[np.int64]:
     """For every value v < d the number of reports i with hash(seed_i, v) == symbol_i."""
-    lows, highs = _halves_many(seeds)
+    lows, highs = halves_many(seeds)
     cells = np.asarray(symbols).astype(np.uint64)
     starts, stops = ((((cells + np.uint64(k)) << np.uint64(32)) + np.uint64(g - 1)) // np.uint64(g) for k in (0, 1))
-    values = _prepared(np.arange(d, dtype=np.uint32))
+    values = prepared(np.arange(d, dtype=np.uint32))
     return _count_cells(lows, highs, starts.astype(np.uint32), (stops - starts).astype(np.uint32), values)
 
 
@@ -61,11 +61,11 @@ def count_arcs(seeds: NDArray[np.uint64], cells: NDArray[np.integer], arc: int, 
 
     The g cells form a circle and must be a power of two: then the hashes that start such an arc are one interval too.
     """
-    lows, highs = _halves_many(seeds)
+    lows, highs = halves_many(seeds)
     places = np.uint64(33 - g.bit_length())
     starts = (np.asarray(cells).astype(np.uint64) + np.uint64(g - arc + 1) & np.uint64(g - 1)) << places
     lengths = np.full(len(lows), arc << int(places), dtype=np.uint32)
-    return _count_cells(lows, highs, starts.astype(np.uint32), lengths, _prepared(np.arange(d, dtype=np.uint32)))
+    return _count_cells(lows, highs, starts.astype(np.uint32), lengths, prepared(np.arange(d, dtype=np.uint32)))
 
 
 def collision(g: int) -> Fraction:
@@ -80,20 +80,22 @@ def _halves(seed: int) -> tuple[int, int]:
     return spread & _WORD, spread >> 32
 
 
-def _halves_many(seeds: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+def halves_many(seeds: NDArray[np.uint64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The two halves of the spread seeds."""
     spread = np.asarray(seeds, dtype=np.uint64) * np.uint64(_SPREAD)
     spread ^= spread >> np.uint64(32)
     return (spread & np.uint64(_WORD)).astype(np.uint32), (spread >> np.uint64(32)).astype(np.uint32)
 
 
-def _prepared(values: NDArray[np.integer]) -> NDArray[np.uint32]:
+def prepared(values: NDArray[np.integer]) -> NDArray[np.uint32]:
     """The first xor-shift of the values; it is linear, so it need not be repeated for every seed."""
     words = np.asarray(values).astype(np.uint32)
     return words ^ (words >> np.uint32(16))
 
 
-def _mix(prepared: NDArray[np.uint32], lows: NDArray[np.uint32], highs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    x = np.atleast_1d(prepared ^ lows)
+def mixed(words: NDArray[np.uint32], lows: NDArray[np.uint32], highs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """All 32 bits of the hashes of prepared values under the halves of seeds, which broadcast."""
+    x = np.atleast_1d(words ^ lows)
     x *= np.uint32(_FIRST)
     x ^= x >> np.uint32(15)
     x *= np.uint32(_MIDDLE)
@@ -103,14 +105,22 @@ def _mix(prepared: NDArray[np.uint32], lows: NDArray[np.uint32], highs: NDArray[
     return x
 
 
+def mix_one(word: np.uint32, low: np.uint32, high: np.uint32) -> np.uint32:
+    """``mixed`` for one value inside a loop. Cast back to 32 bits at each step: a wider one would halve the lanes."""
+    x = np.uint32(np.uint32(word ^ low) * np.uint32(_FIRST))
+    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) * np.uint32(_MIDDLE))
+    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) ^ high)
+    return np.uint32(x * np.uint32(_SECOND))
+
+
 def _fill_grid_numpy(
     lows: NDArray[np.uint32], highs: NDArray[np.uint32], values: NDArray[np.uint32], g: int
 ) -> NDArray[np.uint32]:
-    hashes = _mix(values, lows[:, None], highs[:, None])
+    hashes = mixed(values, lows[:, None], highs[:, None])
     return (hashes.astype(np.uint64) * np.uint64(g) >> np.uint64(32)).astype(np.uint32)
 
 
-@kernel(twin=_fill_grid_numpy)
+@kernel(twin=_fill_grid_numpy, work=lambda lows, highs, values, g: len(lows) * len(values))
 def _fill_grid(
     lows: NDArray[np.uint32], highs: NDArray[np.uint32], values: NDArray[np.uint32], g: int
 ) -> NDArray[np.uint32]:
@@ -137,13 +147,13 @@ def _count_cells_numpy(
     for first in range(0, len(values), 1024):
         chunk = values[first : first + 1024]
         for i in range(0, len(lows), 64):
-            x = _mix(chunk, lows[i : i + 64, None], highs[i : i + 64, None])
+            x = mixed(chunk, lows[i : i + 64, None], highs[i : i + 64, None])
             x -= starts[i : i + 64, None]
             counts[first : first + 1024] += (x < lengths[i : i + 64, None]).sum(axis=0, dtype=np.uint8)
     return counts
 
 
-@kernel(twin=_count_cells_numpy)
+@kernel(twin=_count_cells_numpy, work=lambda lows, highs, starts, lengths, values: len(lows) * len(values))
 def _count_cells(
     lows: NDArray[np.uint32],
     highs: NDArray[np.uint32],

@@ -11,6 +11,7 @@ Privacy never rests on this hash, only accuracy.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,13 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.kernels.backend import kernel
-from keyveil.kernels.hashing import hash_grid, hash_many, hash_one
+from keyveil.kernels.hashing import halves_many, hash_many, hash_one, mix_one, mixed, prepared
+from keyveil.kernels.threads import small_parts, sum_in_parts
 
 Integers = NDArray[np.int64]
 Seeds = NDArray[np.uint64]
+Words32 = NDArray[np.uint32]
 
 _WORDS = 1 << 32
-_CELLS = 1 << 16  # hashes tabled at once: they stay in the second cache
+_KEYS = 1024  # counted at once: their votes stay in the first cache
+_ROWS = 64  # seeds that the twins serve at once
 
 
 class SignHash(NamedTuple):
@@ -66,79 +70,157 @@ class SignHash(NamedTuple):
         beyond = hash_many(seeds, symbols, _WORDS).astype(np.int64) - self.shared
         return (lows + np.where((signs == 0) | (beyond < 0), 0, 1 + beyond // self.step)) % self.buckets
 
-    def count_tables(self, seeds: Seeds, counts: Integers, symbols: int) -> Integers:
+    def count_tables(self, seeds: Seeds, counts: Integers, symbols: int, threads: int = 1) -> Integers:
         """For each of the first ``symbols`` how many reports named its bucket; ``counts`` are [seed, bucket]."""
-        supports = np.zeros(symbols, dtype=np.int64)
-        busy = np.flatnonzero(counts.any(axis=1))
-        for some in self._chunks(len(busy), symbols):
-            _add_tables(supports, hash_grid(seeds[busy[some]], symbols, _WORDS), counts[busy[some]], *self)
-        return supports
+        busy, parts = np.flatnonzero(counts.any(axis=1)), small_parts(counts)
+
+        def work(start: int, stop: int) -> Integers:
+            some = busy[start:stop]
+            return sum(
+                (weight * self._supports(_add_tables, seeds[some], part[some], symbols) for part, weight in parts),
+                np.zeros(symbols, dtype=np.int64),
+            )
+
+        return sum_in_parts(work, len(busy), symbols, threads)
 
     def count_answers(self, seeds: Seeds, answers: Integers, symbols: int) -> Integers:
         """The same for reports that all have seeds of their own."""
+        return self._supports(_add_answers, seeds, answers.astype(np.uint32), symbols)
+
+    def _supports(self, add: _Add, seeds: Seeds, told: Words32, symbols: int) -> Integers:
+        """Symbols come in pairs, the two signs of a key."""
         supports = np.zeros(symbols, dtype=np.int64)
-        for some in self._chunks(len(seeds), symbols):
-            _add_answers(supports, hash_grid(seeds[some], symbols, _WORDS), answers[some], *self)
+        values = prepared(np.arange(symbols, dtype=np.uint32))
+        lows, highs = np.ascontiguousarray(values[0::2]), np.ascontiguousarray(values[1::2])
+        add(supports, *halves_many(seeds), told, lows, highs, *self)
         return supports
 
-    def _chunks(self, seeds: int, symbols: int) -> list[slice]:
-        """Symbols come in pairs, the two signs of a key."""
-        rows = max(_CELLS // symbols, 1)
-        return [slice(first, first + rows) for first in range(0, seeds, rows)]
+
+_Add = Callable[..., None]
 
 
-def _placed(hashes: NDArray[np.uint32], buckets: int, step: int) -> tuple[Integers, Integers]:
-    """The buckets of low and of high signs, by hashes [seed, symbol]."""
-    low = (hashes[:, 0::2].astype(np.uint64) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
-    beyond = hashes[:, 1::2].astype(np.int64) - (_WORDS - (buckets - 1) * step)
+def _placed(
+    seed_low: Words32, seed_high: Words32, lows: Words32, highs: Words32, buckets: int, step: int
+) -> tuple[Integers, Integers]:
+    """The buckets of low and of high signs, [seed, key]."""
+    low_hashes, hashes = (mixed(values, seed_low[:, None], seed_high[:, None]) for values in (lows, highs))
+    low = (low_hashes.astype(np.uint64) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
+    beyond = hashes.astype(np.int64) - (_WORDS - (buckets - 1) * step)
     return low, (low + np.where(beyond < 0, 0, 1 + beyond // step)) % buckets
 
 
 def _add_tables_numpy(
-    supports: Integers, hashes: NDArray[np.uint32], counts: Integers, buckets: int, step: int
+    supports: Integers,
+    seed_low: Words32,
+    seed_high: Words32,
+    counts: Words32,
+    lows: Words32,
+    highs: Words32,
+    buckets: int,
+    step: int,
 ) -> None:
-    rows = np.arange(len(counts))[:, None]
-    for sign, places in enumerate(_placed(hashes, buckets, step)):
-        supports[sign::2] += counts[rows, places].sum(axis=0)
+    for g in range(0, len(counts), _ROWS):
+        some = slice(g, g + _ROWS)
+        rows = np.arange(g, min(g + _ROWS, len(counts)))[:, None]
+        for sign, places in enumerate(_placed(seed_low[some], seed_high[some], lows, highs, buckets, step)):
+            supports[sign::2] += counts[rows, places].sum(axis=0, dtype=np.int64)
 
 
-@kernel(twin=_add_tables_numpy)
-def _add_tables(supports: Integers, hashes: NDArray[np.uint32], counts: Integers, buckets: int, step: int) -> None:
-    shared = _WORDS - (buckets - 1) * step
-    inverse = 1.0 / step
-    for g in range(len(counts)):
-        words, table = hashes[g], counts[g]
-        for key in range(len(supports) // 2):
-            low = np.int64((np.uint64(words[2 * key]) * np.uint64(buckets)) >> np.uint64(32))
-            beyond = np.int64(words[2 * key + 1]) - shared
-            high = low
-            if beyond >= 0:
-                high += 1 + np.int64((beyond + 0.5) * inverse)  # the half keeps rounding harmless
-                if high >= buckets:
-                    high -= buckets
-            supports[2 * key] += table[low]
-            supports[2 * key + 1] += table[high]
+@kernel(twin=_add_tables_numpy, steps=(mix_one,), work=lambda supports, seed_low, *rest: len(supports) * len(seed_low))
+def _add_tables(
+    supports: Integers,
+    seed_low: Words32,
+    seed_high: Words32,
+    counts: Words32,
+    lows: Words32,
+    highs: Words32,
+    buckets: int,
+    step: int,
+) -> None:
+    # Hashes and adds in one go, key by key of a chunk that stays in the first cache. Everything is cast back to 32 bits
+    # at each step: one wider intermediate would halve the lanes.
+    shared, wide, stride = np.uint32(_WORDS - (buckets - 1) * step), np.uint32(buckets), np.uint32(step)
+    # beyond // step as a product: 2**shift / step, rounded down, gives the quotient or one less, for all 32 bits.
+    shift = 32
+    while step >> (shift - 31):
+        shift += 1
+    inverse, shift64 = (np.uint64(1) << np.uint64(shift)) // np.uint64(step), np.uint64(shift)
+    votes = np.zeros((2, _KEYS), dtype=np.uint32)
+    near, far = np.empty(_KEYS, dtype=np.uint32), np.empty(_KEYS, dtype=np.uint32)
+    keys = len(lows)
+    for first in range(0, keys, _KEYS):
+        some = min(_KEYS, keys - first)
+        low_values, high_values = lows[first : first + some], highs[first : first + some]
+        votes[:] = np.uint32(0)
+        low_votes, high_votes = votes[0], votes[1]
+        for g in range(len(seed_low)):
+            low, high, table = seed_low[g], seed_high[g], counts[g]
+            for v in range(some):
+                x, y = mix_one(low_values[v], low, high), mix_one(high_values[v], low, high)
+                place = np.uint32((np.uint64(x) * np.uint64(wide)) >> np.uint64(32))
+                beyond = np.uint32(y - shared)
+                times = np.uint32((np.uint64(beyond) * inverse) >> shift64)
+                times = np.uint32(times + np.uint32(np.uint32(beyond - np.uint32(times * stride)) >= stride))
+                moved = np.uint32(np.uint32(place + times) + np.uint32(1))
+                moved = min(moved, np.uint32(moved - wide))  # below zero wraps around
+                near[v] = place
+                far[v] = moved if y >= shared else place
+            for v in range(some):
+                low_votes[v] += table[near[v]]
+            for v in range(some):
+                high_votes[v] += table[far[v]]
+        for v in range(some):
+            supports[2 * (first + v)] += np.int64(low_votes[v])
+            supports[2 * (first + v) + 1] += np.int64(high_votes[v])
 
 
 def _add_answers_numpy(
-    supports: Integers, hashes: NDArray[np.uint32], answers: Integers, buckets: int, step: int
+    supports: Integers,
+    seed_low: Words32,
+    seed_high: Words32,
+    answers: Words32,
+    lows: Words32,
+    highs: Words32,
+    buckets: int,
+    step: int,
 ) -> None:
-    for sign, places in enumerate(_placed(hashes, buckets, step)):
-        supports[sign::2] += (places == answers[:, None]).sum(axis=0)
+    for g in range(0, len(answers), _ROWS):
+        some = slice(g, g + _ROWS)
+        for sign, places in enumerate(_placed(seed_low[some], seed_high[some], lows, highs, buckets, step)):
+            supports[sign::2] += (places == answers[some, None]).sum(axis=0)
 
 
-@kernel(twin=_add_answers_numpy)
-def _add_answers(supports: Integers, hashes: NDArray[np.uint32], answers: Integers, buckets: int, step: int) -> None:
+@kernel(twin=_add_answers_numpy, steps=(mix_one,), work=lambda supports, seed_low, *rest: len(supports) * len(seed_low))
+def _add_answers(
+    supports: Integers,
+    seed_low: Words32,
+    seed_high: Words32,
+    answers: Words32,
+    lows: Words32,
+    highs: Words32,
+    buckets: int,
+    step: int,
+) -> None:
     # All in 32 bits: distances and hashes below zero wrap around, and of two candidates the smaller one is meant.
     shared, wide, stride = np.uint32(_WORDS - (buckets - 1) * step), np.uint32(buckets), np.uint32(step)
     before = np.uint32(shared - stride)
-    for g in range(len(answers)):
-        words, answer = hashes[g], np.uint32(answers[g])
-        for key in range(len(supports) // 2):
-            low = np.uint32((np.uint64(words[2 * key]) * np.uint64(wide)) >> np.uint64(32))
-            gap = np.uint32(answer - low)
-            gap = min(gap, np.uint32(gap + wide))
-            start = np.uint32(before + np.uint32(gap * stride)) if gap else np.uint32(0)
-            room = stride if gap else shared
-            supports[2 * key] += np.int64(gap == 0)
-            supports[2 * key + 1] += np.int64(np.uint32(words[2 * key + 1] - start) < room)
+    votes = np.zeros((2, _KEYS), dtype=np.uint32)
+    keys = len(lows)
+    for first in range(0, keys, _KEYS):
+        some = min(_KEYS, keys - first)
+        low_values, high_values = lows[first : first + some], highs[first : first + some]
+        votes[:] = np.uint32(0)
+        low_votes, high_votes = votes[0], votes[1]
+        for g in range(len(seed_low)):
+            low, high, answer = seed_low[g], seed_high[g], answers[g]
+            for v in range(some):
+                x, y = mix_one(low_values[v], low, high), mix_one(high_values[v], low, high)
+                gap = np.uint32(answer - np.uint32((np.uint64(x) * np.uint64(wide)) >> np.uint64(32)))
+                gap = min(gap, np.uint32(gap + wide))
+                start = np.uint32(before + np.uint32(gap * stride)) if gap else np.uint32(0)
+                room = stride if gap else shared
+                low_votes[v] += np.uint32(gap == 0)
+                high_votes[v] += np.uint32(np.uint32(y - start) < room)
+        for v in range(some):
+            supports[2 * (first + v)] += np.int64(low_votes[v])
+            supports[2 * (first + v) + 1] += np.int64(high_votes[v])

@@ -7,14 +7,20 @@ from numpy.typing import NDArray
 
 from keyveil.kernels.backend import kernel
 
+AT_ONCE = 256  # messages whose words are laid side by side, so that the compiler hashes several in one register
+STEPS = 64  # a hash costs a twin as much as so many simple steps
 _LENGTH = 16 << 56  # the word that closes a message holds its length in the top byte
 
 
 def siphash_many(key: bytes, messages: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """The 64-bit hashes of ``messages[n, 16]``."""
+    return siphash_pairs(sip_state(key), as_pairs(messages))
+
+
+def sip_state(key: bytes) -> NDArray[np.uint64]:
+    """The four words that hashing starts from, for a key of sixteen bytes."""
     low, high = np.frombuffer(key, dtype="<u8", count=2)
-    words = np.ascontiguousarray(messages).view("<u8").reshape(-1, 2).astype(np.uint64, copy=False)
-    start = np.array(
+    return np.array(
         [
             low ^ np.uint64(0x736F6D6570736575),
             high ^ np.uint64(0x646F72616E646F6D),
@@ -23,7 +29,11 @@ def siphash_many(key: bytes, messages: NDArray[np.uint8]) -> NDArray[np.uint64]:
         ],
         dtype=np.uint64,
     )
-    return _hash_pairs(start, words)
+
+
+def as_pairs(messages: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Messages of sixteen bytes, [n, 16], as two words each, [n, 2]."""
+    return np.ascontiguousarray(messages).view("<u8").reshape(-1, 2).astype(np.uint64, copy=False)
 
 
 def _hash_pairs_numpy(start: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -51,32 +61,57 @@ def _turn(words: _Words, places: int) -> _Words:
     return words << np.uint64(places) | words >> np.uint64(64 - places)
 
 
-@kernel(twin=_hash_pairs_numpy)
-def _hash_pairs(start: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    hashes = np.empty(len(words), dtype=np.uint64)
-    for i in range(len(words)):
-        a, b, c, d = start[0], start[1], start[2], start[3]
-        for step in range(10):  # two rounds for each of the three words, then four to close
-            if step == 0:
-                d ^= words[i, 0]
-            elif step == 2:
-                a ^= words[i, 0]
-                d ^= words[i, 1]
-            elif step == 4:
-                a ^= words[i, 1]
-                d ^= np.uint64(_LENGTH)
-            elif step == 6:
-                a ^= np.uint64(_LENGTH)
-                c ^= np.uint64(0xFF)
-            a += b
-            b = ((b << np.uint64(13)) | (b >> np.uint64(51))) ^ a
-            a = (a << np.uint64(32)) | (a >> np.uint64(32))
-            c += d
-            d = ((d << np.uint64(16)) | (d >> np.uint64(48))) ^ c
-            a += d
-            d = ((d << np.uint64(21)) | (d >> np.uint64(43))) ^ a
-            c += b
-            b = ((b << np.uint64(17)) | (b >> np.uint64(47))) ^ c
-            c = (c << np.uint64(32)) | (c >> np.uint64(32))
+def sip_round(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[np.uint64, ...]:
+    """One round on scalars; loops call it, and their compiler makes vectors of it."""
+    a = a + b
+    b = ((b << np.uint64(13)) | (b >> np.uint64(51))) ^ a
+    a = (a << np.uint64(32)) | (a >> np.uint64(32))
+    c = c + d
+    d = ((d << np.uint64(16)) | (d >> np.uint64(48))) ^ c
+    a = a + d
+    d = ((d << np.uint64(21)) | (d >> np.uint64(43))) ^ a
+    c = c + b
+    b = ((b << np.uint64(17)) | (b >> np.uint64(47))) ^ c
+    c = (c << np.uint64(32)) | (c >> np.uint64(32))
+    return a, b, c, d
+
+
+def sip_block(
+    start: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    first: int,
+    count: int,
+    sides: NDArray[np.uint64],
+    hashes: NDArray[np.uint64],
+) -> None:
+    """The hashes of ``count`` messages from ``first`` on; ``sides`` is room for [2, AT_ONCE] words."""
+    xs, ys = sides[0], sides[1]
+    for i in range(count):
+        xs[i] = words[first + i, 0]
+        ys[i] = words[first + i, 1]
+    s, t, u, v = start[0], start[1], start[2], start[3]
+    length = np.uint64(_LENGTH)
+    for i in range(count):  # written out: a loop over the rounds would keep the compiler from making vectors
+        x, y = xs[i], ys[i]
+        a, b, c, d = sip_round(s, t, u, v ^ x)
+        a, b, c, d = sip_round(a, b, c, d)
+        a, b, c, d = sip_round(a ^ x, b, c, d ^ y)
+        a, b, c, d = sip_round(a, b, c, d)
+        a, b, c, d = sip_round(a ^ y, b, c, d ^ length)
+        a, b, c, d = sip_round(a, b, c, d)
+        a, b, c, d = sip_round(a ^ length, b, c ^ np.uint64(0xFF), d)
+        a, b, c, d = sip_round(a, b, c, d)
+        a, b, c, d = sip_round(a, b, c, d)
+        a, b, c, d = sip_round(a, b, c, d)
         hashes[i] = a ^ b ^ c ^ d
+
+
+@kernel(twin=_hash_pairs_numpy, steps=(sip_round, sip_block), work=lambda start, words: STEPS * len(words))
+def siphash_pairs(start: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The hashes of messages as pairs of words, ``words[n, 2]``, from a state of ``sip_state`` on."""
+    n = len(words)
+    hashes = np.empty(n, dtype=np.uint64)
+    sides = np.empty((2, AT_ONCE), dtype=np.uint64)
+    for first in range(0, n, AT_ONCE):
+        sip_block(start, words, first, min(AT_ONCE, n - first), sides, hashes[first:])
     return hashes

@@ -7,20 +7,22 @@
     {"kind": "compare", "keys": ["burger", "fries"], "of": "mean"}              without of: frequencies
     {"kind": "top", "count": 10}
 
-Each may say a ``confidence``; a collector also takes a ``round``. A question is read strictly, before any number is
-looked at. Answers are rows of plain numbers; what is not known is ``None``, and a flag says why.
+Where a schema has groups, "de/*" and "*/fries" among the keys stand for all keys of a group, and for a key in all
+groups. Each may say a ``confidence``; a collector also takes a ``round``. A question is read strictly, before any
+number is looked at. Answers are rows of plain numbers; what is not known is ``None``, and a flag says why.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from keyveil.core.canonical import exact
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates, Interval
+from keyveil.core.groups import matching
 from keyveil.core.hints import did_you_mean
 from keyveil.core.tally import Tally
 from keyveil.learn.comparisons import Of
@@ -105,6 +107,7 @@ def answer(
     which mechanism could.
     """
     read = question if isinstance(question, Question) else Question.read(question)
+    read = replace(read, keys=tuple(matching(mechanism.schema, read.keys))) if read.keys else read
     if tally.reports < min_reports:
         raise MechanismError("question/too-few", f"There are {tally.reports} reports, fewer than {min_reports}.")
     sure = confidence if read.confidence is None else read.confidence

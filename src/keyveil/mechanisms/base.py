@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.canonical import canonical
-from keyveil.core.channels import Ratio
+from keyveil.core.channels import Ratio, universal_variation
 from keyveil.core.codecs.payloads import Decoded, Flaws, Payloads, refusal
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
@@ -33,8 +33,11 @@ from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.core.undercount import Undercount
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.kernels.reading import read
 from keyveil.kernels.siphash import siphash_many
+from keyveil.kernels.threads import in_ranges, threads_for
+from keyveil.kernels.writing import write
 from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, Takes, can
 from keyveil.mechanisms.options import documented
 
@@ -108,6 +111,14 @@ class Mechanism(ABC):
     def ratio(self) -> Ratio:
         """Closed form: the largest ratio of the probabilities of one report under two records."""
 
+    @property
+    def variation(self) -> Fraction:
+        """At least the largest total variation of (public word, payload) over two records, for ``privacy.shuffled``.
+
+        What the ratio alone allows, unless a family knows better.
+        """
+        return universal_variation(self.ratio)
+
     def codec_at(self, word: int) -> Codec:
         """The form of a payload at a public word; the same at every word, unless the word decides who is asked what."""
         return self.codec
@@ -156,7 +167,20 @@ class Mechanism(ABC):
         """Public words that cover what the mechanism derives from them; one if it derives nothing."""
         return (0,)
 
+    def word_shares(self) -> Iterable[tuple[int, Fraction]]:
+        """``every_word`` with the probability of what each stands for; equal unless somebody knows better."""
+        words = list(self.every_word())
+        return [(word, Fraction(1, len(words))) for word in words]
+
     # -- public words -------------------------------------------------------------------------------------------
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether anything follows from public words; if not, public bytes need not be hashed to count reports.
+
+        A mechanism that says nothing about its words (``every_word``) derives nothing from them.
+        """
+        return type(self).every_word is not Mechanism.every_word
 
     @property
     def word_size(self) -> int:
@@ -170,6 +194,10 @@ class Mechanism(ABC):
     def words(self, publics: NDArray[np.uint8]) -> NDArray[np.uint64]:
         """``word`` for many reports, ``publics[n, 16]``: [n], or [n, word_size] with the highest number first."""
         return siphash_many(self.fingerprint[:16], publics)
+
+    def read_words(self, publics: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        """``words`` for a mechanism that reads them, and zeros, which take no time, for one that does not."""
+        return self.words(publics) if self.reads_words else np.broadcast_to(np.uint64(0), len(publics))
 
     def same_word(self, word: int, count: int) -> NDArray[np.uint64]:
         """One public word for ``count`` reports, in the form of ``words``."""
@@ -201,29 +229,78 @@ class Mechanism(ABC):
 
     def decode(self, data: bytes, public: bytes) -> Report:
         """The report of these bytes; refused if no device with these public bytes could have sent them."""
-        decoded = self.read_encoded(Payloads.of([data]), self.words(np.frombuffer(public, np.uint8)[None]))
+        decoded = self.read_encoded(Payloads.of([data]), self.read_words(np.frombuffer(public, np.uint8)[None]))
         return Report(public, self.codec.unstack(decoded.without_flaw())[0])
 
     # -- bulk and server ----------------------------------------------------------------------------------------
 
-    def perturb_many(self, records: Records, coins: Coins) -> Reports:
-        """Reports of a block of people, in the law of ``perturb``."""
+    def perturb_many(self, records: Records, coins: Coins, threads: int | None = None) -> Reports:
+        """Reports of many people, in the law of ``perturb``.
+
+        Coins of the operating system are drawn by several threads where people are many (``kernels.threads``); other
+        coins, which a seed makes repeatable, by one.
+        """
+        threads = threads_for(records.n, threads) if type(coins) is Coins else 1
+        if threads == 1:
+            return self._perturb_block(records, coins)
+        people = BLOCK if records.n > BLOCK * threads else max(-(-records.n // threads), 1)
+
+        def work(start: int, stop: int) -> list[Reports]:
+            return list(self.reports(records.slice(start, stop), coins, people))
+
+        return joined([part for some in in_ranges(work, records.n, people, threads) for part in some])
+
+    def _perturb_block(self, records: Records, coins: Coins) -> Reports:
         publics = coins.words(2 * records.n).view(np.uint8).reshape(records.n, PUBLIC_BYTES)
-        return Reports(publics, self.respond_many(records, self.words(publics), coins))
+        return Reports(publics, self.respond_many(records, self.read_words(publics), coins))
 
     def reports(self, records: Records, coins: Coins, people: int = BLOCK) -> Iterator[Reports]:
         """``perturb_many`` block by block, in bounded memory."""
         for start in range(0, records.n, people):
-            yield self.perturb_many(records.slice(start, min(start + people, records.n)), coins)
+            yield self._perturb_block(records.slice(start, min(start + people, records.n)), coins)
 
-    def tally(self, reports: Iterable[Report] | Reports) -> Tally:
-        """Count reports; tallies of parts add up to the tally of the whole."""
-        if not isinstance(reports, Reports):
-            reports = self.gather(reports)
-        counts = np.zeros(self.tally_shape, dtype=np.int64)
-        for block in reports.blocks(BLOCK):
-            counts += self.fold(block.payloads, self.words(block.publics))
-        return Tally(self.fingerprint, len(reports), counts)
+    @property
+    def public_cells(self) -> PublicCells | None:
+        """Where a report counts, if it adds one to a single cell that follows from its public index and its answer."""
+        return None
+
+    def add(self, counts: NDArray[np.int64], payloads: NDArray[Any], words: NDArray[np.uint64]) -> None:
+        """Add a block of reports to counts of the tally's shape: what ``fold`` gives, without an array of its own.
+
+        It is for tallies that are larger than a block of reports.
+        """
+        if self._cells is None:
+            counts += self.fold(payloads, words)
+        else:
+            self._cells.add_words(counts, words, payloads)
+
+    @property
+    def _cells(self) -> PublicCells | None:
+        """``public_cells``, unless a class below the one that declares them counts differently (``fold``)."""
+        return self.public_cells if issubclass(_home(type(self), "public_cells"), _home(type(self), "fold")) else None
+
+    def tally(self, reports: Iterable[Report] | Reports, threads: int | None = None) -> Tally:
+        """Count reports; tallies of parts add up to the tally of the whole, whatever the number of threads."""
+        counted = reports if isinstance(reports, Reports) else self.gather(reports)
+
+        def work(start: int, stop: int) -> NDArray[np.int64]:
+            counts = np.zeros(self.tally_shape, dtype=np.int64)
+            for first in range(start, stop, BLOCK):
+                some = slice(first, min(first + BLOCK, stop))
+                self._add_reports(counts, counted.payloads[some], counted.publics[some])
+            return counts
+
+        first, *others = in_ranges(work, len(counted), BLOCK, threads_for(len(counted), threads))
+        for counts in others:
+            first += counts
+        return Tally(self.fingerprint, len(counted), first)
+
+    def _add_reports(self, counts: NDArray[np.int64], payloads: NDArray[Any], publics: NDArray[np.uint8]) -> None:
+        """``add`` for public bytes."""
+        if self._cells is None:
+            self.add(counts, payloads, self.read_words(publics))
+        else:
+            self._cells.add(counts, self.fingerprint[:16], publics, payloads)
 
     def tally_encoded(self, publics: Sequence[bytes], payloads: Sequence[bytes]) -> Tally:
         """Count encoded reports, given their public bytes; in bounded memory. One with a flaw refuses all."""
@@ -236,9 +313,16 @@ class Mechanism(ABC):
     def tally_good(self, publics: NDArray[np.uint8], payloads: Payloads) -> tuple[Tally, Flaws]:
         """Count those encoded reports that a device could have sent, publics[n, 16]; and the flaws of all n."""
         counts, flaws = np.zeros(self.tally_shape, dtype=np.int64), np.zeros(len(payloads), dtype=np.int8)
+        apart = counts.size > BLOCK and type(self).count_encoded is Mechanism.count_encoded
         for block in _blocks(payloads.lengths):
-            counted, flaws[block] = self.count_encoded(payloads[block], self.words(publics[block]))
-            counts += counted
+            words = self.read_words(publics[block])
+            if apart:  # a table of its own for every block would take longer than the reports
+                decoded = self.read_encoded(payloads[block], words)
+                self.add(counts, decoded.rows[decoded.good], words[decoded.good])
+                flaws[block] = decoded.flaws
+            else:
+                counted, flaws[block] = self.count_encoded(payloads[block], words)
+                counts += counted
         return Tally(self.fingerprint, len(payloads) - int(np.count_nonzero(flaws)), counts), flaws
 
     def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
@@ -255,6 +339,10 @@ class Mechanism(ABC):
         ``keep=False`` only looks for flaws. A mechanism whose words say more about a payload checks that here.
         """
         return read(self.codec, payloads, keep)
+
+    def encode_many(self, reports: Reports) -> Payloads:
+        """The payloads of many reports as bytes: what ``encode`` makes of each."""
+        return write(self.codec, reports.payloads)
 
     def gather(self, reports: Iterable[Report]) -> Reports:
         """Single reports as columns; each must be one that a device could have sent."""
@@ -327,6 +415,12 @@ class Mechanism(ABC):
         return tally.counts
 
 
+@cache
+def _home(kind: type, member: str) -> type:
+    """The class that a class has a member from."""
+    return next(base for base in kind.__mro__ if member in vars(base))
+
+
 def _blocks(lengths: NDArray[np.int64]) -> Iterator[slice]:
     """Consecutive reports that fit into ``ENCODED_BLOCK`` bytes, and at most ``BLOCK`` of them."""
     ends, start = np.cumsum(lengths), 0
@@ -336,6 +430,15 @@ def _blocks(lengths: NDArray[np.int64]) -> Iterator[slice]:
         stop = min(max(stop, start + 1), start + BLOCK)
         yield slice(start, stop)
         start = stop
+
+
+def joined(parts: Sequence[Reports]) -> Reports:
+    """Blocks of reports in order, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    rows: Any = [part.payloads for part in parts]
+    together = np.concatenate(rows) if isinstance(rows[0], np.ndarray) else type(rows[0]).joined(rows)
+    return Reports(np.concatenate([part.publics for part in parts]), together)
 
 
 def record_refused(code: str, sentence: str) -> RecordError:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,6 +151,37 @@ class PredictedVariance(Protocol):
 
         ``frequency`` and ``mean`` (on [-1, 1]) are the truth per key, ``sizes[k]`` is the share of people who hold k
         pairs, ``n`` the number of people. Bias is not part of it: records within the cap are taken as given.
+        """
+
+
+class Cutting(NamedTuple):
+    """What cutting large values off does to f·m, per key: its bias, and variance beyond ``predicted_spread``."""
+
+    bias: Floats
+    variance: Floats
+
+
+@runtime_checkable
+class PredictedCutting(Protocol):
+    """Large values are cut off, and what that does is known for people who are known.
+
+    Only predictions look for it: it is no question that reports answer, so it is not among ``CAPABILITIES``.
+    """
+
+    def predicted_cutting(
+        self,
+        records: Records | None,
+        coins: Coins,
+        frequency: Floats,
+        mean: Floats,
+        deviation: Floats,
+        sizes: Floats,
+        n: int,
+    ) -> Cutting:
+        """For ``n`` people like those of the ``records``, or of whom only the other numbers are known.
+
+        Half of the holders have a value above the mean by ``deviation``, half below; the variance is what must be
+        added to the average of ``predicted_spread`` over both. The rest is as there, after the cap.
         """
 
 

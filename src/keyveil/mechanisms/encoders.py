@@ -27,6 +27,15 @@ def is_positive(value: int, coins: Coins) -> bool:
     return coins.chance(GRID + value, 2 * GRID)
 
 
+def each_positive(values: NDArray[np.int64], coins: Coins) -> NDArray[np.bool_]:
+    """``is_positive`` for the values of one person: equal values together, the lowest first."""
+    positive = np.empty(len(values), dtype=np.bool_)
+    for value in np.unique(values).tolist():
+        places = np.flatnonzero(values == value)
+        positive[places] = coins.chances(GRID + value, 2 * GRID, len(places))
+    return positive
+
+
 def are_positive(values: NDArray[np.int32], coins: Coins) -> NDArray[np.bool_]:
     """``is_positive`` for many values."""
     positive: NDArray[np.bool_] = coins.below_many(2 * GRID, len(values)) < GRID + values.astype(np.int64)

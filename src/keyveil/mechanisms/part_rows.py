@@ -23,6 +23,14 @@ class PartRows:
     parts: NDArray[np.int64]  # [n], the number of each report's part
     rows: tuple[Any, ...]  # for every part its payloads in bulk form, in the order of the reports
 
+    @classmethod
+    def joined(cls, blocks: Sequence[PartRows]) -> PartRows:
+        """Blocks of rows in order, as one."""
+        parts = range(len(blocks[0].rows))
+        rows = [[block.rows[part] for block in blocks if (block.parts == part).any()] for part in parts]
+        together = (_concatenated(own) if own else blocks[0].rows[part] for part, own in enumerate(rows))
+        return cls(np.concatenate([block.parts for block in blocks]), tuple(together))
+
     def __len__(self) -> int:
         return len(self.parts)
 
@@ -40,6 +48,10 @@ class PartRows:
             mine = np.flatnonzero(self.parts == number)
             ranks[mine] = np.arange(len(mine))
         return ranks
+
+
+def _concatenated(rows: Sequence[Any]) -> Any:
+    return np.concatenate(rows) if isinstance(rows[0], np.ndarray) else type(rows[0]).joined(rows)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,11 @@ class Part:
         """The least upper half of a parting word that lies behind the part."""
         return _bound(self.stop)
 
+    @property
+    def share(self) -> Fraction:
+        """The probability that a parting word belongs to the part."""
+        return Fraction(self.last - self.first, _HALF)
+
 
 EVERYONE = Part()
 

@@ -34,6 +34,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload, Report, Reports
 from keyveil.core.tally import Tally
 from keyveil.kernels.reading import fast
+from keyveil.kernels.writing import padded
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import CountDraws, TallyLaw, need
@@ -110,6 +111,11 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
             for word in part.every_word():
                 yield number << self._shift | word
 
+    def word_shares(self) -> Iterator[tuple[int, Fraction]]:
+        for number, (part, whom) in enumerate(zip(self.parts, self.people, strict=True)):
+            for word, share in part.word_shares():
+                yield number << self._shift | word, whom.share * share
+
     def _at(self, word: int) -> tuple[int, int]:
         """The number of the part, and the part's own word."""
         return word >> self._shift, word & (1 << self._shift) - 1
@@ -125,6 +131,12 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
     @property
     def ratio(self) -> Ratio:
         return max(part.ratio for part in self.parts)
+
+    @property
+    def variation(self) -> Fraction:
+        """The word says the part, so variations add up by the shares; two records may not be worst for all parts."""
+        shares = (whom.share * part.variation for part, whom in zip(self.parts, self.people, strict=True))
+        return sum(shares, Fraction(0))
 
     def check(self, pairs: Pairs) -> Pairs:
         for part in self.parts:
@@ -169,6 +181,16 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
     def encode(self, report: Report) -> bytes:
         number = self.part_of(report.public)
         return self.forms[number].fill(self.parts[number].encode(report))
+
+    def encode_many(self, reports: Reports) -> Payloads:
+        rows: Any = reports.payloads
+        table = np.zeros((len(reports), self.codec.longest), dtype=np.uint8)
+        for number, (part, form) in enumerate(zip(self.parts, self.forms, strict=True)):
+            mine = rows.parts == number
+            if mine.any():
+                own = part.encode_many(Reports(reports.publics[mine], rows.rows[number]))
+                table[mine] = padded(own, form.size, form.inner.varies)
+        return Payloads.end_to_end(table.data, np.arange(len(table) + 1) * table.shape[1])
 
     def read_encoded(self, payloads: Payloads, words: NDArray[np.uint64], keep: bool = True) -> Decoded:
         flaws, rows = np.zeros(len(payloads), dtype=np.int8), []

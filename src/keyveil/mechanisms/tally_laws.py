@@ -7,32 +7,80 @@ thousands of reports. ``Mechanism.draw_tally`` (``capabilities.TallyLaw``) is bu
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.channels import Table
 from keyveil.core.coins import Coins
 from keyveil.core.records import Records
+from keyveil.core.schema import GRID
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import CountDraws, TallyLaw, can
 from keyveil.mechanisms.encoders import Labels, values_of
 
 Counts = NDArray[np.int64]
 
+_CELLS = 1 << 20  # numbers drawn at once
+
 _SAMPLED = frozenset({"respond_many", "fold"})  # what the law of a tally describes
+
+
+@runtime_checkable
+class CrowdLaw(Protocol):
+    """The tally of any number of people of a few types can be drawn without drawing the people, exactly.
+
+    It takes a mechanism whose reports are independent given the type: what a person puts into the channel is then
+    multinomial as well, so the work depends on the number of types and keys, and not on that of people.
+    """
+
+    def draw_crowd(self, types: Records, people: Counts, draws: CountDraws) -> Counts:
+        """Counts in the law of ``fold`` over ``people[i]`` reports of everybody with the record i."""
 
 
 def declared_law(mechanism: Mechanism) -> TallyLaw | None:
     """The law of its tally, unless a subclass of the class that declares it reports or counts in a way of its own."""
     law = can(mechanism, TallyLaw)
-    if law is None:
+    return law if law is not None and _describes(mechanism, "draw_tally") else None
+
+
+def crowd_law(mechanism: Mechanism) -> CrowdLaw | None:
+    """The law of the tally of people by type, under the same condition; values must be told by their sign."""
+    labels = getattr(mechanism, "labels", None)
+    if not isinstance(mechanism, CrowdLaw) or (labels is not None and not labels.signed):
         return None
+    return mechanism if _describes(mechanism, "draw_crowd") else None
+
+
+def _describes(mechanism: Mechanism, method: str) -> bool:
+    """Whether no class below the one that has the method changes how reports are drawn or counted."""
     for kind in type(mechanism).__mro__:
-        if "draw_tally" in vars(kind):
-            return law
+        if method in vars(kind):
+            return True
         if not _SAMPLED.isdisjoint(vars(kind)):
-            return None
-    return law  # an instance's own method
+            return False
+    return True  # an instance's own method
+
+
+def asked_crowd(types: Records, people: Counts, draws: CountDraws) -> Counts:
+    """How many people are absent, minus or plus at the key that they are asked about, uniformly: [state, key].
+
+    ``states_by_key`` for ``people[i]`` people of type i each; the signs of values are drawn here, too.
+    """
+    d = types.d
+    asked = np.zeros((3, d), dtype=np.int64)
+    step = max(_CELLS // d, 1)
+    for start in range(0, types.n, step):
+        some = types.slice(start, min(start + step, types.n))
+        by_key = draws.multinomial(people[start : start + some.n], np.full(d, 1 / d))
+        held = by_key[np.repeat(np.arange(some.n), some.sizes), some.keys]
+        plus = draws.binomial(held, (GRID + some.values.astype(np.int64)) / (2 * GRID))
+        asked[0] += by_key.sum(axis=0)
+        np.subtract.at(asked[0], some.keys, held)
+        np.add.at(asked[1], some.keys, held - plus)
+        np.add.at(asked[2], some.keys, plus)
+    return asked
 
 
 def people_by(rows: Counts, columns: Counts, height: int, width: int) -> Counts:

@@ -20,6 +20,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.certify import Worst, enumerate_worst
 from keyveil.privacy.enumerate import law
+from keyveil.privacy.shuffled import largest_variation
 from keyveil.testing.people import copies, full_record
 from keyveil.testing.verdict import about, hold
 
@@ -52,6 +53,13 @@ def privacy_by_enumeration(mechanism: Mechanism, *, tight: bool = False) -> None
     hold(keeps(mechanism.ratio, mechanism.epsilon), mechanism, "ratio", f"is more than e^{epsilon}")
     if tight:
         _uses_its_budget(mechanism, worst)
+
+
+def variation_is_not_understated(mechanism: Mechanism) -> None:
+    """Reports of any two records are at most as far apart as ``variation`` says; what the ratio allows needs no check."""
+    if type(mechanism).variation is not Mechanism.variation:
+        with about(mechanism, "variation"):
+            largest_variation(mechanism)
 
 
 def tightness(mechanism: Mechanism) -> None:

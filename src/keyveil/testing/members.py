@@ -12,12 +12,14 @@ from typing import Any, get_args
 import numpy as np
 
 from keyveil.core.canonical import canonical
+from keyveil.core.channels import universal_variation
 from keyveil.core.coins import Coins
 from keyveil.core.errors import RecordError
 from keyveil.core.estimates import Estimates
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Takes
@@ -96,6 +98,10 @@ def _ratio(mechanism: Foreign) -> None:
     exact = isinstance(ratio, int | Fraction) or ratio == math.inf
     hold(exact, mechanism, "ratio", f"is {ratio!r}, not an exact fraction")
     hold(ratio >= 1, mechanism, "ratio", f"is {ratio}, below 1")
+    with about(mechanism, "variation"):
+        variation = mechanism.variation
+        fit = isinstance(variation, int | Fraction) and 0 <= variation <= universal_variation(ratio)
+    hold(fit, mechanism, "variation", f"is {variation!r}, not an exact fraction within what the ratio allows")
 
 
 def _codec(mechanism: Foreign) -> None:
@@ -126,6 +132,11 @@ def _every_word(mechanism: Foreign) -> None:
     bits = 64 * mechanism.word_size
     fit = bool(words) and all(isinstance(word, int) and 0 <= word < 1 << bits for word in words)
     hold(fit, mechanism, "every_word", f"does not give whole numbers of {bits} bits, at least one")
+    with about(mechanism, "word_shares"):
+        shares = list(islice(mechanism.word_shares(), _SOME))
+        fit = [word for word, _ in shares] == words and all(isinstance(share, Fraction) for _, share in shares)
+        fit = fit and (len(shares) == _SOME or sum(share for _, share in shares) == 1)
+    hold(fit, mechanism, "word_shares", "does not give every_word with fractions that add up to 1")
 
 
 def _check(mechanism: Foreign) -> None:
@@ -170,6 +181,19 @@ def _fold(mechanism: Foreign) -> None:
     fit = isinstance(counts, np.ndarray) and counts.dtype.kind in "iu" and counts.shape == shape
     found = f"{counts.dtype} {counts.shape}" if isinstance(counts, np.ndarray) else type(counts).__name__
     hold(fit, mechanism, "fold", f"gives {found}, not whole numbers of the shape {shape} that tally_shape says")
+    _adds(mechanism, rows, mechanism.same_word(word, _MANY), counts)
+
+
+def _adds(mechanism: Foreign, rows: Any, words: Any, counts: Any) -> None:
+    """Counts are also added to those of other reports, where a report's cell is known without ``fold``."""
+    with about(mechanism, "public_cells"):
+        cells = mechanism.public_cells
+        fit = cells is None or isinstance(cells, PublicCells)
+    hold(fit, mechanism, "public_cells", f"is {cells!r}, neither PublicCells nor None")
+    with about(mechanism, "add"):
+        total = counts.astype(np.int64)
+        mechanism.add(total, rows, words)
+    hold(bool((total == 2 * counts).all()), mechanism, "add", "does not add what fold counts")
 
 
 def _estimate(mechanism: Foreign) -> None:

@@ -67,6 +67,9 @@ def parts_add_up(mechanism: Mechanism) -> None:
     payloads = mechanism.codec.unstack(some.payloads)
     sent = [Report(public, payload) for public, payload in zip(publics, payloads, strict=True)]
     encoded = [mechanism.encode(report) for report in sent]
+    written = mechanism.encode_many(some)
+    alike = [written.one(number) for number in range(len(encoded))] == encoded
+    hold(alike, mechanism, "encode_many", "writes many reports otherwise than one by one")
     singles = [mechanism.decode(data, public) for data, public in zip(encoded, publics, strict=True)]
     hold(mechanism.tally(singles) == mechanism.tally(some), mechanism, "tally", "counts single reports otherwise")
     bytewise = mechanism.tally_encoded(publics, encoded)

@@ -27,6 +27,7 @@ from keyveil.testing.laws import (
     devices_do_at_full_size_what_bulk_does,
     privacy_by_enumeration,
     single_draws_have_the_law,
+    variation_is_not_understated,
 )
 from keyveil.testing.members import members_are_there
 from keyveil.testing.people import EXTREME, cap
@@ -103,6 +104,7 @@ def check_mechanism(
     run(documents_make_the_same_mechanism, usual, member="document")
     run(fingerprints_tell_mechanisms_apart, usual, member="fingerprint")
     run(privacy_by_enumeration, *(small(parse_epsilon(epsilon)) for epsilon in epsilons), member="respond")
+    run(variation_is_not_understated, small(usual.epsilon), member="variation")
     run(single_draws_have_the_law, small(usual.epsilon), member="respond")
     run(bulk_draws_have_the_law, small(usual.epsilon), member="respond_many")
     run(devices_do_at_full_size_what_bulk_does, usual, member="respond_many")

@@ -61,6 +61,11 @@ def public_words(mechanism: Foreign) -> None:
             many = mechanism.same_word(single[0], _FEW) if member == "same_word" else mechanism.words(publics)
             same = many.dtype == np.uint64 and _numbers(many) == words
         hold(same, mechanism, member, "gives other words than word")
+    with about(mechanism, "reads_words"):
+        hold(isinstance(mechanism.reads_words, bool), mechanism, "reads_words", "is neither True nor False")
+    with about(mechanism, "read_words"):
+        read = _numbers(mechanism.read_words(publics))
+    hold(read == (single if mechanism.reads_words else [0] * _FEW), mechanism, "read_words", "gives other words")
     with about(mechanism, "codec_at"):
         codecs = {hasattr(mechanism.codec_at(word), "encode") for word in single}
     hold(codecs == {True}, mechanism, "codec_at", "gives something without encode")
@@ -110,6 +115,10 @@ def reports(mechanism: Foreign) -> None:
     with about(mechanism, "reports"):
         sizes = [len(block) for block in mechanism.reports(records, SeededCoins(8), _FEW // 2)]
     hold(sizes == [_FEW // 2] * 2, mechanism, "reports", "does not give every report once, in blocks")
+    with about(mechanism, "encode_many"):
+        written = mechanism.encode_many(mechanism.gather([one, one]))
+        alike = [written.one(number) for number in range(2)] == [data, data]
+    hold(alike, mechanism, "encode_many", "writes many reports otherwise than one by one")
     with about(mechanism, "gather"):
         hold(len(mechanism.gather([one, one])) == 2, mechanism, "gather", "does not hold every report once")
     _counts(mechanism, many, [one, one], data)

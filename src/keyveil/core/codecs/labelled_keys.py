@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.loops import last_silence, read_labels
 from keyveil.core.codecs.payloads import Decoded, Fast, Payloads, malformed, plainly
+from keyveil.core.codecs.tokens import Tokens, gaps_of, in_order, rice_codes, side_by_side
 from keyveil.core.report import Payload
 
 
@@ -84,6 +85,26 @@ class LabelledKeys:
             next_key = key + 1
         last = last_silence(self.keys - next_key, self.shift)
         stream.put((1 << last) - 1, last)
+
+    def tokens(self, rows: NDArray[Any]) -> Tokens:
+        """As ``write`` puts them, of payloads in bulk form."""
+        people, keys, labels = self.spoken(rows)
+        silences = rice_codes(people, gaps_of(people, keys, 0), self.shift)
+        long = labels >= self._spare
+        stretched = labels + self._spare
+        codes = np.where(long, stretched >> 1 | (stretched & 1) << self._short, labels)
+        said = Tokens(people, np.zeros(len(people), dtype=np.int64), codes, self._short + long)
+        left = np.full(len(rows), self.keys)
+        left[people] = self.keys - 1 - keys  # the last key of each wins
+        none = np.zeros(len(rows), dtype=np.int64)
+        return in_order(
+            side_by_side(silences, said), Tokens(np.arange(len(rows)), (left - 1 >> self.shift) + 1, none, none)
+        )
+
+    def spoken(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of payloads in bulk form: whose, which key and what label is said, in the order of the wire."""
+        people, keys = np.nonzero(rows)
+        return people, keys, rows[people, keys].astype(np.int64) - 1
 
     def decode(self, data: bytes) -> Payload:
         return self.unstack(self.read(Payloads.of([data])).without_flaw())[0]
@@ -172,10 +193,21 @@ class SignedKeys(LabelledKeys):
             octets[:, sign, : bits.shape[1]] = bits
         return octets.view("<u8").astype(np.uint64, copy=False)
 
+    def spoken(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        minus, plus = (_unpacked(rows[:, sign], self.keys) for sign in (0, 1))
+        people, keys = np.nonzero(minus | plus)
+        return people, keys, plus[people, keys].astype(np.int64)
+
     def unstack(self, rows: NDArray[Any]) -> list[Payload]:
         octets = np.ascontiguousarray(rows, dtype="<u8").view(np.uint8)
         bits = np.unpackbits(octets, axis=2, bitorder="little")[:, :, : self.keys]
         return [tuple(np.flatnonzero(person.T).tolist()) for person in bits]
+
+
+def _unpacked(planes: NDArray[np.uint64], length: int) -> NDArray[np.uint8]:
+    """Words of bits [n, words] as single bits [n, length]."""
+    octets = np.ascontiguousarray(planes, dtype="<u8").view(np.uint8)
+    return np.unpackbits(octets, axis=1, bitorder="little")[:, :length]
 
 
 def _symbols(payloads: Sequence[Payload]) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.loops import Counts, read_gaps, read_triples
 from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Payloads, malformed, plainly
+from keyveil.core.codecs.tokens import Tokens, gaps_of, in_order, rice_codes, triples_of
 from keyveil.core.report import Payload
 
 
@@ -60,6 +61,12 @@ class Members(ABC):
         """Rows, counts and flaws for a loop to fill; one row for all payloads if none is to be kept."""
         rows = np.full((len(payloads) if keep else 1, self.size), self.symbols, dtype=np.int32)
         return rows, np.zeros(self.symbols, dtype=np.int64), np.zeros(len(payloads), dtype=np.int8)
+
+    def _sorted(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Whose each member is, and the members of each payload in order; without dummies."""
+        ordered = np.sort(rows, axis=1)
+        people, places = np.nonzero(ordered < self.symbols)
+        return people, ordered[people, places].astype(np.int64)
 
     def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
         rows = np.full((len(payloads), self.size), self.symbols, dtype=np.int32)
@@ -117,6 +124,12 @@ class RealMembers(Members):
             stream.put((low << (unary + 1)) | ((1 << unary) - 1), unary + 1 + self.shift)
         return stream.to_bytes()
 
+    def tokens(self, rows: NDArray[Any]) -> Tokens:
+        people, members = self._sorted(rows)
+        missing = self.size - np.bincount(people, minlength=len(rows))
+        gaps = rice_codes(people, gaps_of(people, members, 0), self.shift)
+        return in_order(rice_codes(np.arange(len(rows)), missing, 0), gaps)
+
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         rows, counts, flaws = self._room(payloads, keep)
         fast(read_gaps)(
@@ -169,6 +182,12 @@ class DenseMembers(Members):
             bits, code = TRIPLES[there[first] | there[first + 1] << 1 | there[first + 2] << 2]
             stream.put(code, bits)
 
+    def tokens(self, rows: NDArray[Any]) -> Tokens:
+        people, members = self._sorted(rows)
+        there = np.zeros((len(rows), self.symbols), dtype=np.bool_)
+        there[people, members] = True
+        return triples_of(there, TRIPLE_CODES, TRIPLE_SIZES)
+
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         rows, counts, flaws = self._room(payloads, keep)
         fast(read_triples)(
@@ -180,6 +199,7 @@ class DenseMembers(Members):
 
 # Length and bits (the first one lowest) of the code of each pattern of three symbols, the first one lowest.
 TRIPLES = ((2, 0b00), (3, 0b010), (3, 0b110), (3, 0b101), (3, 0b001), (3, 0b011), (4, 0b0111), (4, 0b1111))
+TRIPLE_SIZES, TRIPLE_CODES = (np.array(column, dtype=np.int64) for column in zip(*TRIPLES, strict=True))
 PATTERNS = tuple(
     next(pattern for pattern, (bits, code) in enumerate(TRIPLES) if ahead & ((1 << bits) - 1) == code)
     for ahead in range(16)

@@ -12,20 +12,21 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.codecs.loops import read_rare_bits
-from keyveil.core.codecs.members import AHEAD, TRIPLES, DenseMembers
+from keyveil.core.codecs.members import AHEAD, TRIPLE_CODES, TRIPLE_SIZES, TRIPLES, DenseMembers
 from keyveil.core.codecs.payloads import Decoded, Fast, Payloads, plainly
 from keyveil.core.codecs.symbols import BitVector
+from keyveil.core.codecs.tokens import Tokens, in_order, triples_of
 from keyveil.core.report import Payload
 
 RARE = Fraction(1, 3)  # below this share of ones their gaps are shorter than patterns of three bits
 PLACES, PLAIN = 0, 1
 
 _BY_THREES = -1  # in the place of a shift
-_SIZES = np.array([bits for bits, _ in TRIPLES], dtype=np.int64)
 
 
 def noisy_bits(length: int, ones: Fraction) -> BitVector:
@@ -72,6 +73,21 @@ class RareBits(BitVector):
             return (int.from_bytes(plain, "little") << 1 | PLAIN).to_bytes(self.longest, "little")
         return stream.to_bytes()
 
+    def tokens(self, rows: NDArray[np.uint64]) -> Tokens:
+        """The first bit and the places of the ones; whether that is the shorter form is for the writer to see."""
+        bits, everyone = self.bits_of(rows), np.arange(len(rows))
+        if isinstance(self.places, LabelledKeys):
+            places = self.places.tokens(bits.view(np.uint8))
+        else:
+            places = triples_of(bits, TRIPLE_CODES, TRIPLE_SIZES)
+        none = np.zeros(len(rows), dtype=np.int64)
+        return in_order(Tokens(everyone, none, none, none + 1), places)
+
+    def bits_of(self, rows: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Payloads in bulk form as single bits [n, length]."""
+        octets = np.ascontiguousarray(rows, dtype="<u8").view(np.uint8)
+        return np.unpackbits(octets, axis=1, bitorder="little")[:, : self.length].astype(np.bool_)
+
     def decode(self, data: bytes) -> Payload:
         return self.unstack(self.read(Payloads.of([data])).without_flaw())[0]
 
@@ -81,7 +97,7 @@ class RareBits(BitVector):
         shift = self.places.shift if isinstance(self.places, LabelledKeys) else _BY_THREES
         fast(read_rare_bits)(
             *(payloads.data, payloads.starts, payloads.stops),
-            *(rows, flaws, self.length, shift, AHEAD, _SIZES),
+            *(rows, flaws, self.length, shift, AHEAD, TRIPLE_SIZES),
         )
         return Decoded(rows if keep else None, flaws)
 

@@ -156,6 +156,6 @@ class BitVector:
         return [row.tobytes() for row in raw]
 
     @staticmethod
-    def pack(bits: Sequence[int]) -> bytes:
+    def pack(bits: Sequence[int] | NDArray[np.bool_]) -> bytes:
         """Bits as bytes, in this codec's order."""
         return np.packbits(np.asarray(bits, dtype=np.uint8), bitorder="little").tobytes()

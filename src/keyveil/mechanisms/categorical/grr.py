@@ -6,6 +6,7 @@ Best for few keys: its variance grows with their number (d < 3·e^ε + 2 is the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import Dependence, one_symbol
@@ -39,6 +41,10 @@ class GRR(FrequencyOracle):
     @property
     def ratio(self) -> Ratio:
         return self.channel.ratio
+
+    @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
 
     @property
     def codec(self) -> Symbol:
@@ -63,11 +69,20 @@ class GRR(FrequencyOracle):
         true, (hits, ranks) = self.keys_of(records), self.channel.draw_many(records.n, coins)
         return np.where(hits, true, ranks + (ranks >= true))
 
+    @property
+    def public_cells(self) -> PublicCells:
+        return PublicCells(self.schema.d, 1, by_answer=1, by_index=0)
+
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return np.bincount(payloads, minlength=self.schema.d)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         return self.draw_supports(self.people_by_key(records), draws)
+
+    def draw_crowd(self, types: Records, people: NDArray[np.int64], draws: CountDraws) -> NDArray[np.int64]:
+        holders = np.zeros(self.schema.d, dtype=np.int64)
+        np.add.at(holders, self.keys_of(types), people)
+        return self.draw_supports(holders, draws)
 
     def draw_supports(self, true: NDArray[np.int64], draws: CountDraws) -> NDArray[np.int64]:
         """Weight ``low`` on every key is a uniform draw: a report is the truth, or a key that ignores it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.public import public_index, public_indices, public_words_covering
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.kernels.walsh import walsh
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.dependence import Dependence
@@ -63,6 +65,10 @@ class HR(FrequencyOracle):
         return self.channel.ratio
 
     @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
+
+    @property
     def codec(self) -> Symbol:
         return Symbol(self.channel.outputs)
 
@@ -80,6 +86,10 @@ class HR(FrequencyOracle):
         """
         extra = 0.0 if self.public_column else 1 / float(2 * self.response.holder.support - 1)
         return Dependence(extra=extra).of_single_keys(population)
+
+    @property
+    def reads_words(self) -> bool:
+        return self.public_column
 
     def every_word(self) -> Iterable[int]:
         return public_words_covering(self.order) if self.public_column else (0,)
@@ -105,6 +115,14 @@ class HR(FrequencyOracle):
     def tally_shape(self) -> tuple[int, ...]:
         """Reports by column; in the bit form by sign and column."""
         return (2, self.order) if self.public_column else (self.order,)
+
+    @property
+    def public_cells(self) -> PublicCells:
+        return (
+            PublicCells(2, self.order, by_answer=self.order, by_index=1)
+            if self.public_column
+            else PublicCells(self.order, 1, by_answer=1, by_index=0)
+        )
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         cells = payloads * self.order + public_indices(words, self.order) if self.public_column else payloads

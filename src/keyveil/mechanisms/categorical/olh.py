@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -51,6 +52,10 @@ class LocalHash(FrequencyOracle):
     @property
     def ratio(self) -> Ratio:
         return self.channel.ratio
+
+    @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
 
     @property
     def sizes(self) -> dict[str, int]:

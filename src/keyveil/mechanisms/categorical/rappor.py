@@ -151,7 +151,7 @@ class RAPPOR(Categorical):
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         hot = self.bloom.of(public_index(word, self.cohorts), pairs[0][0])
-        return BitVector.pack(self.channel.draw([int(bit in hot) for bit in range(self.bits)], coins))
+        return BitVector.pack(self.channel.draw_ones(sorted(hot), coins))
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         rows = self.bloom.packed[public_indices(words, self.cohorts), self.keys_of(records)]

@@ -7,6 +7,7 @@ Derivation: docs/mechanisms/categorical.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -58,6 +59,10 @@ class SS(FrequencyOracle):
     @property
     def ratio(self) -> Ratio:
         return self.channel.ratio
+
+    @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
 
     @property
     def sizes(self) -> dict[str, int]:

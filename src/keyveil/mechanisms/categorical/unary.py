@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -51,6 +52,10 @@ class Unary(FrequencyOracle):
     def ratio(self) -> Ratio:
         return self.channel.ratio
 
+    @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
+
     @cached_property
     def codec(self) -> BitVector:
         own, other = (self.factor.probability(state, 1) for state in (HOT, COLD))
@@ -65,8 +70,7 @@ class Unary(FrequencyOracle):
         return Dependence().of_single_keys(population)
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        true = pairs[0][0]
-        return BitVector.pack(self.channel.draw([HOT if key == true else COLD for key in range(self.schema.d)], coins))
+        return BitVector.pack(self.channel.draw_ones([pairs[0][0]], coins))
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         hot, cold = (self.factor.weights[state][1] for state in (HOT, COLD))
@@ -77,6 +81,11 @@ class Unary(FrequencyOracle):
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         return self.draw_supports(self.people_by_key(records), draws)
+
+    def draw_crowd(self, types: Records, people: NDArray[np.int64], draws: CountDraws) -> NDArray[np.int64]:
+        holders = np.zeros(self.schema.d, dtype=np.int64)
+        np.add.at(holders, self.keys_of(types), people)
+        return self.draw_supports(holders, draws)
 
     def draw_supports(self, true: NDArray[np.int64], draws: CountDraws) -> NDArray[np.int64]:
         """Given how many people hold each key, bits are independent of each other."""

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from numbers import Real
@@ -183,6 +184,10 @@ class WindowValue(OneValue):
     @property
     def ratio(self) -> Ratio:
         return self.window.channel.ratio
+
+    @property
+    def variation(self) -> Fraction:
+        return self.window.channel.variation
 
     @property
     def codec(self) -> Symbol:

@@ -25,13 +25,14 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, SupportRates
 from keyveil.mechanisms.dependence import ONE_KEY, Dependence
 from keyveil.mechanisms.encoders import Labels, UniformKey, value_of, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, KeyValue
 from keyveil.mechanisms.responses import Floats, Response, Solution, Spread, table_response
-from keyveil.mechanisms.tally_laws import draw_outputs, states_by_key
+from keyveil.mechanisms.tally_laws import asked_crowd, draw_outputs, states_by_key
 
 ABSENT = 0  # the first state; label i is state i + 1
 
@@ -73,6 +74,10 @@ class OneKey(KeyValue):
     @property
     def ratio(self) -> Ratio:
         return self.channel.ratio
+
+    @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
 
     @property
     def outputs(self) -> int:
@@ -119,6 +124,10 @@ class OneKey(KeyValue):
     def tally_shape(self) -> tuple[int, ...]:
         return (self.outputs, self.schema.d)
 
+    @property
+    def public_cells(self) -> PublicCells | None:
+        return PublicCells(self.outputs, self.schema.d, by_answer=self.schema.d, by_index=1)
+
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         cells = payloads * self.schema.d + self.encoder.keys(words)
         return np.bincount(cells, minlength=self.outputs * self.schema.d).reshape(self.tally_shape)
@@ -126,6 +135,10 @@ class OneKey(KeyValue):
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         keys = self.encoder.keys(coins.words(records.n))
         return draw_outputs(self.channel, states_by_key(records, keys, self.labels, coins), draws)
+
+    def draw_crowd(self, types: Records, people: NDArray[np.int64], draws: CountDraws) -> NDArray[np.int64]:
+        """Everybody is asked about one key, whatever they hold; at that key they are in one of the channel's states."""
+        return draw_outputs(self.channel, asked_crowd(types, people, draws), draws)
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False

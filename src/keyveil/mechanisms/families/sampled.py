@@ -9,6 +9,7 @@ come out too low.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -175,6 +176,11 @@ def _moved(column: Column, values: NDArray[np.float64]) -> Column:
     """The column with other values, flagged wherever they differ by more than rounding."""
     same = np.isclose(values, column.values, rtol=1e-9, atol=1e-12)
     return replace(column, values=values, flag=np.maximum(column.flag, np.where(same, np.int8(0), CLIPPED)))
+
+
+def others(ranks: NDArray[np.int64], hot: Sequence[int]) -> NDArray[np.int64]:
+    """Keys by their ranks among those that are not sampled; ``hot`` has the sampled one, if there is one."""
+    return ranks + (ranks >= hot[0]) if hot else ranks
 
 
 def vector_ratio(likely: Fraction, unlikely: Fraction, silent: Fraction) -> Fraction:

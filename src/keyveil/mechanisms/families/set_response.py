@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -58,15 +58,21 @@ class Odds(NamedTuple):
 
     def of_key(self, labels: int) -> Response:
         """How the supports of a key, whatever the label, answer to its holders."""
-        if self.signs is None:
-            return label_supports(*self[:4], labels)
-        opposite, own_and_opposite, both = self.signs
-        return label_supports(self.own, self.other, own_and_opposite, both, labels, opposite)
+        return _of_key(self, labels)
 
     @property
     def of_symbol(self) -> Response:
         """How the supports of one symbol answer to its holders."""
         return support_counts(self.own, self.other)
+
+
+@lru_cache(maxsize=1024)
+def _of_key(odds: Odds, labels: int) -> Response:
+    """Fractions of large integers take longer to add up than the errors of a thousand keys."""
+    if odds.signs is None:
+        return label_supports(*odds[:4], labels)
+    opposite, own_and_opposite, both = odds.signs
+    return label_supports(odds.own, odds.other, own_and_opposite, both, labels, opposite)
 
 
 class Held(NamedTuple):

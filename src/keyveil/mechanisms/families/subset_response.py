@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -76,13 +78,19 @@ class SubsetResponse(CappedSetResponse):
     def ratio(self) -> Ratio:
         return self.channel.ratio
 
+    @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
+
     @cached_property
     def codec(self) -> RealMembers | DenseMembers:
         return shortest_members(self.symbols, self.members, self.max_pairs)
 
     def answer(self, held: list[int], word: int, coins: Coins) -> Payload:
-        dummies = range(self.symbols, self.symbols + self.max_pairs - len(held))
-        return tuple(symbol for symbol in self.channel.draw([*held, *dummies], coins) if symbol < self.symbols)
+        symbols = self.symbols
+        dummies = range(symbols, symbols + self.max_pairs - len(held))
+        drawn = self.channel.draw([*held, *dummies], coins)
+        return drawn[: bisect_left(drawn, symbols)]
 
     def answer_many(self, held: Held, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         padded = np.empty((held.n, self.max_pairs), dtype=np.int64)

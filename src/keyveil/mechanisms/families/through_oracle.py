@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 
 from keyveil.core.channels import Ratio
 from keyveil.core.codecs.symbols import Codec
@@ -23,6 +24,10 @@ class ThroughOracle(KeyValue):
     @property
     def ratio(self) -> Ratio:
         return self.inner.ratio
+
+    @property
+    def variation(self) -> Fraction:
+        return self.inner.variation
 
     @property
     def codec(self) -> Codec:

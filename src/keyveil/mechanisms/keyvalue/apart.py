@@ -18,14 +18,17 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import (
     CAPABILITIES,
     Announced,
     Capped,
+    Cutting,
     JointStatistics,
     KeyDependence,
     LearnsSizes,
@@ -35,6 +38,7 @@ from keyveil.mechanisms.capabilities import (
 )
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.key_value import FREQUENCIES_AND_MEANS, refused
+from keyveil.mechanisms.keyvalue.apart_forecast import CONTROLLED, GUESSED, SURE, Forecast
 from keyveil.mechanisms.keyvalue.block import Block
 from keyveil.mechanisms.merging import Floats
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread
@@ -51,15 +55,11 @@ from keyveil.mechanisms.rounds.value_projection import (
 from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.mechanisms.size_law import SizeLaw
 
-CONTROLLED = 0.08  # of a vector's energy that the control takes
 UNEVEN = 1.3  # mean square of set sizes over the square of their mean, where the law is not known
 REACHES = (1.0, 1.5, 2.0)  # squared radius over the mean squared length of a vector
-LEFT = {0.1: 0.33, 0.4: 0.66, 1.0: 0.90, 1.5: 0.965, 2.0: 0.99}
-"""What cutting leaves of vectors, on average, at such reaches (docs/mechanisms/apart.md; the first by proportion)."""
 LEAST_KEPT, MOST_KEPT = 0.05, 1.05  # between which the measured share is believed
 CLIPPED = 0.8  # kept on average: below it values are larger than was declared
-GUESSED, GUESSED_SPREAD = 0.9, 0.1  # of what is kept, where too few reports measure it
-SURE = 3.0  # standard errors that the control and the mean size must have
+GUESSED_SPREAD = 0.1  # of what is kept, where too few reports measure it
 UNALIKE = 0.1  # of what is cut off on average, which may be cut off one holder more than another
 
 
@@ -247,28 +247,19 @@ class Apart(SideBySide):
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
     ) -> Spread:
-        """As if cutting left what it leaves of vectors of the declared length; the cap is taken not to bind."""
-        heard = float(self.presence)
-        own = need(self.who, PredictedVariance)
-        people = max(round(n * heard), 1), max(round(n * (1 - heard)), 1)
-        fixed, sampled = (
-            own.predicted_spread(frequency, mean, sizes, people[0], whole).frequency for whole in (False, True)
-        )
-        var_f = fixed + (1.0 if population else 1 - heard) * (sampled - fixed)
-        values, size = self.values, float(np.arange(len(sizes)) @ sizes)
-        energy = max(float(self.typical) ** 2 * size, float(frequency @ mean**2))
-        reach = (values.radius / values.unit) ** 2 * (1 - CONTROLLED) / max(energy, 1e-9)
-        share = float(np.interp(reach, list(LEFT), list(LEFT.values())))
-        noise = (values.radius / (gain(values.channel) * values.unit)) ** 2 / people[1]
-        counted = values.weight / values.unit * size * share
-        var_size = self.size_variance(people[0], size, var_f, 1.0 if population else 1 - heard)
-        relative = noise / max(counted**2, 1e-12) + var_size / max(size**2, 1e-12)
-        if relative * SURE**2 > 1:  # too little to measure what is left
-            share, relative = GUESSED, 0.0
-        between = (1.0 if population else heard) * frequency * mean**2 / people[1]
-        together = np.zeros_like(frequency) if population else -frequency * mean * (1 - frequency) / n
-        var_u = noise / share**2 + between + (frequency * mean) ** 2 * relative
-        return Spread(var_f, var_u, together)
+        return Forecast(self, n, population).spread(frequency, mean, sizes)
+
+    def predicted_cutting(
+        self,
+        records: Records | None,
+        coins: Coins,
+        frequency: Floats,
+        mean: Floats,
+        deviation: Floats,
+        sizes: Floats,
+        n: int,
+    ) -> Cutting:
+        return Forecast(self, n).cutting(records, coins, frequency, mean, deviation, sizes)
 
 
 @dataclass(frozen=True)

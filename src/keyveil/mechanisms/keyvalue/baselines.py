@@ -86,6 +86,10 @@ class Baseline(KeyValue):
     def reduced(self) -> Self:
         return replace(self, schema=Schema(keys=min(self.schema.d, REDUCED_KEYS)))
 
+    @property
+    def reads_words(self) -> bool:
+        return self.oracle.reads_words
+
     def every_word(self) -> Iterable[int]:
         return self.oracle.every_word()
 

@@ -26,6 +26,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, JointStatistics, KeyDependence
 from keyveil.mechanisms.categorical.grr import GRR
@@ -224,6 +225,10 @@ class Block(ThroughOracle):
     def tally_shape(self) -> tuple[int, ...]:
         """For every first key the counts of all combinations."""
         return (self.schema.d, self.form.cells)
+
+    @property
+    def public_cells(self) -> PublicCells:
+        return PublicCells(self.form.cells, self.schema.d, by_answer=1, by_index=self.form.cells)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return people_by(self.first_of(words), payloads.astype(np.int64), *self.tally_shape)

@@ -202,6 +202,10 @@ class IOH(ThroughOracle):
         law = np.take_along_axis(table, self.digits, axis=1).prod(axis=0)
         return self._held(self._told(law, n), self._matching({}), population)[2]
 
+    @property
+    def reads_words(self) -> bool:
+        return self.inner.reads_words
+
     def every_word(self) -> Iterator[int]:
         return iter(self.inner.every_word())
 

@@ -32,7 +32,7 @@ from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.encoders import round_many, round_to
-from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split, count_states, vector_ratio
+from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split, count_states, others, vector_ratio
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
 from keyveil.mechanisms.families.window_levels import WindowLevels, points_for_levels, window_levels
 from keyveil.mechanisms.numeric.square_wave import bandwidth
@@ -152,17 +152,16 @@ class KVSW(Sampled):
     # -- device and bulk ----------------------------------------------------------------------------------------
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        sampled = self.encoder.draw(pairs, coins)
-        hot, value = sampled if sampled is not None else (-1, 0)
-        return tuple(
-            key * self.window.outputs + self._cell(key, value if key == hot else None, coins)
-            for key in range(self.schema.d)
-            if coins.chance(RESOLUTION // 2 if key == hot else self.fake_threshold, RESOLUTION)
-        )
+        sampled, outputs = self.encoder.draw(pairs, coins), self.window.outputs
+        hot = [] if sampled is None else [sampled[0]]
+        keys = others(np.flatnonzero(coins.chances(self.fake_threshold, RESOLUTION, self.schema.d - len(hot))), hot)
+        said: list[int] = (outputs * keys + coins.below_each(outputs, len(keys))).tolist()
+        if sampled is not None and coins.chance(RESOLUTION // 2, RESOLUTION):
+            key, value = sampled
+            said.append(outputs * key + self._cell(key, value, coins))
+        return tuple(sorted(said))
 
-    def _cell(self, key: int, value: int | None, coins: Coins) -> int:
-        if value is None:
-            return coins.below(self.window.outputs)
+    def _cell(self, key: int, value: int, coins: Coins) -> int:
         if self.levels is None:
             return self.window.draw(round_to(value, self.points - 1, coins), coins)
         return self.window.draw(self.levels.draw(key, value, coins), coins)

@@ -26,6 +26,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.public_cells import add_cells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
@@ -164,6 +165,17 @@ class Marginals(ThroughOracle):
             supports = payloads[:, cell // 64] >> np.uint64(cell % 64) & np.uint64(1)
             counts[:, 1 + cell] = np.bincount(members[supports == 1], minlength=len(counts))
         return counts
+
+    def add(self, counts: NDArray[np.int64], payloads: NDArray[Any], words: NDArray[np.uint64]) -> None:
+        width, flat = counts.shape[1], counts.reshape(-1)
+        starts = self.members_of(words) * width
+        add_cells(flat, starts, counts.size)
+        if self.oracle == "grr":
+            add_cells(flat, starts + 1 + payloads, counts.size)
+            return
+        for cell in range(width - 1):
+            supports = payloads[:, cell // 64] >> np.uint64(cell % 64) & np.uint64(1)
+            add_cells(flat, starts[supports == 1] + (1 + cell), counts.size)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         members, cells = self.members_of(coins.words(records.n)), self.inner.schema.d

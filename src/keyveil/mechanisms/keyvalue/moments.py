@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations
 from typing import Any, ClassVar, Self
@@ -25,6 +26,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.public_cells import add_cells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
@@ -122,6 +124,10 @@ class Moments(KeyValue):
         return self.channel.ratio
 
     @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
+
+    @property
     def codec(self) -> Symbol:
         return Symbol(2)
 
@@ -173,6 +179,10 @@ class Moments(KeyValue):
         count = self.coefficients.count
         cells = payloads * count + self.coefficients.drawn(words)
         return np.bincount(cells, minlength=2 * count).reshape(self.tally_shape)
+
+    def add(self, counts: NDArray[np.int64], payloads: NDArray[Any], words: NDArray[np.uint64]) -> None:
+        cells = payloads * self.coefficients.count + self.coefficients.drawn(words)
+        add_cells(counts.reshape(-1), cells, counts.size)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         ids = self.coefficients.drawn(coins.words(records.n))

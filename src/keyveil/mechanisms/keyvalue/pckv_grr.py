@@ -22,6 +22,7 @@ from keyveil.core.epsilon import RESOLUTION, exp_floor, tightest
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, TallyLaw
 from keyveil.mechanisms.dependence import Dependence, one_symbol
@@ -146,6 +147,10 @@ class PCKVGRR(PCKV):
     @property
     def tally_shape(self) -> tuple[int, ...]:
         return (self.null + 1,)
+
+    @property
+    def public_cells(self) -> PublicCells:
+        return PublicCells(self.null + 1, 1, by_answer=1, by_index=0)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return np.bincount(payloads, minlength=self.null + 1)

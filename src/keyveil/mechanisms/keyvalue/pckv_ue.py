@@ -24,7 +24,7 @@ from keyveil.kernels.vectors import count_signs, perturb_signs
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
-from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, vector_ratio
+from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, others, vector_ratio
 from keyveil.mechanisms.tally_laws import draw_outputs
 
 COLD, MINUS, PLUS = range(3)
@@ -57,6 +57,10 @@ class PCKVUE(PCKV):
         return _ratio(self.factor)
 
     @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
+
+    @property
     def rates(self) -> Rates:
         seen, fake = (1 - self.factor.probability(state, 0) for state in (PLUS, COLD))
         return Rates(seen, fake, self.factor.probability(PLUS, PLUS) / seen)
@@ -71,11 +75,15 @@ class PCKVUE(PCKV):
     # -- device and bulk ----------------------------------------------------------------------------------------
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        sampled, states = self.encoder.draw(pairs, coins), [COLD] * self.schema.d
-        if sampled is not None:
-            states[sampled[0]] = MINUS + self.labels.draw(sampled[1], coins)
-        said = self.channel.draw(states, coins)
-        return tuple(2 * key + sign - MINUS for key, sign in enumerate(said) if sign)
+        sampled = self.encoder.draw(pairs, coins)
+        hot = [] if sampled is None else [sampled[0]]
+        own = [self.factor.draw(MINUS + self.labels.draw(sampled[1], coins), coins)] if sampled is not None else []
+        # A key that is not sampled speaks, and then says either sign: the row COLD of the factor in two steps.
+        fake = self.factor.total - self.factor.weights[COLD][COLD]
+        keys = others(np.flatnonzero(coins.chances(fake, self.factor.total, self.schema.d - len(hot))), hot)
+        symbols = 2 * keys + coins.chances(1, 2, len(keys))
+        said = [2 * hot[0] + own[0] - MINUS] if hot and own[0] else []
+        return tuple(sorted(said + symbols.tolist()))
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         keys, values = self.encoder.draw_many(records, coins)

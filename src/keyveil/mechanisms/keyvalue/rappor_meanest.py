@@ -28,7 +28,6 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import KeyCovariances
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.dependence import PairTerms
-from keyveil.mechanisms.encoders import value_of
 from keyveil.mechanisms.keyvalue.baselines import Baseline
 from keyveil.mechanisms.numeric.mean_est import MeanEst, filled
 from keyveil.mechanisms.responses import Floats
@@ -133,9 +132,11 @@ class RAPPORMeanEst(Baseline):
         report = self.oracle.respond([(symbol, 0)], word, coins)
         if self.alone:
             return report
-        complete = [(key, value_of(pairs, key) or 0) for key in range(self.schema.d)]
-        signs = self.signs.respond(complete, word, coins)
-        assert isinstance(report, bytes) and isinstance(signs, bytes)
+        values = np.zeros(self.schema.d, dtype=np.int64)  # an absent key has the value 0
+        for key, value in pairs:
+            values[key] = value
+        signs = self.signs.vote(values, coins)
+        assert isinstance(report, bytes)
         both = int.from_bytes(report, "little") | int.from_bytes(signs, "little") << self.bits
         return both.to_bytes(self.codec.size, "little")
 

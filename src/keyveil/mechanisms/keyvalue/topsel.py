@@ -23,6 +23,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.public import public_indices, public_words_covering
 from keyveil.core.report import Payload
 from keyveil.kernels.arcs import Arcs, below_each
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.key_value import refused
 from keyveil.mechanisms.families.set_response import Held, Integers, SetResponse
@@ -118,6 +119,10 @@ class TopSel(SetResponse):
         return self.channel.ratio
 
     @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
+
+    @property
     def sizes(self) -> dict[str, int]:
         own = {"buckets": self.channel.outputs, "marked": self.channel.marked, "cohorts": self.groups}
         return {**super().sizes, **own, "padding": self.padded}
@@ -155,6 +160,10 @@ class TopSel(SetResponse):
     @property
     def tally_shape(self) -> tuple[int, ...]:
         return (self.groups, self.channel.outputs)
+
+    @property
+    def public_cells(self) -> PublicCells | None:
+        return PublicCells(self.channel.outputs, self.groups, by_answer=1, by_index=self.channel.outputs)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         cells = self.cohorts_of(words) * self.channel.outputs + payloads

@@ -5,6 +5,7 @@ Derivation: docs/mechanisms/topsel.md.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,8 +22,10 @@ from keyveil.core.public import public_index, public_word
 from keyveil.core.tally import Tally
 from keyveil.kernels.arcs import Arcs
 from keyveil.kernels.buckets import Partition
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.kernels.sign_hash import SignHash
 from keyveil.kernels.siphash import siphash_many
+from keyveil.kernels.threads import threads_for
 from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.cover import Cover, Given, Scheme, best_cover, best_kappa
@@ -39,6 +42,7 @@ MOST_STEPS = 1 << 14  # to count a report under a seed of its own: some twenty m
 SPARSE = 0.02  # mean size per key up to which keys are as good as independent of each other
 REDUCED_BUCKETS, REDUCED_MARKS = 4, 2
 HASHINGS = ("partition", "hash")
+STEPS_OF_A_PERSON = 100  # hashes that take as long as a person in other bulk work, for the number of threads
 STEPS = 3  # of the fixed point in ``refine``
 
 
@@ -183,6 +187,10 @@ class TopSelCover(CalibratedOnDevice, TopSel):
     def tally_shape(self) -> tuple[int, ...]:
         return super().tally_shape if self.groups else (self.labels.count, self.schema.d)
 
+    @property
+    def public_cells(self) -> PublicCells | None:
+        return super().public_cells if self.groups else None
+
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         if self.groups:
             return super().fold(payloads, words)
@@ -192,7 +200,17 @@ class TopSelCover(CalibratedOnDevice, TopSel):
         counts = self._own(tally)
         if not self.groups:
             return counts
-        return self.by_label(self.scheme.count_tables(self.cohort_seeds, counts, self.symbols))
+        asked, known = self._last_supports.get("last", (None, None))
+        if asked is None or asked() is not tally or known is None:
+            threads = threads_for(self.groups * self.symbols // STEPS_OF_A_PERSON)
+            known = self.by_label(self.scheme.count_tables(self.cohort_seeds, counts, self.symbols, threads))
+            self._last_supports["last"] = weakref.ref(tally), known
+        return known
+
+    @cached_property
+    def _last_supports(self) -> dict[str, tuple[weakref.ref[Tally], Integers]]:
+        """The supports of the tally that was asked about last: counts are read-only, so they stay what they are."""
+        return {}
 
     @cached_property
     def odds(self) -> Sequence[tuple[Keys, Odds]]:

@@ -70,6 +70,12 @@ class Circle(CappedSetResponse):
         return Fraction(*levels(self.epsilon))
 
     @property
+    def variation(self) -> Fraction:
+        """Of two persons whose whole reserve is in different places."""
+        high, low = levels(self.epsilon)
+        return Fraction((high - low) * self.reserve, self.total)
+
+    @property
     def sizes(self) -> dict[str, int]:
         return {**super().sizes, "cells": self.circle, "arc": self.width}
 

@@ -24,6 +24,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.announcements import accepted_forms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import CountDraws
@@ -100,6 +101,12 @@ class WSR(BinnedSetResponse):
         return Fraction(*levels(self.epsilon))
 
     @property
+    def variation(self) -> Fraction:
+        """Of two persons whose whole reserve is in different places."""
+        high, low = levels(self.epsilon)
+        return Fraction((high - low) * self.reserve, self.total)
+
+    @property
     def null(self) -> int:
         return self.symbols
 
@@ -108,11 +115,19 @@ class WSR(BinnedSetResponse):
         return Symbol(self.symbols + 1)
 
     def answer(self, held: list[int], word: int, coins: Coins) -> Payload:
-        (high, low), labels = levels(self.epsilon), self.labels.count
-        weights = [low * beta for beta in self.beta.tolist() for _ in range(labels)]
-        for symbol in held:
-            weights[symbol] += (high - low) * int(self.beta[symbol // labels])
-        return coins.choose([*weights, self.total - sum(weights)])
+        """Weight low·β on every symbol, (high - low)·β more on each held one, and the rest of the total on null."""
+        (high, low), labels, beta = levels(self.epsilon), self.labels.count, self._betas
+        weights = [low * labels * self.weight, *((high - low) * beta[symbol // labels] for symbol in held)]
+        layer = coins.choose([*weights, self.total - sum(weights)])
+        if layer == 0:
+            return labels * coins.choose(beta) + coins.below(labels)
+        return held[layer - 1] if layer <= len(held) else self.null
+
+    @cached_property
+    def _betas(self) -> tuple[int, ...]:
+        """``beta`` as whole numbers of Python, which single draws take."""
+        weights: tuple[int, ...] = tuple(self.beta.tolist())
+        return weights
 
     def answer_many(self, held: Held, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         """The same weights in two layers: β on every symbol for everybody, and a layer that only holders fill."""
@@ -137,6 +152,10 @@ class WSR(BinnedSetResponse):
     @property
     def tally_shape(self) -> tuple[int, ...]:
         return (self.symbols + 1,)
+
+    @property
+    def public_cells(self) -> PublicCells:
+        return PublicCells(self.symbols + 1, 1, by_answer=1, by_index=0)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return np.bincount(payloads, minlength=self.symbols + 1)

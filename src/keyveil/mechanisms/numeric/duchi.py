@@ -7,6 +7,7 @@ Harmony (Nguyên et al. 2016). Derivation: docs/mechanisms/duchi.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from keyveil.core.codecs.symbols import Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, is_positive
 from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
@@ -40,6 +42,10 @@ class Duchi(OneValue):
         return self.channel.ratio
 
     @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
+
+    @property
     def codec(self) -> Symbol:
         return Symbol(2)
 
@@ -52,6 +58,10 @@ class Duchi(OneValue):
     @property
     def tally_shape(self) -> tuple[int, ...]:
         return (2, self.schema.d)
+
+    @property
+    def public_cells(self) -> PublicCells:
+        return PublicCells(2, self.schema.d, by_answer=self.schema.d, by_index=1)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         cells = payloads * self.schema.d + self.encoder.keys(words)

@@ -27,7 +27,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.work import priced_comb, spend
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.encoders import are_positive, is_positive
+from keyveil.mechanisms.encoders import are_positive, each_positive
 from keyveil.mechanisms.families.numeric import Floats, Numeric, ValueTotals, average
 
 MOST_KEYS = 4096  # the weights of a report have as many bits: a device draws one in less than half a second
@@ -75,13 +75,22 @@ class MeanEst(Numeric):
         return self.channel.ratio
 
     @property
+    def variation(self) -> Fraction:
+        return self.channel.variation
+
+    @property
     def codec(self) -> BitVector:
         return BitVector(self.schema.d)
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
-        signs = [is_positive(value, coins) for _, value in pairs]
-        agreed = set(coins.subset(coins.choose(self.agreement), self.schema.d))
-        return BitVector.pack([int(sign == (key in agreed)) for key, sign in enumerate(signs)])
+        return self.vote(np.array([value for _, value in pairs], dtype=np.int64), coins)
+
+    def vote(self, values: NDArray[np.int64], coins: Coins) -> bytes:
+        """The report about one person's values of all keys."""
+        signs = each_positive(values, coins)
+        agreed = np.zeros(self.schema.d, dtype=np.bool_)
+        agreed[coins.subset(coins.choose(self.agreement), self.schema.d)] = True
+        return BitVector.pack(signs == agreed)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         table, people = self.table(records), _people(self.schema.d)

@@ -19,6 +19,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.families.numeric import REDUCED_KEYS, Floats, ValueTotals, WindowValue, average
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
 from keyveil.mechanisms.families.window_levels import WindowLevels, points_for_levels, window_levels
@@ -67,6 +68,10 @@ class SquareWave(WindowValue):
     @property
     def tally_shape(self) -> tuple[int, ...]:
         return (self.schema.d, self.window.outputs)
+
+    @property
+    def public_cells(self) -> PublicCells:
+        return PublicCells(self.window.outputs, self.schema.d, by_answer=1, by_index=self.window.outputs)
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         cells = self.encoder.keys(words) * self.window.outputs + payloads

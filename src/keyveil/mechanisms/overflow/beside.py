@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.histogram import Histogram
+from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.core.undercount import Undercount
@@ -31,10 +33,12 @@ from keyveil.mechanisms.capabilities import (
     Announced,
     Capped,
     Cells,
+    Cutting,
     Histograms,
     KeyDependence,
     KnownTotal,
     Parted,
+    PredictedCutting,
     PredictedVariance,
     SupportRates,
     TallyLaw,
@@ -226,6 +230,22 @@ class BesideOverflow(SideBySide):
         fixed, sampled = (own.predicted_spread(frequency, mean, sizes, people, whole) for whole in (False, True))
         unheard = 1.0 if population else 1 - heard
         return Spread(*(a + unheard * (b - a) for a, b in zip(fixed, sampled, strict=True)))
+
+    def predicted_cutting(
+        self,
+        records: Records | None,
+        coins: Coins,
+        frequency: Floats,
+        mean: Floats,
+        deviation: Floats,
+        sizes: Floats,
+        n: int,
+    ) -> Cutting:
+        """Of the main group's people; none where it cuts nothing off."""
+        people = max(round(n * float(self.shares[0] / sum(self.shares))), 1)
+        if isinstance(self.main, PredictedCutting):
+            return self.main.predicted_cutting(records, coins, frequency, mean, deviation, sizes, people)
+        return Cutting(np.zeros_like(frequency), np.zeros_like(frequency))
 
     def predicted_scales(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Floats:
         """What frequencies will be divided by, in as many equally likely cases as there are ``CHANCES``.

@@ -23,6 +23,7 @@ from keyveil.core.histogram import Histogram
 from keyveil.core.public import public_index, public_indices, public_words_covering
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.announcements import CalibratedOnDevice
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import PredictedVariance, SupportRates
@@ -119,6 +120,10 @@ class LabelRound(CalibratedOnDevice, OneState):
     @cached_property
     def encoder(self) -> UniformKey:
         return AmongKeys(self.schema.d, self.keys) if self.keys else UniformKey(self.schema.d)
+
+    @property
+    def public_cells(self) -> PublicCells | None:
+        return super().public_cells if not self.keys else None
 
     @property
     def signs(self) -> Sequence[int]:

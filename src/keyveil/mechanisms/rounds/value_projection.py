@@ -156,6 +156,14 @@ class ValueProjection(AboutSets):
         places[of_keys], parts[of_keys] = BEFORE + kept.keys, numbers
         return Vectors(offsets, places, parts)
 
+    def cut_factors(self, kept: Records) -> NDArray[np.float64]:
+        """What cutting leaves of everybody's vector, for predictions; of records that are within the cap."""
+        owners = np.repeat(np.arange(kept.n), kept.sizes)
+        squares = (self.weight * kept.sizes.astype(np.float64)) ** 2
+        squares += np.bincount(owners, (kept.values * (self.unit / GRID)) ** 2, minlength=kept.n)
+        factors: NDArray[np.float64] = np.minimum(1.0, self.radius / np.sqrt(np.maximum(squares, 1e-9)))
+        return factors
+
     # -- counts -------------------------------------------------------------------------------------------------
 
     @property

@@ -1,0 +1,126 @@
+"""Counting reports that add one to a single cell, which follows from the public bytes and the answer.
+
+The public bytes are hashed, the hash picks an index below a bound (``core.public.public_index``), and the report counts
+in cell ``index · by_index + answer · by_answer``. Hashing and counting are one loop: while some ids are hashed in
+vector registers, the counts of those before them are on their way to memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.errors import ReportError
+from keyveil.core.public import public_indices
+from keyveil.kernels.backend import kernel
+from keyveil.kernels.siphash import AT_ONCE, STEPS, as_pairs, sip_block, sip_round, sip_state, siphash_pairs
+
+Integers = NDArray[np.int64]
+
+
+class PublicCells(NamedTuple):
+    """Where reports count: answers are below ``answers``, indices below ``bound``."""
+
+    answers: int
+    bound: int
+    by_answer: int
+    by_index: int
+
+    def add(self, counts: Integers, key: bytes, publics: NDArray[np.uint8], answers: NDArray[Any]) -> None:
+        """Add reports to the counts, which must be contiguous; refused if an answer is not one."""
+        flat = counts.reshape(-1)
+        if self.bound == 1:
+            add_cells(flat, answers, self.answers)
+        elif not _add_public(flat, sip_state(key), as_pairs(publics), answers, *self):
+            raise _refused(self.answers)
+
+    def add_words(self, counts: Integers, words: NDArray[np.uint64], answers: NDArray[Any]) -> None:
+        """The same for public bytes that are hashed already."""
+        cells = np.asarray(answers, dtype=np.int64) * self.by_answer
+        if self.bound > 1:
+            cells += public_indices(words, self.bound) * self.by_index
+        add_cells(counts.reshape(-1), cells, counts.size)
+
+
+def add_cells(counts: Integers, cells: NDArray[Any], bound: int) -> None:
+    """Add one to the count of each cell, all of which must be below the bound."""
+    if not _add_cells(counts, cells, bound):
+        raise _refused(bound)
+
+
+def _refused(bound: int) -> ReportError:
+    return ReportError("report/malformed", f"An answer is a whole number below {bound:,}; another one was given.")
+
+
+def _add_cells_numpy(counts: Integers, cells: NDArray[Any], bound: int) -> bool:
+    if len(cells) and not 0 <= cells.min() <= cells.max() < bound:
+        return False
+    if len(counts) <= 4 * len(cells):
+        counts += np.bincount(cells, minlength=len(counts))
+    else:
+        np.add.at(counts, cells, 1)
+    return True
+
+
+@kernel(twin=_add_cells_numpy, work=lambda counts, cells, bound: 2 * len(cells))
+def _add_cells(counts: Integers, cells: NDArray[Any], bound: int) -> bool:
+    largest = np.uint64(0)
+    for i in range(len(cells)):
+        largest = max(largest, np.uint64(cells[i]))  # negative ones become large
+    if len(cells) and largest >= np.uint64(bound):
+        return False
+    for i in range(len(cells)):
+        counts[cells[i]] += 1
+    return True
+
+
+def _add_public_numpy(
+    counts: Integers,
+    start: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    answers: NDArray[Any],
+    below: int,
+    bound: int,
+    by_answer: int,
+    by_index: int,
+) -> bool:
+    if len(answers) and not 0 <= answers.min() <= answers.max() < below:
+        return False
+    cells = public_indices(siphash_pairs.twin(start, words), bound) * by_index
+    cells += np.asarray(answers, dtype=np.int64) * by_answer
+    return _add_cells_numpy(counts, cells, len(counts))
+
+
+@kernel(
+    twin=_add_public_numpy, steps=(sip_round, sip_block), work=lambda counts, start, words, *rest: STEPS * len(words)
+)
+def _add_public(
+    counts: Integers,
+    start: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    answers: NDArray[Any],
+    below: int,
+    bound: int,
+    by_answer: int,
+    by_index: int,
+) -> bool:
+    n = len(words)
+    largest = np.uint64(0)
+    for i in range(n):
+        largest = max(largest, np.uint64(answers[i]))  # negative ones become large
+    if n and largest >= np.uint64(below):
+        return False
+    sides = np.empty((2, AT_ONCE), dtype=np.uint64)
+    hashes = np.empty(AT_ONCE, dtype=np.uint64)
+    scale, high = np.uint64(bound), np.uint64(32)
+    for first in range(0, n, AT_ONCE):
+        some = min(AT_ONCE, n - first)
+        sip_block(start, words, first, some, sides, hashes)
+        for i in range(some):
+            index = np.int64(((hashes[i] >> high) * scale) >> high)
+            hashes[i] = np.uint64(index * by_index + np.int64(answers[first + i]) * by_answer)
+        for i in range(some):
+            counts[np.int64(hashes[i])] += 1
+    return True
