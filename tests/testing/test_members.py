@@ -31,6 +31,12 @@ def gives_nothing(*given: Any, **options: Any) -> Any:
     return None
 
 
+NOTHING = {
+    ("validate", gives_nothing),  # nothing to refuse is what it usually finds
+    ("public_cells", gives_nothing),  # then reports are counted by ``fold``
+}
+
+
 def overriding(member: str, act: Callable[..., Any]) -> Any:
     """KVUE with another member of this name, of the kind that it has there."""
     there = getattr_static(KVUE, member)
@@ -56,8 +62,8 @@ def refused(cls: Any) -> ContractError:
 @pytest.mark.parametrize("act", [fails, gives_nothing])
 @pytest.mark.parametrize("member", [name for name in MEMBERS if name not in VALUES])
 def test_a_member_that_fails_or_gives_nothing_is_named(member: str, act: Callable[..., Any]) -> None:
-    if (member, act) == ("validate", gives_nothing):
-        return  # nothing to refuse is what it usually finds
+    if (member, act) in NOTHING:
+        return
     assert refused(overriding(member, act)).member == NAMED.get(member, member)
 
 

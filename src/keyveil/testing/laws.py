@@ -56,7 +56,10 @@ def privacy_by_enumeration(mechanism: Mechanism, *, tight: bool = False) -> None
 
 
 def variation_is_not_understated(mechanism: Mechanism) -> None:
-    """Reports of any two records are at most as far apart as ``variation`` says; what the ratio allows needs no check."""
+    """Reports of any two records are at most as far apart as ``variation`` says.
+
+    Where nothing is said, the ratio tells it (``core.channels.universal_variation``).
+    """
     if type(mechanism).variation is not Mechanism.variation:
         with about(mechanism, "variation"):
             largest_variation(mechanism)

@@ -12,7 +12,6 @@ from typing import Any, get_args
 import numpy as np
 
 from keyveil.core.canonical import canonical
-from keyveil.core.channels import universal_variation
 from keyveil.core.coins import Coins
 from keyveil.core.errors import RecordError
 from keyveil.core.estimates import Estimates
@@ -100,8 +99,8 @@ def _ratio(mechanism: Foreign) -> None:
     hold(ratio >= 1, mechanism, "ratio", f"is {ratio}, below 1")
     with about(mechanism, "variation"):
         variation = mechanism.variation
-        fit = isinstance(variation, int | Fraction) and 0 <= variation <= universal_variation(ratio)
-    hold(fit, mechanism, "variation", f"is {variation!r}, not an exact fraction within what the ratio allows")
+    fit = isinstance(variation, int | Fraction) and 0 <= variation <= 1
+    hold(fit, mechanism, "variation", f"is {variation!r}, not an exact fraction from 0 to 1")
 
 
 def _codec(mechanism: Foreign) -> None:

@@ -115,12 +115,12 @@ def reports(mechanism: Foreign) -> None:
     with about(mechanism, "reports"):
         sizes = [len(block) for block in mechanism.reports(records, SeededCoins(8), _FEW // 2)]
     hold(sizes == [_FEW // 2] * 2, mechanism, "reports", "does not give every report once, in blocks")
+    with about(mechanism, "gather"):
+        hold(len(mechanism.gather([one, one])) == 2, mechanism, "gather", "does not hold every report once")
     with about(mechanism, "encode_many"):
         written = mechanism.encode_many(mechanism.gather([one, one]))
         alike = [written.one(number) for number in range(2)] == [data, data]
     hold(alike, mechanism, "encode_many", "writes many reports otherwise than one by one")
-    with about(mechanism, "gather"):
-        hold(len(mechanism.gather([one, one])) == 2, mechanism, "gather", "does not hold every report once")
     _counts(mechanism, many, [one, one], data)
 
 
