@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 from keyveil.core.clock import Clock, today
@@ -45,7 +46,12 @@ class Vault:
         try:
             self.connection.execute("PRAGMA synchronous = FULL")
             self.connection.execute("PRAGMA secure_delete = ON")
-            self._open(coins)
+            if self.path == IN_MEMORY:
+                self.connection.deserialize(_new_file())
+                self.connection.execute("UPDATE device SET secret = ?", (coins.bytes(_SECRET_BYTES),))
+                self.connection.execute("UPDATE device SET day = :day, since = :day", {"day": today(clock).isoformat()})
+            else:
+                self._open(coins)
         except BaseException as reason:
             self.connection.close()
             if isinstance(reason, _SQLITE):
@@ -167,6 +173,16 @@ class Vault:
             migrate(now, version)
             if version < _PLACED:  # before the file is there: a crash must not leave one that misses its mark
                 self.settle(anew=True)
+
+
+@cache
+def _new_file() -> bytes:
+    """A new file without secret and day. Simulations make thousands in memory, and the steps take two milliseconds."""
+    connection = sqlite3.connect(IN_MEMORY)
+    create(connection, b"", "")
+    migrate(connection, 1)
+    connection.commit()
+    return connection.serialize()
 
 
 def _unusable(path: str, reason: Exception) -> DeviceError:
