@@ -15,7 +15,7 @@ import pytest
 
 from keyveil.cli.app import run
 from keyveil.cli.demo import SNACKS
-from keyveil.cli.simulated_devices import THREADS
+from keyveil.cli.device_processes import AT_ONCE
 
 Output = pytest.CaptureFixture[str]
 PEOPLE = 1000
@@ -54,7 +54,7 @@ def test_nobody_is_lost_and_nobody_counts_twice(shown: tuple[str, Path], capsys:
     assert pilot >= PEOPLE // 25  # then the round closes by itself
     assert all(one["folded"] == one["reports"] and one["state"] == "folded" for one in status["rounds"])
     assert set(refused) <= {"round/closed"} and status["duplicates"] == 0
-    assert sum(refused.values()) < THREADS  # on their way while the pilot closed, and told so
+    assert sum(refused.values()) < AT_ONCE  # on their way while the pilot closed, and told so
     # Each of those who did not answer the pilot has a seat in the main group with probability 0.8, or in the pilot's:
     # a normal bound of six standard deviations, so a false alarm happens once in 10^8 runs.
     waited = PEOPLE - pilot

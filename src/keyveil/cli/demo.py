@@ -17,9 +17,10 @@ from rich.table import Table
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.cli.connection import Collector, address
 from keyveil.cli.data import screen
+from keyveil.cli.device_processes import DeviceProcesses
 from keyveil.cli.local_collector import running_collector
 from keyveil.cli.options import Epsilon
-from keyveil.cli.simulated_devices import Cached, Example, SimulatedDevices, records_of
+from keyveil.cli.simulated_devices import Example, records_of
 from keyveil.cli.terminal import Terminal
 from keyveil.core.epsilon import decimal_text, parse_epsilon
 from keyveil.core.errors import KeyveilError
@@ -62,7 +63,7 @@ def demo(
         collector.ask("POST", "/v1/campaigns", document)
         collector.ask("PATCH", address(NAME), {"action": "open"})
         console.print(f"A collector runs at {server}, as a process of its own.\n")
-        devices = _collect(collector, Cached(transport), population, console)
+        devices = _collect(collector, server, population, console)
         campaign, view = collector.campaign(NAME)
         found = collector.ask("GET", address(NAME, "estimates"))
         status = collector.ask("GET", address(NAME, "status"))
@@ -95,18 +96,17 @@ def _campaign(people: int, epsilon: str) -> dict[str, Any]:
     }
 
 
-def _collect(collector: Collector, transport: Cached, population: Population, console: Terminal) -> SimulatedDevices:
+def _collect(collector: Collector, server: str, population: Population, console: Terminal) -> DeviceProcesses:
     """Both rounds, from consent to the last count."""
     bars = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*bars, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("Round 1: how many snacks?", total=population.n // 5)
-        devices = SimulatedDevices(NAME, records_of(population), transport, lambda count: progress.advance(task, count))
+        devices = DeviceProcesses(server, NAME, records_of(population), lambda count: progress.advance(task, count))
         try:
-            console.print(str(devices.explanation()))
+            console.print(devices.explanation())
             console.print()
             devices.first_round(enough=population.n // 25)
             _await(collector, "open", 2)
-            transport.empty()
             waited = len(devices.answered.get(1, ()))
             progress.reset(task, description="Round 2: which, and how good?", total=population.n - waited)
             devices.second_round()
@@ -152,7 +152,7 @@ def _up(entry: LedgerEntry) -> str:
     return decimal_text(Fraction(math.ceil(entry.epsilon * 10**6), 10**6))
 
 
-def _summary(devices: SimulatedDevices, status: dict[str, Any], people: int, epsilon: str, seconds: float) -> str:
+def _summary(devices: DeviceProcesses, status: dict[str, Any], people: int, epsilon: str, seconds: float) -> str:
     rounds = ", ".join(f"round {one['round']} ({one['mechanism']}) {one['reports']:,}" for one in status["rounds"])
     refused = "".join(f"; {count} {code}" for code, count in devices.refused.items())
     return (

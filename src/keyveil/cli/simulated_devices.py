@@ -20,7 +20,7 @@ from keyveil.campaign.transport import NO_HEADERS
 from keyveil.core.errors import KeyveilError
 from keyveil.device import Device, Explanation, HttpAnswer, LedgerEntry, Outcome, Patience, Transport
 
-THREADS = 6  # some wait for the collector's disk while others compute
+THREADS = 3  # some wait for the collector's disk while others compute
 Record = Mapping[str, float]
 Progress = Callable[[int], None]
 
@@ -92,6 +92,7 @@ class SimulatedDevices:
 
     def second_round(self) -> None:
         """Everybody who has not answered yet, those who waited first."""
+        self.transport.empty()
         self._in_threads(self._go_on)
 
     def close(self) -> None:
