@@ -24,6 +24,7 @@ from keyveil.cli.estimate import estimate
 from keyveil.cli.journal import app as journal
 from keyveil.cli.journal import clock
 from keyveil.cli.mechanisms import mechanisms
+from keyveil.cli.pages import remember
 from keyveil.cli.plan import plan
 from keyveil.cli.report import report
 from keyveil.cli.serve import serve
@@ -81,6 +82,7 @@ def _options(
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and give its exit status."""
+    remember(arguments)
     try:
         with _warnings_in_one_line():
             status = app(args=list(arguments) or ["--help"], prog_name="keyveil", standalone_mode=False)

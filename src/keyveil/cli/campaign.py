@@ -31,13 +31,15 @@ from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json,
 from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import GroupsOption, HierarchyOption, LevelsOption, Plot, many, progress_bar, save, say, screen
-from keyveil.cli.estimate import refuse_silent, write_page
+from keyveil.cli.estimate import refuse_silent
 from keyveil.cli.estimate import show as show_estimates
 from keyveil.cli.options import Json, MaxPairs, PerKey, Raw, Settings, settings
+from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
+from keyveil.display.report import About
 from keyveil.learn.questions import LEAST_CONFIDENCE, MOST_CONFIDENCE
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 from keyveil.planning.auto import AUTO
@@ -301,7 +303,7 @@ def estimates(
     raw: Raw = False,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all keys as CSV.")] = None,
     plot: Plot = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html).")] = None,
+    report: ReportFile = None,
     server: Server = None,
     database: Database = None,
     token_file: TokenFile = None,
@@ -327,12 +329,29 @@ def estimates(
     if plot is not None:
         save(known.plot(top=top), plot)
     if report is not None:
-        write_page(known, report, told)
+        write_page(known, report, _about(campaign, told))
     if not printed(json, found):
         show_estimates(screen(), known, top, raw)
         if told and campaign.recurrence.renew_days is not None:
             say(told)
     return 0
+
+
+def _about(campaign: Campaign, told: str) -> About:
+    """What a report on a campaign says besides the numbers."""
+    single, dates = campaign.protocol.single, campaign.dates
+    facts = [("campaign", campaign.name), ("hash of its document", campaign.hash)]
+    if dates is not None:
+        facts.append(("days", f"{dates[0]} to {dates[1]}"))
+    if campaign.reason:
+        facts.append(("why this mechanism", campaign.reason))
+    return About(
+        campaign.name,
+        campaign.purpose,
+        notes=tuple(one for one in (told,) if one),
+        privacy=() if single is None else privacy_of(single),
+        facts=tuple(facts),
+    )
 
 
 @app.command()

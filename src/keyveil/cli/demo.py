@@ -16,10 +16,11 @@ from rich.table import Table
 
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.cli.connection import Collector, address
-from keyveil.cli.data import screen
+from keyveil.cli.data import save, screen
 from keyveil.cli.device_processes import DeviceProcesses
 from keyveil.cli.local_collector import running_collector
 from keyveil.cli.options import Epsilon
+from keyveil.cli.pages import privacy_of, write_page
 from keyveil.cli.simulated_devices import Example, records_of
 from keyveil.cli.terminal import Terminal
 from keyveil.core.epsilon import decimal_text, parse_epsilon
@@ -27,8 +28,9 @@ from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.device import HttpTransport, LedgerEntry
-from keyveil.display.estimates import page as whole_page
+from keyveil.display.report import About
 from keyveil.frames.population import Population
+from keyveil.mechanisms.base import Mechanism
 
 NAME = "snacks"
 SHARE = "0.2"  # of the people, the pilot: they are asked how many things they buy, the others then which
@@ -75,8 +77,7 @@ def demo(
     estimates = Estimates.from_document(found, campaign.schema).with_truth(truth)
     console.print(_table(estimates.display()))
     console.print(_summary(devices, status, people, epsilon, time.perf_counter() - begin))
-    for path in _write(estimates, out):
-        console.print(f"Written: {path}")
+    _write(estimates, campaign.purpose, main_round.mechanism, out)
     console.print(f"Look around: keyveil campaign status {NAME} --database {database}")
     return 0
 
@@ -208,8 +209,7 @@ def _table(estimates: Estimates) -> Table:
     return table
 
 
-def _write(estimates: Estimates, out: Path) -> list[Path]:
-    picture, page = out / "estimates.png", out / "report.html"
-    estimates.plot().savefig(picture, dpi=150, bbox_inches="tight")
-    page.write_text(whole_page(estimates, "Keyveil demo: truth against estimates"), encoding="utf-8")
-    return [picture, page]
+def _write(estimates: Estimates, purpose: str, mechanism: Mechanism, out: Path) -> None:
+    save(estimates.plot(), out / "estimates.png")
+    about = About("Keyveil demo: truth against estimates", purpose, privacy=privacy_of(mechanism))
+    write_page(estimates, out / "report.html", about)

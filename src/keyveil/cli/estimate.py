@@ -14,6 +14,7 @@ from keyveil.cli.campaign_files import beside, read_json, write_json
 from keyveil.cli.connection import written
 from keyveil.cli.data import Plot, many, save, say, screen
 from keyveil.cli.options import Json, PerKey, Raw
+from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.questions import (
     Compare,
     Given,
@@ -32,8 +33,10 @@ from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import KeyveilError, MechanismError, TallyError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
+from keyveil.display.report import About
 from keyveil.learn.questions import answer
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import Histograms, can
 from keyveil.mechanisms.registry import create_round, from_document
 
 if TYPE_CHECKING:
@@ -69,7 +72,7 @@ def estimate(
     per_key: PerKey = False,
     raw: Raw = False,
     plot: Plot = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page (.html).")] = None,
+    report: ReportFile = None,
     json: Json = False,
 ) -> int:
     """Estimate frequencies and means from a tally, make them consistent, and answer questions."""
@@ -95,7 +98,10 @@ def estimate(
     if plot is not None:
         save(estimates.plot(top=top), plot)
     if report is not None:
-        write_page(estimates, report)
+        told = can(mechanism, Histograms)
+        title = f"{tally.stem}: what {many(counts.reports, 'report')} say"
+        described = About(title, privacy=privacy_of(mechanism))
+        write_page(estimates, report, described, None if told is None else told.histogram(counts, population))
     if json:
         chosen = {} if choice is None else {"choice": {"best": choice.best, "ranking": choice.rows()}}
         print(msgspec.json.encode({**estimates.document(schema=True), **answers, **chosen}).decode())
@@ -196,15 +202,3 @@ def refuse_silent(estimates: Estimates, *files: Path | None) -> str | None:
 
 def _cell(column: Column, key: str) -> str:
     return "–" if column.absent else str(column[key])
-
-
-def write_page(estimates: Estimates, path: Path, note: str = "") -> None:
-    """Table and picture on a page of their own, and a sentence about them."""
-    from keyveil.display.estimates import page
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(estimates, f"{estimates.mechanism}: estimates", note), encoding="utf-8")
-    except OSError as reason:
-        raise KeyveilError("output/file", f"The page {path.name} cannot be written: {reason}.") from reason
-    say(f"Written: {path}")

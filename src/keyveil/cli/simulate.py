@@ -31,11 +31,13 @@ from keyveil.cli.data import (
 )
 from keyveil.cli.estimate import write_tally
 from keyveil.cli.options import Epsilon, Json, MaxPairs, PerKey, Raw, Settings, settings
+from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.display.estimates import remarks
+from keyveil.display.report import About
 from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
 from keyveil.lab.public_options import collected_for
@@ -66,6 +68,7 @@ def simulate(
     raw: Raw = False,
     plot: Plot = None,
     tally: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tally, for keyveil estimate.")] = None,
+    report: ReportFile = None,
     user: User = "user",
     key: Key = "key",
     value: Value = "value",
@@ -105,6 +108,12 @@ def simulate(
             save_rounds(result, plot)
     if tally is not None and single is not None:
         write_tally(tally, single, result.tally)
+    if report is not None:
+        people = f"A simulation of {many(result.estimates.n, 'person', 'people')}."
+        about = About(
+            f"{Path(data).stem}: truth against estimates", people, privacy=() if single is None else privacy_of(single)
+        )
+        write_page(result.estimates, report, about)
     if json:
         print(msgspec.json.encode(result.document()).decode())
     else:

@@ -6,10 +6,9 @@ intervals stay inside their range, and those of frequencies are right for keys t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from io import StringIO
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -28,30 +27,40 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREY, INK = "#2b6cb0", "#c05621", "#9aa5b1", "#1f2933"
 TABLE_ROWS = 20
+STYLES = {
+    "numbers": "font-variant-numeric:tabular-nums",
+    "told": "text-align:left",
+    "doubtful": f"text-align:left;color:{GREY}",
+    "flagged": f"text-align:left;color:{ORANGE}",
+}
 
 _BAR = 150  # pixels
 _LABEL = 24  # characters of a key's name beside a plot
 
 
-def table(estimates: Estimates) -> str:
-    """A self-contained HTML table of the most frequent keys; names are escaped, nothing is loaded."""
-    shown = _most_frequent(estimates, TABLE_ROWS)
+def table(estimates: Estimates, inline: bool = True) -> str:
+    """An HTML table of the most frequent keys; names are escaped, nothing is loaded.
+
+    It looks well by itself (``inline``), as in notebooks, or by the classes of ``STYLES`` on a page that has them.
+    """
+    shown = most_frequent(estimates, TABLE_ROWS)
     estimates = listed(estimates, len(shown))
     panels = _panels(estimates, estimates.truth)
     flags = estimates.flag
-    left = 'style="text-align:left"'
-    head = "".join(f'<th colspan="2" {left}>{panel.title}</th>' for panel in panels)
+    look = {name: f'style="{style}"' if inline else f'class="{name}"' for name, style in STYLES.items()}
+    head = "".join(f'<th colspan="2" {look["told"]}>{panel.title}</th>' for panel in panels)
     body = "".join(
-        f"<tr><th {left}>{escape(estimates.schema.keys[at])}</th>"
-        + "".join(_cells(panel, at, panel.limits(shown)) for panel in panels)
-        + f'<td style="text-align:left{"" if flags[at] == "ok" else f";color:{ORANGE}"}">{flags[at]}</td></tr>'
+        f"<tr><th {look['told']}>{escape(estimates.schema.keys[at])}</th>"
+        + "".join(_cells(panel, at, panel.limits(shown), look) for panel in panels)
+        + f"<td {look['told' if flags[at] == 'ok' else 'flagged']}>{flags[at]}</td></tr>"
         for at in shown
     )
     hidden = estimates.schema.d - len(shown)
     more = f"<div>… and {hidden:,} more {'key' if hidden == 1 else 'keys'}, less frequent.</div>" if hidden else ""
     return (
-        f'<div style="font-variant-numeric:tabular-nums"><div>{escape(_caption(estimates))}</div>'
-        f"<table><thead><tr><th {left}>key</th>{head}<th {left}>flag</th></tr></thead><tbody>{body}</tbody></table>"
+        f"<div {look['numbers']}><div>{escape(caption(estimates))}</div><table>"
+        f"<thead><tr><th {look['told']}>key</th>{head}<th {look['told']}>flag</th></tr></thead><tbody>{body}</tbody>"
+        "</table>"
         f"{more}<div>{escape(remarks(estimates))}</div></div>"
     )
 
@@ -76,24 +85,9 @@ def remarks(estimates: Estimates) -> str:
     return more_people(estimates) + ("" if hidden is None or not estimates.n else f" {hidden}")
 
 
-def page(estimates: Estimates, title: str, note: str = "") -> str:
-    """A whole page that needs nothing else: a note, the table, and the picture as SVG inside it."""
-    picture = StringIO()
-    forest(estimates, None, 20, estimates.truth).savefig(picture, format="svg", bbox_inches="tight")
-    drawing = picture.getvalue()
-    noted = f"<p>{escape(note)}</p>" if note else ""
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-        f"<meta name='viewport' content='width=device-width'><title>{escape(title)}</title>"
-        "<style>body{font-family:system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}"
-        "svg{max-width:100%;height:auto}</style></head>"
-        f"<body><h1>{escape(title)}</h1>{noted}{table(estimates)}{drawing[drawing.index('<svg') :]}</body></html>"
-    )
-
-
 def forest(estimates: Estimates, ax: Axes | Sequence[Axes] | None, top: int, truth: Truth | None) -> Figure:
     """A row per key, its interval as a line: frequencies in one panel, means (if there are any) in the next."""
-    shown = _most_frequent(estimates, max(top, 1))
+    shown = most_frequent(estimates, max(top, 1))
     estimates = listed(estimates, len(shown))
     panels = _panels(estimates, truth)
     axes = _new_axes(len(panels), len(shown)) if ax is None else _given_axes(ax, len(panels))
@@ -103,7 +97,7 @@ def forest(estimates: Estimates, ax: Axes | Sequence[Axes] | None, top: int, tru
     axes[0].set_yticks(range(len(names)), names, parse_math=False)
     figure = cast("Figure", axes[0].figure)
     if ax is None:
-        figure.suptitle(_caption(estimates), fontsize="medium", color=INK)
+        figure.suptitle(caption(estimates), fontsize="medium", color=INK)
         _legend(figure, axes)
     return figure
 
@@ -157,11 +151,12 @@ def _panels(estimates: Estimates, truth: Truth | None) -> list[_Panel]:
     return panels
 
 
-def _most_frequent(estimates: Estimates, top: int) -> NDArray[np.intp]:
+def most_frequent(estimates: Estimates, top: int) -> NDArray[np.intp]:
     return np.argsort(-estimates.frequency.values, kind="stable")[:top]  # NaN sorts last
 
 
-def _caption(estimates: Estimates) -> str:
+def caption(estimates: Estimates) -> str:
+    """Mechanism, epsilon, reports and what the intervals are for."""
     whom = "the population" if estimates.population else "the people who reported"
     return (
         f"{estimates.mechanism} · ε = {decimal_text(estimates.epsilon)} · {estimates.n:,} reports · "
@@ -178,12 +173,12 @@ def _shortened(key: str) -> str:
 # -- the table ------------------------------------------------------------------------------------------------------
 
 
-def _cells(panel: _Panel, at: int, limits: tuple[float, float]) -> str:
+def _cells(panel: _Panel, at: int, limits: tuple[float, float], look: Mapping[str, str]) -> str:
     colour = GREY if panel.doubtful(at) else panel.colour
     text = str(replace(panel.column[panel.column.schema.keys[at]], flag="ok"))  # the flag has a cell of its own
     label = f"{panel.title} {text}"
-    ink = f";color:{GREY}" if panel.doubtful(at) else ""
-    return f'<td style="text-align:left{ink}">{text}</td><td>{_bar(panel, at, limits, colour, label)}</td>'
+    ink = look["doubtful" if panel.doubtful(at) else "told"]
+    return f"<td {ink}>{text}</td><td>{_bar(panel, at, limits, colour, label)}</td>"
 
 
 def _bar(panel: _Panel, at: int, limits: tuple[float, float], colour: str, label: str) -> str:
