@@ -221,7 +221,8 @@ class Mechanism(ABC):
             public = coins.bytes(PUBLIC_BYTES)
         elif len(public) != PUBLIC_BYTES:
             raise ReportError("report/public", f"A report has {PUBLIC_BYTES} public bytes, not {len(public)}.")
-        return Report(public, self.respond(pairs, self.word(public), coins))
+        word = self.word(public) if self.reads_words else 0
+        return Report(public, self.respond(pairs, word, coins))
 
     def encode(self, report: Report) -> bytes:
         """The payload as bytes; the public bytes travel beside it as the report's id."""
