@@ -298,8 +298,12 @@ class Coins(threading.local):
         return sum(1 for bound in bounds if (bound << scale) // total <= revealed)
 
     def chance_many(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:
-        """``count`` independent events of probability numerator / denominator."""
-        happened: NDArray[np.bool_] = self.choose_many((numerator, denominator - numerator), count) == 0
+        """``count`` independent events of probability numerator / denominator, by the draws of ``choose_many``."""
+        refuse_negative((numerator, denominator - numerator))
+        floor, words = min((numerator << 64) // denominator, (1 << 64) - 1), self.words(count)
+        happened: NDArray[np.bool_] = words < np.uint64(floor)
+        for position in np.flatnonzero(words == np.uint64(floor)):
+            happened[position] = self._decide(floor, [numerator], denominator) == 0
         return happened
 
     def __getstate__(self) -> Any:
