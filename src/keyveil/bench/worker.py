@@ -17,8 +17,8 @@ import msgspec
 
 from keyveil.bench.rows import REGISTRY, Ratio, measured, run
 
-ROOMS = ("kernels", "reports", "limits")
-REPOSITORY = ("documents", "device", "counting", "service")
+ROOMS = ("kernels", "reports", "counting", "device", "two_threads", "limits")
+REPOSITORY = ("documents", "service")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 _ROOT = Path(__file__).parents[3]
