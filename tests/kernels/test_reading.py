@@ -91,7 +91,8 @@ def test_plain_and_compiled_readers_agree_with_what_is_written(
         assert np.array_equal(counts, expected) and np.array_equal(flaws, plain.flaws)
     if isinstance(codec, LabelledKeys):
         counts, flaws = count_labels_of(codec, payloads)
-        symbols = [symbol for payload in codec.unstack(plain.rows[good]) for symbol in payload]
+        spoken: list[Any] = codec.unstack(plain.rows[good])
+        symbols = [symbol for payload in spoken for symbol in payload]
         expected = np.bincount(np.array(symbols, dtype=np.int64), minlength=codec.keys * codec.labels)
         assert np.array_equal(counts.T.reshape(-1), expected) and np.array_equal(flaws, plain.flaws)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
@@ -15,7 +16,7 @@ from keyveil.mechanisms.registry import mechanism_names
 KEYS = 64
 
 
-def _race(name: str, verb: str, quick: bool) -> Race:
+def _default(name: str, verb: str, quick: bool) -> Race:
     if available() < 2:
         raise OSError("there is one core here")
     try:
@@ -24,13 +25,14 @@ def _race(name: str, verb: str, quick: bool) -> Race:
         mechanism = usual(name, 8)  # a mechanism for few keys
     coins, records = Coins(), people(mechanism, WORTH_IT)
     if verb == "perturb":
-        sides = [lambda threads=threads: mechanism.perturb_many(records, coins, threads) for threads in (None, 1)]
-    else:
-        reports = mechanism.perturb_many(records, coins)
-        sides = [lambda threads=threads: mechanism.tally(reports, threads) for threads in (None, 1)]
-    return Race(*sides, WORTH_IT, clock=perf_counter)
+        return _race(partial(mechanism.perturb_many, records, coins))
+    return _race(partial(mechanism.tally, mechanism.perturb_many(records, coins)))
+
+
+def _race(work: Callable[..., object]) -> Race:
+    return Race(work, partial(work, threads=1), WORTH_IT, clock=perf_counter)
 
 
 for _name in mechanism_names():
     for _verb in ("perturb", "tally"):
-        REGISTRY.append(Benchmark(f"threads-{_name}-{_verb}", "one thread", 1.7, partial(_race, _name, _verb)))
+        REGISTRY.append(Benchmark(f"threads-{_name}-{_verb}", "one thread", 1.7, partial(_default, _name, _verb)))
