@@ -1,4 +1,4 @@
-"""What a device pays: one report at a time, and the first one of a process."""
+"""What a process pays: a device one report at a time and for its first one, a server for its first tally."""
 
 from __future__ import annotations
 
@@ -64,4 +64,24 @@ def first_report(quick: bool) -> Race:
     report, needed = ([sys.executable, "-c", program] for program in (_REPORT, _NEEDED))
     return Race(
         partial(subprocess.run, report, check=True), partial(subprocess.run, needed, check=True), clock=_of_children
+    )
+
+
+_TALLY = (
+    "import numpy as np\n"
+    "from keyveil.core.report import Reports\n"
+    "from keyveil.core.schema import Schema\n"
+    "from keyveil.kernels import backend\n"
+    "from keyveil.mechanisms.registry import create\n"
+    "{first}\n"
+    "m = create('kvue', Schema(keys=100), 1)\n"
+    "m.tally(Reports(np.zeros((65_536, 16), np.uint8), np.zeros(65_536, int)), 1)\n"
+)
+
+
+@benchmark("first-tally", against="the same process with machine code from the first call on", goal=1)
+def first_tally(quick: bool) -> Race:
+    usual, at_once = ([sys.executable, "-c", _TALLY.format(first=line)] for line in ("", "backend.TWIN_WORK = 0"))
+    return Race(
+        partial(subprocess.run, usual, check=True), partial(subprocess.run, at_once, check=True), clock=_of_children
     )
