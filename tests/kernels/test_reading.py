@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from keyveil.core.codecs.labelled_keys import LabelledKeys, SignedKeys
 from keyveil.core.codecs.members import DenseMembers, Members, RealMembers
 from keyveil.core.codecs.padding import Padded, pad, unpad, unpad_many
-from keyveil.core.codecs.payloads import FINE, REFUSED, SIZE, Decoded, Payloads, refusal
+from keyveil.core.codecs.payloads import FINE, RANGE, REFUSED, SIZE, Decoded, Payloads, refusal
 from keyveil.core.codecs.rare_bits import RareBits
 from keyveil.core.codecs.symbols import BitVector, BulkCodec, Codec, Symbol
 from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
-from keyveil.kernels.reading import count_members, fast, read
+from keyveil.kernels.reading import count_labels_of, count_members, fast, read
 
 SHARES = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 4), Fraction(2, 5))
 CODECS: list[BulkCodec] = [
@@ -89,6 +89,76 @@ def test_plain_and_compiled_readers_agree_with_what_is_written(
         counts, flaws = count_members(codec, payloads)
         expected = np.bincount(plain.rows[good].reshape(-1), minlength=codec.symbols + 1)[: codec.symbols]
         assert np.array_equal(counts, expected) and np.array_equal(flaws, plain.flaws)
+    if isinstance(codec, LabelledKeys):
+        counts, flaws = count_labels_of(codec, payloads)
+        spoken: list[Any] = codec.unstack(plain.rows[good])
+        symbols = [symbol for payload in spoken for symbol in payload]
+        expected = np.bincount(np.array(symbols, dtype=np.int64), minlength=codec.keys * codec.labels)
+        assert np.array_equal(counts.T.reshape(-1), expected) and np.array_equal(flaws, plain.flaws)
+
+
+LONG: dict[str, Any] = {
+    "gaps": RealMembers(400, 60, 5),
+    "wide gaps": RealMembers(90_000, 40, 5),
+    "labels": LabelledKeys(300, 97, Fraction(2, 5)),
+    "wide labels": LabelledKeys(300, 3000, Fraction(1, 5)),
+    "signs": SignedKeys(300, share=Fraction(1, 3)),
+    "rare bits": RareBits(300, Fraction(1, 5)),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_long_payloads_that_were_damaged_are_read_as_somebody_else_would_have_written_them(kind: str) -> None:
+    """One byte changed, or some cut off: refused, or exactly the encoding of what is read; and only those count."""
+    codec, rng = LONG[kind], np.random.default_rng(5)
+    sent = []
+    for _ in range(12):
+        if isinstance(codec, Members):
+            payload: Payload = tuple(
+                sorted(rng.permutation(codec.symbols)[: codec.size - int(rng.integers(4))].tolist())
+            )
+        elif isinstance(codec, BitVector):
+            payload = BitVector.pack(rng.random(codec.length) < 0.2)
+        else:
+            keys = np.flatnonzero(rng.random(codec.keys) < float(codec.share))
+            payload = tuple((keys * codec.labels + rng.integers(0, codec.labels, len(keys))).tolist())
+        sent.append(codec.encode(payload))
+    parts = list(sent)
+    for number in range(400):
+        part = bytearray(sent[number % len(sent)])
+        part[rng.integers(len(part))] ^= 1 << int(rng.integers(8))
+        parts.append(bytes(part if number % 4 else part[: rng.integers(len(part))]))
+    payloads = Payloads.of(parts)
+    plain, compiled = codec.read(payloads), codec.read(payloads, fast=fast)
+    assert np.array_equal(plain.flaws, compiled.flaws)
+    good = compiled.good
+    assert good[: len(sent)].all() and len(sent) < good.sum() < len(parts)
+    said = codec.unstack(compiled.rows[good])
+    assert said == codec.unstack(plain.rows[good])
+    assert [codec.encode(payload) for payload in said] == [part for part, fine in zip(parts, good, strict=True) if fine]
+    if not isinstance(codec, BitVector):
+        counts = (
+            count_members(codec, payloads)[0] if isinstance(codec, Members) else count_labels_of(codec, payloads)[0].T
+        )
+        symbols = np.array([symbol for payload in said for symbol in payload])
+        assert np.array_equal(counts.reshape(-1), np.bincount(symbols, minlength=counts.size))
+
+
+@pytest.mark.parametrize(
+    "codec", [RealMembers(400, 60, 59), SignedKeys(300, share=Fraction(1, 3))], ids=["gaps", "signs"]
+)
+def test_a_symbol_just_beyond_the_last_one_is_refused_wherever_it_stands(codec: Any) -> None:
+    """Sets of every size, all of whose codes are short, so that several are looked up at once."""
+    if isinstance(codec, Members):
+        last, step, behind = codec.symbols, 1, b""
+        wider: Any = replace(codec, symbols=last + 1)
+    else:
+        last, step, behind = 2 * codec.keys + 1, 4, bytes(8)
+        wider = replace(codec, keys=codec.keys + 1)
+    assert wider.shift == codec.shift
+    parts = [wider.encode(tuple(range(last - step * more, last + 1, step))) + behind for more in range(1, 59)]
+    for fast_or_not in (fast, lambda loop: loop):
+        assert set(codec.read(Payloads.of(parts), fast=fast_or_not).flaws.tolist()) == {RANGE}
 
 
 @pytest.mark.parametrize("share", [Fraction(1, 10), Fraction(1, 4), Fraction(2, 5)], ids=str)
@@ -169,14 +239,23 @@ def test_flaws_are_told_in_a_sentence() -> None:
 
 @dataclass
 class Counted:
-    """Bytes that count how often one of them is looked at: the work of a loop, without a clock."""
+    """Eights of a payload that count how often a loop looks at one: its work, without a clock."""
 
-    data: bytes
-    looks: list[int] = field(default_factory=lambda: [0])
+    eights: Any
+    looks: int = 0
 
-    def __getitem__(self, place: Any) -> int:
-        self.looks[0] += 1
-        return self.data[place]
+    def __getitem__(self, place: Any) -> Any:
+        self.looks += 1
+        return self.eights[place]
+
+
+class Watched(Payloads):
+    """Payloads whose loop is watched."""
+
+    def eights(self) -> Any:
+        eights, starts, stops = super().eights()
+        self.__dict__["counted"] = Counted(eights)
+        return self.__dict__["counted"], starts, stops
 
 
 LARGE: dict[str, Any] = {
@@ -190,10 +269,9 @@ LARGE: dict[str, Any] = {
 
 
 def looks(codec: Any, data: bytes) -> int:
-    counted = Counted(data)
-    column = Payloads(counted, np.array([0]), np.array([len(data)]))  # type: ignore[arg-type]
+    column = Watched(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]))
     codec.read(column, keep=False)
-    return counted.looks[0]
+    return int(column.__dict__["counted"].looks)
 
 
 def measured(codec: Any, made: Callable[[Any, int], bytes], d: int) -> tuple[int, int]:
@@ -215,7 +293,7 @@ def a_long_one(codec: Any, d: int, seed: int = 1) -> bytes:
 @pytest.mark.parametrize("kind", LARGE)
 def test_work_grows_with_the_length_of_a_payload_and_no_faster(kind: str) -> None:
     """Slope of looks against length at most 1.05 for honest payloads, and for bytes that only mean to cost work."""
-    sizes = (300, 3000)
+    sizes = (3000, 30_000)  # a run of ones is read 32 at a time, and its rest one by one
     for made in (a_long_one, lambda codec, d: b"\xff" * codec.longest, lambda codec, d: bytes(codec.longest)):
         pairs = [
             (len(data), looks(codec, data)) for d in sizes for codec in [LARGE[kind](d)] for data in [made(codec, d)]

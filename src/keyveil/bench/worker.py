@@ -16,9 +16,10 @@ from typing import Any, cast
 import msgspec
 
 from keyveil.bench.rows import REGISTRY, Ratio, measured, run
+from keyveil.kernels import backend
 
-ROOMS = ("kernels", "reports", "limits")
-REPOSITORY = ("documents", "device", "counting", "service")
+ROOMS = ("kernels", "reports", "counting", "device", "two_threads", "limits")
+REPOSITORY = ("documents", "service")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 _ROOT = Path(__file__).parents[3]
@@ -87,6 +88,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--peers", type=Path, help="seconds a report that peers take, as peer_times.py says them")
     options = parser.parse_args()
+    backend.TWIN_WORK = 0  # rates are those of compiled kernels, however few reports a race takes
     if options.peers is None:
         write(rows(options.quick, options.only))
         return

@@ -284,10 +284,10 @@ class TwoLevel:
 
     def draw_many(self, count: int, coins: Coins) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         hits = coins.chance_many(self.marked * self.high, self.total, count)
-        ranks = np.empty(count, dtype=np.int64)
-        for hit, room in ((True, self.marked), (False, self.outputs - self.marked)):
-            places = np.flatnonzero(hits == hit)
-            ranks[places] = coins.below_many(room, len(places))
+        ranks = np.zeros(count, dtype=np.int64)
+        for chosen, room in ((hits, self.marked), (~hits, self.outputs - self.marked)):
+            if room > 1:
+                ranks[chosen] = coins.below_many(room, int(np.count_nonzero(chosen)))
         return hits, ranks
 
 

@@ -184,14 +184,21 @@ class Coins(threading.local):
         size, excess = _width(bound)
         if count <= _FEW or not size:
             return np.array(self._few_below(bound, count), dtype=np.int64)
-        numbers, places = np.empty(count, dtype=np.int64), np.arange(count)
-        while len(places):
-            octets = np.zeros((len(places), 8), dtype=np.uint8)
-            octets[:, :size] = np.frombuffer(self.bytes(size * len(places)), dtype=np.uint8).reshape(-1, size)
-            drawn = (octets.view("<u8")[:, 0] >> np.uint64(excess)).astype(np.int64)
-            numbers[places] = drawn
-            places = places[drawn >= bound]
+        numbers = self._numbers(size, excess, count)
+        rejected = np.flatnonzero(numbers >= bound)
+        while len(rejected):
+            numbers[rejected] = drawn = self._numbers(size, excess, len(rejected))
+            rejected = rejected[drawn >= bound]
         return numbers
+
+    def _numbers(self, size: int, excess: int, count: int) -> NDArray[np.int64]:
+        """``count`` numbers of ``size`` bytes each, without their ``excess`` low bits."""
+        octets = np.frombuffer(self.bytes(size * count), dtype=np.uint8)
+        if size not in (1, 2, 4, 8):
+            whole = np.zeros((count, 8), dtype=np.uint8)
+            whole[:, :size] = octets.reshape(-1, size)
+            octets, size = whole.reshape(-1), 8
+        return (octets.view(f"<u{size}") >> excess).astype(np.int64)
 
     def _few_below(self, bound: int, count: int) -> list[int]:
         """``below_each`` without arrays."""
@@ -220,9 +227,13 @@ class Coins(threading.local):
                 members.update(self._few_below(bound, few - len(members)))
             return sorted(members) if few == size else [number for number in range(bound) if number not in members]
         there, found = np.zeros(bound, dtype=np.bool_), 0
-        while found < few:
+        while few - found > _FEW:
             there[self.below_each(bound, few - found)] = True
             found = int(np.count_nonzero(there))
+        while found < few:
+            for number in self._few_below(bound, few - found):
+                found += not there[number]
+                there[number] = True
         chosen: list[int] = np.flatnonzero(there if few == size else ~there).tolist()
         return chosen
 
@@ -287,8 +298,12 @@ class Coins(threading.local):
         return sum(1 for bound in bounds if (bound << scale) // total <= revealed)
 
     def chance_many(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:
-        """``count`` independent events of probability numerator / denominator."""
-        happened: NDArray[np.bool_] = self.choose_many((numerator, denominator - numerator), count) == 0
+        """``count`` independent events of probability numerator / denominator, by the draws of ``choose_many``."""
+        refuse_negative((numerator, denominator - numerator))
+        floor, words = min((numerator << 64) // denominator, (1 << 64) - 1), self.words(count)
+        happened: NDArray[np.bool_] = words < np.uint64(floor)
+        for position in np.flatnonzero(words == np.uint64(floor)):
+            happened[position] = self._decide(floor, [numerator], denominator) == 0
         return happened
 
     def __getstate__(self) -> Any:

@@ -30,7 +30,7 @@ def public_word(public: bytes, key: bytes) -> int:
         state = a ^ word, b, c, d
     a, b, c, d = state
     a, b, c, d = _rounds(a, b, c ^ 0xFF, d, 4)
-    return a ^ b ^ c ^ d
+    return (a ^ b ^ c ^ d) & _MASK
 
 
 def public_index(word: int, bound: int) -> int:
@@ -50,15 +50,18 @@ def public_words_covering(bound: int) -> list[int]:
 
 
 def _rounds(a: int, b: int, c: int, d: int, count: int) -> tuple[int, int, int, int]:
-    """SipRounds. A word times 2**64 + 1 stands twice in a row, so that a shift to the right turns it."""
+    """SipRounds. A word times 2**64 + 1 stands twice in a row, so that a shift to the right turns it.
+
+    ``a``, ``b`` and ``d`` are below 2**64 before and after; what ``c`` has beyond is cut where it is added to.
+    """
     for _ in range(count):
         a = a + b & _MASK
-        c = c + d & _MASK
-        b = b * _TWICE >> 51 & _MASK ^ a
-        d = d * _TWICE >> 48 & _MASK ^ c
+        c = c + d
+        b = (b * _TWICE >> 51 ^ a) & _MASK
+        d = (d * _TWICE >> 48 ^ c) & _MASK
         a = (a * _TWICE >> 32) + d & _MASK
         c = c + b & _MASK
-        d = d * _TWICE >> 43 & _MASK ^ a
-        b = b * _TWICE >> 47 & _MASK ^ c
-        c = c * _TWICE >> 32 & _MASK
+        d = (d * _TWICE >> 43 ^ a) & _MASK
+        b = (b * _TWICE >> 47 ^ c) & _MASK
+        c = c * _TWICE >> 32
     return a, b, c, d

@@ -31,9 +31,9 @@ Steps = tuple[Callable[..., Any], ...]
 Work = Callable[..., int]
 """The number of elementary steps (a few nanoseconds each in NumPy) that arguments ask for."""
 
-# The first call of a compiled kernel was measured at 0.75 to 1.9 s. A twin that was given most of so many steps, 50 000
-# ids to hash and count, took 0.12 s on a busy machine; ``python -m benchmarks.counting first`` measures it.
-TWIN_WORK = 1 << 22
+# Measured in fresh processes (``keyveil bench --only first-tally``): loading Numba and kept machine code takes 0.75 to
+# 0.85 processor seconds, and a twin 0.3 to 6.5 ns a step. So many steps cost a twin at most 0.2 s, a quarter of that.
+TWIN_WORK = 1 << 25
 
 
 def sizes(*args: Any) -> int:

@@ -168,7 +168,7 @@ def _sum_grids(
     cells = rows * wide
     sums = np.zeros(symbols, dtype=np.uint32)
     grid, turned = np.zeros(cells, dtype=counts.dtype), np.zeros(cells, dtype=counts.dtype)
-    sources = np.empty(wide, dtype=np.uint32)
+    twice, sources = np.empty(2 * wide, dtype=counts.dtype), np.empty(wide, dtype=np.uint32)
     for g in range(len(counts)):
         table, moves = counts[g], shifts[g]
         for bucket in range(buckets):
@@ -187,15 +187,19 @@ def _sum_grids(
                     break
         for turn in range(len(moves) - 2, -1, -2):
             for row in range(rows):
-                move, start = np.int64(moves[turn + 1, row]), row * wide
-                turned[start : start + wide - move] = grid[start + move : start + wide]
-                turned[start + wide - move : start + wide] = grid[start : start + move]
+                move = np.int64(moves[turn + 1, row])
+                line, into = grid[row * wide : (row + 1) * wide], turned[row * wide : (row + 1) * wide]
+                for column in range(wide):  # a row that stands twice is turned by one copy
+                    twice[column] = line[column]
+                    twice[wide + column] = line[column]
+                for column in range(wide):
+                    into[column] = twice[move + column]
             for column in range(wide):
                 sources[column] = np.uint32(moves[turn, column] * np.uint32(wide) + np.uint32(column))
             for row in range(rows):
-                start = row * wide
+                into = grid[row * wide : (row + 1) * wide]
                 for column in range(wide):
-                    grid[start + column] = turned[np.int64(sources[column])]
+                    into[column] = turned[sources[column]]
                 for column in range(wide):
                     # Below zero wraps around, so the smaller one is the remainder, without a branch to mispredict.
                     source = np.uint32(sources[column] + np.uint32(wide))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from keyveil.core.errors import ReportError
 from keyveil.core.public import public_indices
 from keyveil.kernels.backend import kernel
-from keyveil.kernels.siphash import AT_ONCE, STEPS, as_pairs, sip_block, sip_round, sip_state, siphash_pairs
+from keyveil.kernels.siphash import AT_ONCE, ROOM, SIP, STEPS, as_pairs, sip_block, sip_state, siphash_pairs
 
 Integers = NDArray[np.int64]
 
@@ -93,9 +93,7 @@ def _add_public_numpy(
     return _add_cells_numpy(counts, cells, len(counts))
 
 
-@kernel(
-    twin=_add_public_numpy, steps=(sip_round, sip_block), work=lambda counts, start, words, *rest: STEPS * len(words)
-)
+@kernel(twin=_add_public_numpy, steps=SIP, work=lambda counts, start, words, *rest: STEPS * len(words))
 def _add_public(
     counts: Integers,
     start: NDArray[np.uint64],
@@ -112,15 +110,18 @@ def _add_public(
         largest = max(largest, np.uint64(answers[i]))  # negative ones become large
     if n and largest >= np.uint64(below):
         return False
-    sides = np.empty((2, AT_ONCE), dtype=np.uint64)
+    room = np.empty(ROOM, dtype=np.uint64)
     hashes = np.empty(AT_ONCE, dtype=np.uint64)
-    scale, high = np.uint64(bound), np.uint64(32)
+    # All factors are below 2**32, which the mask tells the compiler: products of 32 bits fit vector registers.
+    high, low = np.uint64(32), np.uint64(0xFFFF_FFFF)
+    scale, step, width = np.uint64(bound) & low, np.uint64(by_index) & low, np.uint64(by_answer) & low
     for first in range(0, n, AT_ONCE):
         some = min(AT_ONCE, n - first)
-        sip_block(start, words, first, some, sides, hashes)
+        sip_block(start, words, first, some, room, hashes)
+        mine = answers[first : first + some]
         for i in range(some):
-            index = np.int64(((hashes[i] >> high) * scale) >> high)
-            hashes[i] = np.uint64(index * by_index + np.int64(answers[first + i]) * by_answer)
+            index = ((hashes[i] >> high) * scale) >> high
+            hashes[i] = index * step + (np.uint64(mine[i]) & low) * width
         for i in range(some):
-            counts[np.int64(hashes[i])] += 1
+            counts[hashes[i]] += 1
     return True

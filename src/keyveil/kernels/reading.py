@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.codecs.loops import STEPS
 from keyveil.core.codecs.members import Members
 from keyveil.core.codecs.payloads import FINE, REFUSED, Decoded, Flaws, Loop, Payloads
@@ -29,6 +30,11 @@ def count_members(codec: Members, payloads: Payloads) -> tuple[NDArray[np.int64]
     """How many payloads without a flaw hold each symbol: int64[symbols]; and the flaws."""
     decoded, counts = codec.count(payloads, False, fast)
     return counts, decoded.flaws
+
+
+def count_labels_of(codec: LabelledKeys, payloads: Payloads) -> tuple[NDArray[np.int64], Flaws]:
+    """How many payloads without a flaw say each label about each key: int64[labels, keys]; and the flaws."""
+    return codec.count(payloads, fast)
 
 
 @cache

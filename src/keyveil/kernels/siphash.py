@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from keyveil.kernels.backend import kernel
 
 AT_ONCE = 256  # messages whose words are laid side by side, so that the compiler hashes several in one register
+ROOM = 6 * AT_ONCE  # words: four of state and two of message for each
 STEPS = 64  # a hash costs a twin as much as so many simple steps
 _LENGTH = 16 << 56  # the word that closes a message holds its length in the top byte
 
@@ -61,8 +62,14 @@ def _turn(words: _Words, places: int) -> _Words:
     return words << np.uint64(places) | words >> np.uint64(64 - places)
 
 
+def sip_rounds(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[np.uint64, ...]:
+    """Two rounds on scalars; loops call it, and their compiler makes vectors of it."""
+    a, b, c, d = sip_round(a, b, c, d)
+    return sip_round(a, b, c, d)
+
+
 def sip_round(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[np.uint64, ...]:
-    """One round on scalars; loops call it, and their compiler makes vectors of it."""
+    """One round."""
     a = a + b
     b = ((b << np.uint64(13)) | (b >> np.uint64(51))) ^ a
     a = (a << np.uint64(32)) | (a >> np.uint64(32))
@@ -81,37 +88,47 @@ def sip_block(
     words: NDArray[np.uint64],
     first: int,
     count: int,
-    sides: NDArray[np.uint64],
+    room: NDArray[np.uint64],
     hashes: NDArray[np.uint64],
 ) -> None:
-    """The hashes of ``count`` messages from ``first`` on; ``sides`` is room for [2, AT_ONCE] words."""
-    xs, ys = sides[0], sides[1]
-    for i in range(count):
-        xs[i] = words[first + i, 0]
-        ys[i] = words[first + i, 1]
-    s, t, u, v = start[0], start[1], start[2], start[3]
+    """The hashes of ``count`` messages from ``first`` on; ``room`` is for ROOM words.
+
+    Two rounds at a time for all messages: rounds of one message wait for each other, and those of others fill the gaps.
+    Words lie in one array at fixed distances, so that the compiler sees that they do not overlap.
+    """
+    b, c, d, x, y = AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE, 4 * AT_ONCE, 5 * AT_ONCE
     length = np.uint64(_LENGTH)
-    for i in range(count):  # written out: a loop over the rounds would keep the compiler from making vectors
-        x, y = xs[i], ys[i]
-        a, b, c, d = sip_round(s, t, u, v ^ x)
-        a, b, c, d = sip_round(a, b, c, d)
-        a, b, c, d = sip_round(a ^ x, b, c, d ^ y)
-        a, b, c, d = sip_round(a, b, c, d)
-        a, b, c, d = sip_round(a ^ y, b, c, d ^ length)
-        a, b, c, d = sip_round(a, b, c, d)
-        a, b, c, d = sip_round(a ^ length, b, c ^ np.uint64(0xFF), d)
-        a, b, c, d = sip_round(a, b, c, d)
-        a, b, c, d = sip_round(a, b, c, d)
-        a, b, c, d = sip_round(a, b, c, d)
-        hashes[i] = a ^ b ^ c ^ d
+    mine = words[first : first + count]
+    for i in range(count):
+        room[x + i] = mine[i, 0]
+        room[y + i] = mine[i, 1]
+    s, t, u, v = start[0], start[1], start[2], start[3]
+    for i in range(count):
+        p, q, r, o = sip_rounds(s, t, u, v ^ room[x + i])
+        room[i], room[b + i], room[c + i], room[d + i] = p ^ room[x + i], q, r, o
+    for i in range(count):
+        p, q, r, o = sip_rounds(room[i], room[b + i], room[c + i], room[d + i] ^ room[y + i])
+        room[i], room[b + i], room[c + i], room[d + i] = p ^ room[y + i], q, r, o
+    for i in range(count):
+        p, q, r, o = sip_rounds(room[i], room[b + i], room[c + i], room[d + i] ^ length)
+        room[i], room[b + i], room[c + i], room[d + i] = p ^ length, q, r ^ np.uint64(0xFF), o
+    for i in range(count):
+        p, q, r, o = sip_rounds(room[i], room[b + i], room[c + i], room[d + i])
+        room[i], room[b + i], room[c + i], room[d + i] = p, q, r, o
+    for i in range(count):
+        p, q, r, o = sip_rounds(room[i], room[b + i], room[c + i], room[d + i])
+        hashes[i] = p ^ q ^ r ^ o
 
 
-@kernel(twin=_hash_pairs_numpy, steps=(sip_round, sip_block), work=lambda start, words: STEPS * len(words))
+SIP = (sip_round, sip_rounds, sip_block)
+
+
+@kernel(twin=_hash_pairs_numpy, steps=SIP, work=lambda start, words: STEPS * len(words))
 def siphash_pairs(start: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The hashes of messages as pairs of words, ``words[n, 2]``, from a state of ``sip_state`` on."""
     n = len(words)
     hashes = np.empty(n, dtype=np.uint64)
-    sides = np.empty((2, AT_ONCE), dtype=np.uint64)
+    room = np.empty(ROOM, dtype=np.uint64)
     for first in range(0, n, AT_ONCE):
-        sip_block(start, words, first, min(AT_ONCE, n - first), sides, hashes[first:])
+        sip_block(start, words, first, min(AT_ONCE, n - first), room, hashes[first:])
     return hashes

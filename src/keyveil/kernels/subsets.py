@@ -87,6 +87,7 @@ def _draw_rows(
     low32, one = np.uint64(0xFFFF_FFFF), np.uint64(1)
     width = (symbols + 63) // 64
     closed = np.empty(width, dtype=np.uint64)  # symbols that are held, or drawn already
+    foreign = np.empty(width, dtype=np.uint64)  # symbols that are not held
     chosen = np.empty(width, dtype=np.uint64)
     pool = np.empty(own, dtype=np.int64)
     used = 0
@@ -97,6 +98,8 @@ def _draw_rows(
         for j in range(own):
             pool[j] = held[i, j]
             closed[pool[j] >> 6] |= one << np.uint64(pool[j] & 63)
+        for k in range(width):
+            foreign[k] = ~closed[k]
 
         step = 0
         while step < hits[i]:  # the first steps of a shuffle
@@ -119,19 +122,17 @@ def _draw_rows(
             product = np.uint64(draws[used]) * np.uint64(symbols)
             used += 1
             symbol = np.int64(product >> np.uint64(32))
-            lane = one << np.uint64(symbol & 63)
-            if product & low32 >= uneven and closed[symbol >> 6] & lane == np.uint64(0):
-                closed[symbol >> 6] |= lane
-                if not leave_out:
-                    chosen[symbol >> 6] |= lane
-                step -= 1
+            # Without a branch: which draws are fresh cannot be foreseen.
+            before = closed[symbol >> 6]
+            after = before | (np.uint64(product & low32 >= uneven) << np.uint64(symbol & 63))
+            closed[symbol >> 6] = after
+            step -= after != before
         used += used & 1
 
-        if leave_out:
-            for k in range(width):
-                chosen[k] |= ~closed[k]
-            if symbols & 63:
-                chosen[width - 1] &= (one << np.uint64(symbols & 63)) - one
+        for k in range(width):
+            chosen[k] |= (~closed[k] if leave_out else closed[k]) & foreign[k]
+        if symbols & 63:
+            chosen[width - 1] &= (one << np.uint64(symbols & 63)) - one
         filled = 0
         for k in range(width):
             rest = chosen[k]

@@ -24,7 +24,7 @@ from keyveil.core.errors import KeyveilError
 
 R = TypeVar("R")
 
-WORTH_IT = 400_000  # people; ``python -m benchmarks.counting threads`` shows what two threads gain from there on
+WORTH_IT = 400_000  # people; ``keyveil bench --only threads`` shows what two threads gain from there on
 _OURS = threading.local()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -40,6 +41,7 @@ from keyveil.kernels.threads import in_ranges, threads_for
 from keyveil.kernels.writing import write
 from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, Takes, can
 from keyveil.mechanisms.options import documented
+from keyveil.mechanisms.part_rows import concatenated
 
 if TYPE_CHECKING:
     from keyveil.privacy.certify import Certificate
@@ -221,7 +223,8 @@ class Mechanism(ABC):
             public = coins.bytes(PUBLIC_BYTES)
         elif len(public) != PUBLIC_BYTES:
             raise ReportError("report/public", f"A report has {PUBLIC_BYTES} public bytes, not {len(public)}.")
-        return Report(public, self.respond(pairs, self.word(public), coins))
+        word = self.word(public) if self.reads_words else 0
+        return Report(public, self.respond(pairs, word, coins))
 
     def encode(self, report: Report) -> bytes:
         """The payload as bytes; the public bytes travel beside it as the report's id."""
@@ -241,14 +244,21 @@ class Mechanism(ABC):
         coins, which a seed makes repeatable, by one.
         """
         threads = threads_for(records.n, threads) if type(coins) is Coins else 1
-        if threads == 1:
+        if type(coins) is not Coins or records.n <= (BLOCK if threads == 1 else 0):
             return self._perturb_block(records, coins)
-        people = BLOCK if records.n > BLOCK * threads else max(-(-records.n // threads), 1)
+        people = min(BLOCK, -(-records.n // threads))
+        publics = np.empty((records.n, PUBLIC_BYTES), dtype=np.uint8)
 
-        def work(start: int, stop: int) -> list[Reports]:
-            return list(self.reports(records.slice(start, stop), coins, people))
+        def work(start: int, stop: int) -> list[NDArray[Any]]:
+            coins.fill(publics[start:stop].view(np.uint64))
+            ends = [*range(start, stop, people), stop]
+            return [
+                self.respond_many(records.slice(first, last), self.read_words(publics[first:last]), coins)
+                for first, last in pairwise(ends)
+            ]
 
-        return joined([part for some in in_ranges(work, records.n, people, threads) for part in some])
+        parts = in_ranges(work, records.n, people, threads)
+        return Reports(publics, concatenated([rows for some in parts for rows in some]))
 
     def _perturb_block(self, records: Records, coins: Coins) -> Reports:
         publics = coins.words(2 * records.n).view(np.uint8).reshape(records.n, PUBLIC_BYTES)
@@ -430,15 +440,6 @@ def _blocks(lengths: NDArray[np.int64]) -> Iterator[slice]:
         stop = min(max(stop, start + 1), start + BLOCK)
         yield slice(start, stop)
         start = stop
-
-
-def joined(parts: Sequence[Reports]) -> Reports:
-    """Blocks of reports in order, as one."""
-    if len(parts) == 1:
-        return parts[0]
-    rows: Any = [part.payloads for part in parts]
-    together = np.concatenate(rows) if isinstance(rows[0], np.ndarray) else type(rows[0]).joined(rows)
-    return Reports(np.concatenate([part.publics for part in parts]), together)
 
 
 def record_refused(code: str, sentence: str) -> RecordError:

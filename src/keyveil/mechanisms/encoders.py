@@ -30,7 +30,9 @@ def is_positive(value: int, coins: Coins) -> bool:
 def each_positive(values: NDArray[np.int64], coins: Coins) -> NDArray[np.bool_]:
     """``is_positive`` for the values of one person: equal values together, the lowest first."""
     positive = np.empty(len(values), dtype=np.bool_)
-    for value in np.unique(values).tolist():
+    ordered = np.sort(values)
+    rises = ordered[1:] != ordered[:-1]
+    for value in (*ordered[:1].tolist(), *ordered[1:][rises].tolist()):
         places = np.flatnonzero(values == value)
         positive[places] = coins.chances(GRID + value, 2 * GRID, len(places))
     return positive

@@ -28,7 +28,7 @@ class PartRows:
         """Blocks of rows in order, as one."""
         parts = range(len(blocks[0].rows))
         rows = [[block.rows[part] for block in blocks if (block.parts == part).any()] for part in parts]
-        together = (_concatenated(own) if own else blocks[0].rows[part] for part, own in enumerate(rows))
+        together = (concatenated(own) if own else blocks[0].rows[part] for part, own in enumerate(rows))
         return cls(np.concatenate([block.parts for block in blocks]), tuple(together))
 
     def __len__(self) -> int:
@@ -50,7 +50,10 @@ class PartRows:
         return ranks
 
 
-def _concatenated(rows: Sequence[Any]) -> Any:
+def concatenated(rows: Sequence[Any]) -> Any:
+    """Payloads in bulk form, block after block, as one."""
+    if len(rows) == 1:
+        return rows[0]
     return np.concatenate(rows) if isinstance(rows[0], np.ndarray) else type(rows[0]).joined(rows)
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.codecs.bits import BitStream
-from keyveil.core.codecs.loops import last_silence, read_labels
-from keyveil.core.codecs.payloads import Decoded, Fast, Payloads, malformed, plainly
+from keyveil.core.codecs.loops import Counts, last_silence, read_labels, rice_table
+from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Payloads, malformed, plainly
 from keyveil.core.codecs.tokens import Tokens, gaps_of, in_order, rice_codes, side_by_side
 from keyveil.core.report import Payload
 
@@ -112,12 +112,20 @@ class LabelledKeys:
     def read(self, payloads: Payloads, keep: bool = True, fast: Fast = plainly) -> Decoded:
         """Rows and flaws of encoded payloads; without rows unless they are to be kept."""
         rows = np.zeros((len(payloads), self.keys) if keep else (1, 0), dtype=self.dtype)
-        flaws = np.zeros(len(payloads), dtype=np.int8)
-        fast(read_labels)(
-            *(payloads.data, payloads.starts, payloads.stops),
-            *(rows, flaws, self.keys, self.shift, self._short, self._spare),
-        )
+        flaws = self._read(payloads, rows, np.zeros(0, dtype=np.int64), fast)
         return Decoded(self.packed(rows) if keep else None, flaws)
+
+    def count(self, payloads: Payloads, fast: Fast = plainly) -> tuple[Counts, Flaws]:
+        """How many payloads without a flaw say each label about each key: int64[labels, keys]; and the flaws."""
+        counts = np.zeros((self.keys, self.labels), dtype=np.int64)
+        flaws = self._read(payloads, np.zeros((1, 0), dtype=self.dtype), counts.reshape(-1), fast)
+        return counts.T, flaws
+
+    def _read(self, payloads: Payloads, rows: NDArray[Any], counts: Counts, fast: Fast) -> Flaws:
+        flaws = np.zeros(len(payloads), dtype=np.int8)
+        table = rice_table(self.shift, self.labels)
+        fast(read_labels)(*payloads.eights(), rows, counts, flaws, self.keys, self.shift, self.labels, table)
+        return flaws
 
     def packed(self, rows: NDArray[Any]) -> NDArray[Any]:
         """The bulk form of labels in rows [n, keys], 0 for silence."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.codecs.bits import BitStream
-from keyveil.core.codecs.loops import Counts, read_gaps, read_triples
+from keyveil.core.codecs.loops import Counts, gaps_table, read_gaps, read_triples
 from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Payloads, malformed, plainly
 from keyveil.core.codecs.tokens import Tokens, gaps_of, in_order, rice_codes, triples_of
 from keyveil.core.report import Payload
@@ -133,8 +133,8 @@ class RealMembers(Members):
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         rows, counts, flaws = self._room(payloads, keep)
         fast(read_gaps)(
-            *(payloads.data, payloads.starts, payloads.stops),
-            *(rows, counts, flaws, self.symbols, self.size, self.fewest, self.shift),
+            *payloads.eights(),
+            *(rows, counts, flaws, self.symbols, self.size, self.fewest, self.shift, gaps_table(self.shift)),
         )
         return Decoded(rows if keep else None, flaws), counts
 
@@ -191,7 +191,7 @@ class DenseMembers(Members):
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         rows, counts, flaws = self._room(payloads, keep)
         fast(read_triples)(
-            *(payloads.data, payloads.starts, payloads.stops),
+            *payloads.eights(),
             *(rows, counts, flaws, self.symbols, self.size, self.fewest, AHEAD),
         )
         return Decoded(rows if keep else None, flaws), counts

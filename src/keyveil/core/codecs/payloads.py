@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from keyveil.core.errors import ReportError
 
 Octets = NDArray[np.uint8]
+Eights = NDArray[np.int64]
 Places = NDArray[np.int64]
 Flaws = NDArray[np.int8]
 
@@ -92,6 +93,16 @@ class Payloads:
             return Payloads(self.data[:0], self.starts, self.stops)
         first = self.starts.min()
         return Payloads(self.data[first : self.stops.max()], self.starts - first, self.stops - first)
+
+    def eights(self) -> tuple[Eights, Places, Places]:
+        """What loops read: at k the eight bytes from byte k on, the first one lowest, and starts and stops therein.
+
+        Behind the last byte there are zeros, so that a loop may look a little beyond it.
+        """
+        near = self.trimmed()
+        octets = np.zeros(len(near.data) + 16, dtype=np.uint8)
+        octets[: len(near.data)] = near.data
+        return np.ndarray(len(octets) - 7, dtype="<i8", buffer=octets, strides=(1,)), near.starts, near.stops
 
     def one(self, number: int) -> bytes:
         return self.data[self.starts[number] : self.stops[number]].tobytes()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.labelled_keys import LabelledKeys
-from keyveil.core.codecs.loops import read_rare_bits
+from keyveil.core.codecs.loops import read_rare_bits, rice_table
 from keyveil.core.codecs.members import AHEAD, TRIPLE_CODES, TRIPLE_SIZES, TRIPLES, DenseMembers
 from keyveil.core.codecs.payloads import Decoded, Fast, Payloads, plainly
 from keyveil.core.codecs.symbols import BitVector
@@ -96,8 +96,8 @@ class RareBits(BitVector):
         flaws = np.zeros(len(payloads), dtype=np.int8)
         shift = self.places.shift if isinstance(self.places, LabelledKeys) else _BY_THREES
         fast(read_rare_bits)(
-            *(payloads.data, payloads.starts, payloads.stops),
-            *(rows, flaws, self.length, shift, AHEAD, TRIPLE_SIZES),
+            *payloads.eights(),
+            *(rows, flaws, self.length, shift, rice_table(max(shift, 0)), AHEAD, TRIPLE_SIZES),
         )
         return Decoded(rows if keep else None, flaws)
 

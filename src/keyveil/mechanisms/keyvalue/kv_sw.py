@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.channels import Ratio, Table
 from keyveil.core.codecs.labelled_keys import LabelledKeys
+from keyveil.core.codecs.payloads import Flaws, Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, tightest
 from keyveil.core.errors import MechanismError
@@ -26,6 +27,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
 from keyveil.kernels.em import window_em
+from keyveil.kernels.reading import count_labels_of
 from keyveil.kernels.vectors import count_labels, perturb_labels
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.budget_split import SPLITS, value_budget
@@ -195,6 +197,10 @@ class KVSW(Sampled):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_labels(payloads, self.window.outputs)
+
+    def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
+        """Straight from the bits to counts."""
+        return count_labels_of(self.codec, payloads)
 
     @cached_property
     def response(self) -> Response:

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from keyveil.core.channels import Product, Ratio, Table
 from keyveil.core.codecs.labelled_keys import SignedKeys
+from keyveil.core.codecs.payloads import Flaws, Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import RESOLUTION, lie_threshold, tightest
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
+from keyveil.kernels.reading import count_labels_of
 from keyveil.kernels.vectors import count_signs, perturb_signs
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
@@ -107,6 +109,10 @@ class PCKVUE(PCKV):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_signs(payloads, self.schema.d)
+
+    def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
+        """Straight from the bits to counts."""
+        return count_labels_of(self.codec, payloads)
 
     def votes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return counts
