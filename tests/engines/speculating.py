@@ -1,6 +1,6 @@
 """``python -m tests.engines.speculating REPORTS MARKS``: a tally on Spark in which the first try of one task hangs.
 
-Every try leaves a mark when it begins, and another when it has counted. The tally is printed as hexadecimal digits.
+Every try leaves a mark when it begins, and another when it has counted. The tally is written as hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     reports, marks = sys.argv[1:]
     engine._counted = partial(slow, marks)
     with engine.session() as spark:
-        print(engine.tally(spark.read.parquet(reports), DOCUMENT).to_bytes().hex())
+        sys.stdout.write(engine.tally(spark.read.parquet(reports), DOCUMENT).to_bytes().hex() + "\n")
 
 
 if __name__ == "__main__":

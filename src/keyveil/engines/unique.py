@@ -80,7 +80,11 @@ def _once(block: Block, files: ReportFiles) -> Block:
             raise ReportError(
                 "report/twice", f"{one} and {other} have the id {block.ids[row].tobytes().hex()} and differ."
             )
-    return block[np.setdiff1d(np.arange(len(block)), again)]
+    if not len(again):
+        return block
+    kept = np.ones(len(block), dtype=bool)
+    kept[again] = False
+    return block[kept]
 
 
 def from_drawers(files: ReportFiles) -> Iterator[Block]:
