@@ -98,6 +98,10 @@ def simulate(
         raise MechanismError("simulate/tally", f"{mechanism} has a tally for every round; --tally writes only one.")
     result = run_rounds(made, dataset, seed, repeats, threads)
     result = replace(result, notes=(*chosen, *result.notes))
+    if result.approximate and tally is not None:
+        raise MechanismError(
+            "simulate/approximate", f"The tally of {mechanism} is approximate, and a file would not say so."
+        )
     if per_key:
         result = replace(result, rounds=tuple(one.per_key() for one in result.rounds))
     for remark in (describe(dataset), *result.notes):
@@ -138,7 +142,8 @@ def _made(
 
 
 def _table(estimates: Estimates, top: int, raw: bool) -> Table:
-    table = Table(title="Truth against estimates with 95 % intervals", title_justify="left", pad_edge=False)
+    about = " (approximate: drawn from a normal limit)" if estimates.header.approximate else ""
+    table = Table(title=f"Truth against estimates with 95 % intervals{about}", title_justify="left", pad_edge=False)
     for column in ("key", "frequency", "estimated frequency", "mean", "estimated mean", "in", "flag"):
         table.add_column(
             column,
@@ -159,7 +164,7 @@ def _table(estimates: Estimates, top: int, raw: bool) -> Table:
             frequency,
             f"{means[at]:.3f}",
             mean,
-            frequency_in + mean_in,
+            "––" if estimates.header.approximate else frequency_in + mean_in,
             estimates.flag[at],
         )
     return table
@@ -184,9 +189,11 @@ def _summary(result: Simulation) -> str:
         return "–" if value is None else f"{value:.3g}"
 
     runs = "" if result.repeats == 1 else f", mean of {result.repeats} runs"
+    approximate = "Approximate. " if result.approximate else ""
     return (
-        f"{mechanism.name}, epsilon {float(mechanism.epsilon):g}, {many(result.truth.n, 'person', 'people')}, "
-        f"{result.bits_per_report:.4g} bits a report, {result.seconds:.1f} s. Mean squared error{runs}: "
+        f"{approximate}{mechanism.name}, epsilon {float(mechanism.epsilon):g}, "
+        f"{many(result.truth.n, 'person', 'people')}, {result.bits_per_report:.4g} bits a report, "
+        f"{result.seconds:.1f} s. Mean squared error{runs}: "
         f"frequencies {known('mse_frequency')}, means on [-1, 1] {known('mse_mean')}; intervals that hold the truth: "
         f"frequencies {known('coverage_frequency')}, means {known('coverage_mean')}."
     )

@@ -110,8 +110,10 @@ class Database:
             inserted = cursor.rowcount
             cursor.execute("TRUNCATE arriving")
             return int(inserted)
+        # The driver looks for an adapter of every value of bytes, and for none of bytearrays: a tenth of the time.
+        given = [(number, bytearray(id), bytearray(payload), group) for number, id, payload, group in rows]
         cursor = raw.executemany(
-            "INSERT OR IGNORE INTO report (round_id, id, payload, batch_id) VALUES (?, ?, ?, ?)", rows
+            "INSERT OR IGNORE INTO report (round_id, id, payload, batch_id) VALUES (?, ?, ?, ?)", given
         )
         return int(cursor.rowcount)
 

@@ -51,13 +51,15 @@ def checked(
     if len(batch) == 1 and stored_round.document.report_bytes < DEAR:
         return Upload(**about, reports=tuple(batch), reserved=1, check=check)
     here = known(batch.ids) if token_hash is None and stored_round.document.report_bytes >= DEAR else {}
-    new = [(number, payload) for number, payload in dict.fromkeys(batch) if number not in here]
+    everything = tuple(batch)
+    distinct = not here and len(set(batch.ids)) == len(everything)  # as almost always
+    new = everything if distinct else [one for one in dict.fromkeys(everything) if one[0] not in here]
     wrong = check(new)
-    if not wrong and len(new) == len(batch) and len(set(batch.ids)) == len(batch):  # as almost always
-        return Upload(**about, reports=tuple(batch), reserved=len(batch))
+    if distinct and not wrong:
+        return Upload(**about, reports=everything, reserved=len(everything))
     reports: dict[bytes, bytes] = {}
     refused, repeated = [], 0
-    for number, payload in batch:
+    for number, payload in everything:
         before = here[number] if number in here else reports.get(number, _NEW)
         if before is _NEW:
             code = wrong.get((number, payload))

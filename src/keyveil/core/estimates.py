@@ -83,6 +83,7 @@ class Header:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism, as they stand in documents
     decision: Decision = "by"  # how keys are told from absent; "bh" where errors of keys are known not to harm it
     undercount: Undercount | None = None  # what the cap on pairs hides; nothing where no cap can bind
+    approximate: bool = False  # the tally is not of reports: a simulation drew it from a normal limit
 
     def document(self) -> dict[str, Any]:
         """The header as JSON, without the schema."""
@@ -95,6 +96,7 @@ class Header:
             "population": self.population,
             "decision": self.decision,
             "undercount": None if self.undercount is None else self.undercount.document(),
+            **({"approximate": True} if self.approximate else {}),
         }
 
 
@@ -307,7 +309,7 @@ class Estimates:
     def __repr__(self) -> str:
         return (
             f"Estimates({self.mechanism}, ε={decimal_text(self.epsilon)}, n={self.n:,}, d={self.schema.d}, "
-            f"confidence={self.confidence:g})"
+            f"confidence={self.confidence:g}{', approximate' if self.header.approximate else ''})"
         )
 
     def _columns(self, unit: bool) -> dict[str, Any]:
@@ -336,7 +338,8 @@ class Estimates:
             "mean_flag": [FLAGS[code] for code in self.mean.flag],
         }
         groups = {} if self.schema.groups is None else {"group": groups_of_keys(self.schema)}
-        return {"key": list(self.schema.keys), **groups, **known, **flags}
+        about = {"approximate": [True] * self.schema.d} if self.header.approximate else {}
+        return {"key": list(self.schema.keys), **groups, **known, **flags, **about}
 
 
 def unreadable(why: str) -> MechanismError:
@@ -344,6 +347,6 @@ def unreadable(why: str) -> MechanismError:
 
 
 def _or_none(cell: Any) -> str | float | None:
-    if isinstance(cell, str):
+    if isinstance(cell, str | bool):
         return cell
     return float(cell) if math.isfinite(cell) else None

@@ -158,8 +158,9 @@ def most_frequent(estimates: Estimates, top: int) -> NDArray[np.intp]:
 def caption(estimates: Estimates) -> str:
     """Mechanism, epsilon, reports and what the intervals are for."""
     whom = "the population" if estimates.population else "the people who reported"
+    approximate = "approximate: drawn from a normal limit · " if estimates.header.approximate else ""
     return (
-        f"{estimates.mechanism} · ε = {decimal_text(estimates.epsilon)} · {estimates.n:,} reports · "
+        f"{approximate}{estimates.mechanism} · ε = {decimal_text(estimates.epsilon)} · {estimates.n:,} reports · "
         f"{100 * estimates.confidence:g} % intervals for {whom}"
     )
 

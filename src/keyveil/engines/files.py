@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ENDINGS = {".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow"}
 _AT_ONCE = 1 << 16  # reports
+_READ = 1 << 18  # bytes of a column that are read at once
 _ELSEWHERE = {CAMPAIGN: ("report/campaign", "campaign"), ROUND: ("report/round", "round")}
 
 
@@ -86,11 +87,11 @@ class ReportFiles:
             raise KeyveilError("input/file", f"The folder {path} holds no Parquet or Arrow files.")
         return cls(paths, tuple(_checked(one, document) for one in paths))
 
-    def blocks(self, number: int) -> Iterator[Block]:
-        """The reports of one file in the order of its rows."""
+    def blocks(self, number: int, at_most: int = _AT_ONCE) -> Iterator[Block]:
+        """The reports of one file in the order of its rows, so many at once."""
         path, row = self.paths[number], 0
         with _damaged(path):
-            for batch in _batches(path):
+            for batch in _batches(path, min(at_most, _AT_ONCE)):
                 try:
                     ids, payloads = columns(batch)
                 except FlawedReport as flaw:
@@ -142,7 +143,7 @@ def _opened(path: Path) -> tuple[pyarrow.Schema, int]:
         return file.schema_arrow, file.metadata.num_rows
 
 
-def _batches(path: Path) -> Iterator[pyarrow.RecordBatch]:
+def _batches(path: Path, size: int) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow
     import pyarrow.parquet as parquet
 
@@ -152,11 +153,12 @@ def _batches(path: Path) -> Iterator[pyarrow.RecordBatch]:
             reader = pyarrow.ipc.open_file(file)
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number).select(wanted)
-                for start in range(0, len(batch), _AT_ONCE):
-                    yield batch.slice(start, _AT_ONCE)
+                for start in range(0, len(batch), size):
+                    yield batch.slice(start, size)
         return
-    with parquet.ParquetFile(path) as file:
-        yield from file.iter_batches(batch_size=_AT_ONCE, columns=wanted)
+    # A piece of a row group at a time: with many files open at once, whole row groups would take gigabytes.
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_READ) as file:
+        yield from file.iter_batches(batch_size=size, columns=wanted)
 
 
 @contextmanager

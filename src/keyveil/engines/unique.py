@@ -21,6 +21,7 @@ from keyveil.core.errors import KeyveilError, ReportError
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.engines.files import Block, ReportFiles
 
+_LUMP = 1 << 20  # reports that are sorted together, whatever the number of files
 _DRAWER = 1 << 20  # reports of a drawer, about
 _MOST_DRAWERS = 1 << 10
 
@@ -31,16 +32,19 @@ class Unsorted(Exception):
 
 def merged(files: ReportFiles) -> Iterator[Block]:
     """The reports of sorted files; ``Unsorted`` as soon as one turns out not to be."""
-    streams = [_rising(files.blocks(number)) for number in range(len(files.paths))]
+    each = max(_LUMP // max(len(files.paths), 1), 1)  # rows of a file that are sorted together with those of others
+    streams = [_rising(files.blocks(number, at_most=each)) for number in range(len(files.paths))]
     heads = [(block, stream) for stream in streams if (block := next(stream, None)) is not None]
     last: Block | None = None
     while heads:
-        limit = min(block.order[-1] for block, _ in heads)
+        limit = min(block.order[:each][-1] for block, _ in heads)
         taken, left = [], []
         for block, stream in heads:
             cut = int(np.searchsorted(block.order, limit, side="right"))
             taken += [block[:cut]] if cut else []
-            rest: Block | None = block[cut:] if cut < len(block) else next(stream, None)
+            rest: Block | None = block[cut:] if cut < len(block) else None
+            if len(block) - cut < each and (more := next(stream, None)) is not None:
+                rest = more if rest is None else Block.together([rest, more])
             if rest is not None:
                 left.append((rest, stream))
         heads = left
@@ -76,7 +80,11 @@ def _once(block: Block, files: ReportFiles) -> Block:
             raise ReportError(
                 "report/twice", f"{one} and {other} have the id {block.ids[row].tobytes().hex()} and differ."
             )
-    return block[np.setdiff1d(np.arange(len(block)), again)]
+    if not len(again):
+        return block
+    kept = np.ones(len(block), dtype=bool)
+    kept[again] = False
+    return block[kept]
 
 
 def from_drawers(files: ReportFiles) -> Iterator[Block]:

@@ -73,6 +73,8 @@ def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:
         header = replace(header, decision=document.get("decision", "per-key"))  # older documents do not say it
         if document.get("undercount") is not None:
             header = replace(header, undercount=Undercount.from_document(document["undercount"]))
+        if document.get("approximate"):
+            header = replace(header, approximate=True)
         if header.decision not in DECISIONS:
             raise unreadable(f"keys are not told from absent by {header.decision!r}")
         found = from_exact(header, document["exact"])

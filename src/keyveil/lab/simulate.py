@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -36,6 +36,7 @@ from keyveil.protocols.prices import PricedRounds
 from keyveil.protocols.registry import as_protocol
 
 FAIR_RUNS = 100  # fewer say little about the error of a single key
+LAW = "its exact law"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Simulation:
     def estimates(self) -> Estimates:
         """What all rounds together say."""
         return self.rounds[-1]
+
+    @property
+    def approximate(self) -> bool:
+        """Whether the tally was drawn from a normal limit: nothing about coverage follows from it."""
+        return self.estimates.header.approximate
 
     @property
     def tally(self) -> Tally:
@@ -226,12 +232,12 @@ def _streamed(
     """One run over people who are never all in memory; what a cap cuts is judged by the first block of them."""
     if repeats > 1:
         raise MechanismError("simulate/size", "So many people are asked once: repeats are for fewer.")
-    protocol = as_protocol(made)
+    protocol, approximate = as_protocol(made), False
     if stream.n > MOST_STREAMED:
-        one, truth = crowd_tally(protocol, stream, seed)
+        one, truth, approximate = crowd_tally(protocol, stream, seed)
         history = [one]
-        types = types_of(stream).n
-        told = f"The tally was drawn from its exact law: {types:,} people of the recipe stand for {stream.n:,}"
+        whence = "a normal limit with its exact covariance, so all of this is approximate" if approximate else LAW
+        told = f"The tally was drawn from {whence}: {types_of(stream).n:,} people of the recipe stand for {stream.n:,}"
         notes += (f"{told}, each for equally many.",)
     else:
         blocks = StreamBlocks(stream)
@@ -241,6 +247,9 @@ def _streamed(
     known = [protocol.estimate(history[:count], confidence).with_truth(truth) for count in range(1, len(history) + 1)]
     rounds, more = _flagged(known, history, sample)
     answers = summary([known[-1]], truth)
+    if approximate:
+        rounds = tuple(one.under(replace(one.header, approximate=True)) for one in rounds)
+        answers |= {"coverage_frequency": None, "coverage_mean": None}  # it would be that of the approximation
     answers |= {"cost": _cost(protocol, history, truth), "wasserstein": None, "mse_variance": None}
     seconds = time.perf_counter() - begin
     return Simulation(made, tuple(history), rounds, truth, answers, seconds, 1, seed, notes + more)

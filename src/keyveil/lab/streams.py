@@ -2,12 +2,14 @@
 
 ``StreamBlocks`` makes people block by block while they are asked, and adds up the truth about them on the way. Beyond
 ``MOST_STREAMED`` people ``crowd_tally`` draws the tally as a whole, where the mechanism has an exact law for people by
-type (``mechanisms.tally_laws.CrowdLaw``): the types are people of the recipe, each of whom stands for equally many.
+type (``mechanisms.tally_laws.CrowdLaw``) or a normal limit (``NormalLimit``, an approximation that is marked wherever
+it is shown): the types are people of the recipe, each of whom stands for equally many.
 """
 
 from __future__ import annotations
 
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +21,10 @@ from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
 from keyveil.lab.datasets.stream import BLOCK, Stream
 from keyveil.lab.rounds import Blocks, coins_of
-from keyveil.mechanisms.tally_laws import crowd_law
+from keyveil.mechanisms.tally_laws import crowd_law, normal_limit
 from keyveil.protocols.base import EVERYONE, Finished, Protocol
 
-MOST_STREAMED = 3 * 10**8  # people; more are drawn by type where there is a law, and refused elsewhere
+MOST_STREAMED = 3 * 10**8  # people; more are drawn by type where there is a law or a limit, and refused elsewhere
 _TYPES = 1 << 23  # types times keys, about
 _SHARP = 1 << 32  # sums of values are kept in whole numbers, so that they do not depend on the order of blocks
 
@@ -59,21 +61,34 @@ class StreamBlocks(Blocks):
         return Truth(stream.schema, stream.n, count, total / _SHARP)
 
 
-def crowd_tally(protocol: Protocol, stream: Stream, seed: int | None) -> tuple[Finished, Truth]:
-    """The one round of a mechanism over everybody, drawn by type, and the truth."""
-    current = protocol.next_round([])
-    law = None if protocol.single is None else crowd_law(protocol.single)
-    if current is None or law is None or current.part != EVERYONE:
+class Crowd(NamedTuple):
+    """The one round of a mechanism over everybody, the truth, and whether the tally is an approximation."""
+
+    finished: Finished
+    truth: Truth
+    approximate: bool
+
+
+def crowd_tally(protocol: Protocol, stream: Stream, seed: int | None) -> Crowd:
+    """The one round of a mechanism over everybody, drawn by type: exactly, or from a normal limit."""
+    current, single = protocol.next_round([]), protocol.single
+    exact, limit = (None, None) if single is None else (crowd_law(single), normal_limit(single))
+    if current is None or (exact is None and limit is None) or current.part != EVERYONE:
         raise MechanismError(
             "simulate/size",
-            f"{protocol.name} has no exact law of counts for {stream.n:,} people; up to {MOST_STREAMED:,} can be asked "
-            "one by one.",
+            f"{protocol.name} has neither an exact law of counts for {stream.n:,} people nor a normal limit; up to "
+            f"{MOST_STREAMED:,} can be asked one by one.",
         )
     types = types_of(stream)
-    people = shares(stream.n, types.n)
+    people, records = shares(stream.n, types.n), types.records(stream.schema)
     draws = np.random.default_rng(int.from_bytes(coins_of(seed, 0, current.number, 0).bytes(16), "little"))
-    counts = law.draw_crowd(types.records(stream.schema), people, draws)
-    return Finished(current, Tally(current.mechanism.fingerprint, stream.n, counts)), weighted(types, people, stream)
+    if exact is not None:
+        counts = exact.draw_crowd(records, people, draws)
+    else:
+        assert limit is not None
+        counts = limit.draw_limit(records, people, draws)
+    finished = Finished(current, Tally(current.mechanism.fingerprint, stream.n, counts))
+    return Crowd(finished, weighted(types, people, stream), exact is None)
 
 
 def types_of(stream: Stream) -> Population:

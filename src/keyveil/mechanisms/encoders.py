@@ -108,6 +108,14 @@ class Labels:
             return are_positive(values, coins).astype(np.int64)
         return np.minimum((GRID + values.astype(np.int64)) * self.bins // (2 * GRID), self.bins - 1)
 
+    def shares(self, values: NDArray[np.int32], keys: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        """How likely ``draw`` gives each label to each value of the given keys, [value, label]."""
+        if self.bins is None:
+            plus = (GRID + values.astype(np.int64)) / (2 * GRID)
+            return np.stack([1 - plus, plus], axis=1)
+        cells = np.minimum((GRID + values.astype(np.int64)) * self.bins // (2 * GRID), self.bins - 1)
+        return np.eye(self.bins)[cells]
+
 
 @dataclass(frozen=True)
 class PointLabels(Labels):
@@ -146,6 +154,15 @@ class PointLabels(Labels):
             mine = np.flatnonzero(kind == number)
             labels[mine] = _rounded(values[mine], row, coins)
         return labels
+
+    def shares(self, values: NDArray[np.int32], keys: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+        found = np.zeros((len(values), self.count))
+        for key in np.unique(keys).tolist():
+            mine, row = np.flatnonzero(keys == key), np.asarray(self.row(key), dtype=np.int64)
+            lower = np.clip(np.searchsorted(row, values[mine], side="right") - 1, 0, len(row) - 2)
+            upper = np.clip((values[mine] - row[lower]) / np.diff(row)[lower], 0.0, 1.0)
+            found[mine, lower], found[mine, lower + 1] = 1 - upper, upper
+        return found
 
 
 def _rounded(values: NDArray[np.int32], points: tuple[int, ...], coins: Coins) -> NDArray[np.int64]:

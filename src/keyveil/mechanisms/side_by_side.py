@@ -42,6 +42,7 @@ from keyveil.mechanisms.merging import PartAnswer, merge, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
 from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
 from keyveil.mechanisms.parts_capabilities import CapabilitiesOfParts
+from keyveil.mechanisms.tally_laws import LimitDraws, crowd_law, normal_limit
 
 
 @dataclass(frozen=True)
@@ -300,6 +301,27 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
             if mine.n:
                 drawn = need(part, TallyLaw).draw_tally(self.seen(number, mine), coins, draws)
                 self._put(counts, number, mine.n, drawn)
+        return counts
+
+    def limit_known(self) -> bool:
+        """Whether every part has a law or a limit for people by type, and one of them only a limit."""
+        limits = [normal_limit(part) is not None for part in self.parts if crowd_law(part) is None]
+        return bool(limits) and all(limits)
+
+    def draw_limit(self, types: Records, people: NDArray[np.int64], draws: LimitDraws) -> NDArray[np.int64]:
+        """How many people of a type belong to each part is multinomial; a part is drawn exactly where that can be."""
+        counts, shares = self._nothing(), np.array([float(whom.share) for whom in self.people])
+        parted = draws.multinomial(people, shares / shares.sum())
+        for number, part in enumerate(self.parts):
+            mine, seen = parted[:, number], self.seen(number, types)
+            law = crowd_law(part)
+            if law is not None:
+                drawn = law.draw_crowd(seen, mine, draws)
+            else:
+                limit = normal_limit(part)
+                assert limit is not None
+                drawn = limit.draw_limit(seen, mine, draws)
+            self._put(counts, number, int(mine.sum()), drawn)
         return counts
 
     # -- what is enumerated -------------------------------------------------------------------------------------

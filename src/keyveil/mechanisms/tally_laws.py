@@ -7,7 +7,7 @@ thousands of reports. ``Mechanism.draw_tally`` (``capabilities.TallyLaw``) is bu
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,33 @@ class CrowdLaw(Protocol):
 
     def draw_crowd(self, types: Records, people: Counts, draws: CountDraws) -> Counts:
         """Counts in the law of ``fold`` over ``people[i]`` reports of everybody with the record i."""
+
+
+class LimitDraws(CountDraws, Protocol):
+    """Normal numbers too; NumPy's generators have them."""
+
+    def standard_normal(self, size: Any) -> Any: ...
+
+
+@runtime_checkable
+class NormalLimit(Protocol):
+    """The tally of very many people of a few types is nearly normal, with a mean and a covariance that are exact.
+
+    What is drawn from it is an approximation. Whoever shows it says so, and nobody measures coverage with it.
+    """
+
+    def limit_known(self) -> bool:
+        """Whether the options of this mechanism leave it a limit."""
+
+    def draw_limit(self, types: Records, people: Counts, draws: LimitDraws) -> Counts:
+        """Counts near the law of ``fold`` over ``people[i]`` reports of everybody with the record i."""
+
+
+def normal_limit(mechanism: Mechanism) -> NormalLimit | None:
+    """The normal limit of its tally, unless a subclass reports or counts in a way of its own."""
+    if not isinstance(mechanism, NormalLimit) or not mechanism.limit_known():
+        return None
+    return mechanism if _describes(mechanism, "draw_limit") else None
 
 
 def declared_law(mechanism: Mechanism) -> TallyLaw | None:

@@ -62,7 +62,7 @@ class Payloads:
     @staticmethod
     def of(parts: Sequence[bytes]) -> Payloads:
         ends = np.zeros(len(parts) + 1, dtype=np.int64)
-        np.cumsum([len(part) for part in parts], out=ends[1:])
+        np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=ends[1:])
         return Payloads(np.frombuffer(b"".join(parts), dtype=np.uint8), ends[:-1], ends[1:])
 
     @staticmethod

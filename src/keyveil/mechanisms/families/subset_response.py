@@ -17,6 +17,7 @@ from keyveil.core.codecs.members import DenseMembers, RealMembers, shortest_memb
 from keyveil.core.codecs.payloads import Flaws, Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
+from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.kernels.reading import count_members
 from keyveil.kernels.subsets import count_symbols, draw_subsets
@@ -25,9 +26,12 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.answer_size import subset_size
 from keyveil.mechanisms.families.key_value import refused
 from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, CappedSetResponse, Held, Keys, Odds
+from keyveil.mechanisms.families.subset_moments import drawn_near, subset_moments
 from keyveil.mechanisms.size_law import SizeLaw
+from keyveil.mechanisms.tally_laws import LimitDraws
 
 REDUCED_SIZE = 2
+MOST_CELLS = 1 << 12  # of a tally whose covariance is written down: 128 MB
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,20 @@ class SubsetResponse(CappedSetResponse):
     def odds(self) -> Sequence[tuple[Keys, Odds]]:
         channel = self.channel
         return [(slice(None), Odds(channel.own, channel.other, channel.own_and_other, channel.two_others))]
+
+    # -- very many people ---------------------------------------------------------------------------------------
+
+    def limit_known(self) -> bool:
+        return self.symbols <= MOST_CELLS
+
+    def count_moments(self, types: Records, people: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Mean and covariance of the flat counts of ``people[i]`` reports of everybody with the record i, exactly."""
+        return subset_moments(self.channel, self.labels, self.max_pairs, types, people)
+
+    def draw_limit(self, types: Records, people: NDArray[np.int64], draws: LimitDraws) -> NDArray[np.int64]:
+        mean, covariance = self.count_moments(types, people)
+        drawn = drawn_near(mean, covariance, int(people.sum()), draws.standard_normal(len(mean)))
+        return drawn.reshape(self.tally_shape)
 
     # -- announcements ------------------------------------------------------------------------------------------
 

@@ -100,6 +100,12 @@ class OverflowQuestion(AboutSets):
         people = np.bincount(self._states(records, coins), minlength=3)
         return draw_outputs(self.channel, people[:, None], draws)[:, 0]
 
+    def draw_crowd(self, types: Records, people: NDArray[np.int64], draws: CountDraws) -> NDArray[np.int64]:
+        surplus = np.clip(types.sizes - self.max_pairs, 0, self.reach)
+        far = draws.binomial(people, surplus / self.reach)
+        states = [people[surplus == 0].sum(), (people - far)[surplus > 0].sum(), far.sum()]
+        return draw_outputs(self.channel, np.array(states)[:, None], draws)[:, 0]
+
     def surplus(self, tally: Tally) -> Surplus | None:
         """What the answers say of people's surplus of pairs; nothing if nobody answered."""
         _, near, far = self._own(tally).tolist()
