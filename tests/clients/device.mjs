@@ -195,7 +195,7 @@ await step("where storage may be forgotten only campaigns for browsers are answe
   const fleeting = made(collector, { storage: new MemoryStorage(false) });
   await fleeting.consent("snacks");
   await refused("storage/fleeting", fleeting.report("snacks", {}));
-  await collector.open({ browser: true });
+  await collector.open({ browser: true, protocol: { name: "kvue", epsilon: "1", bins: null } });
   const shown = await fleeting.explain("snacks");
   assert.match(shown.text, /may forget what was spent/);
   await fleeting.consent("snacks", shown);

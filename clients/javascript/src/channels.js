@@ -1,31 +1,29 @@
-/** Whole weights over a constant total: what several mechanisms draw from. */
-import { fraction, levels } from "./exact.js";
-
-/** The true one of so many states with weight e^ε, each other one with weight 1. */
-export function trueState(states, epsilon) {
-  const [high, low] = levels(epsilon);
-  const rows = Array.from({ length: states }, (_, state) =>
-    Array.from({ length: states }, (_, output) => (output === state ? high : low)),
-  );
-  return { ratio: fraction(high, low), draw: (state, coins) => coins.choose(rows[state]) };
-}
+/** Whole weights over a constant total: what several mechanisms draw from, each with its largest ratio. */
+import { fraction, levels, ONE } from "./exact.js";
 
 /** Of `outputs` answers `marked` have weight e^ε, the others 1; draws [whether marked, rank among those]. */
 export function twoLevel(outputs, marked, epsilon) {
   const [high, low] = levels(epsilon);
   const draw = (coins) => {
     const [run, rank] = coins.pick([[marked, high], [outputs - marked, low]]);
-    return /** @type {[boolean, number]} */ ([run === 0, rank]);
+    return [run === 0, rank];
   };
-  return { ratio: marked > 0 && marked < outputs ? fraction(high, low) : fraction(1), draw };
+  return { ratio: marked && marked < outputs ? fraction(high, low) : ONE, draw };
 }
 
-const choose = (n, k) => {
-  if (k < 0 || k > n) return 0n;
-  let ways = 1n;
+/** The true one of so many states with weight e^ε, each other one with weight 1. */
+export function trueState(states, epsilon) {
+  const [high, low] = levels(epsilon);
+  const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
+  return { ratio: fraction(high, low), draw };
+}
+
+/** Binomial coefficient. */
+function choose(n, k) {
+  let ways = BigInt(k >= 0 && k <= n);
   for (let at = 1; at <= Math.min(k, n - k); at++) ways = (ways * BigInt(n - at + 1)) / BigInt(at);
   return ways;
-};
+}
 
 /** All subsets of one size: weight e^ε if one meets what a person holds, else 1. */
 export function subset(symbols, size, held, epsilon) {
@@ -37,15 +35,14 @@ export function subset(symbols, size, held, epsilon) {
     const hit = coins.choose(hits);
     const own = coins.subset(hit, held).map((place) => mine[place]);
     const gaps = [...mine].sort((a, b) => a - b);
-    const foreign = coins.subset(size - hit, symbols - held);
-    let passed = 0; // ranks rise, so the held symbols below them do too
-    for (let at = 0; at < foreign.length; at++) {
-      while (passed < gaps.length && gaps[passed] <= foreign[at] + passed) passed++;
-      foreign[at] += passed;
-    }
+    let passed = 0; // ranks among the other symbols rise, so the held ones below them do too
+    const foreign = coins.subset(size - hit, symbols - held).map((rank) => {
+      while (gaps[passed] <= rank + passed) passed++;
+      return rank + passed;
+    });
     return [...own, ...foreign].sort((a, b) => a - b);
   };
-  return { ratio: hits[0] ? fraction(high, low) : fraction(1), draw };
+  return { ratio: hits[0] ? fraction(high, low) : ONE, draw };
 }
 
 /** At most `cap` pairs of a record, a uniform choice where there are more. */

@@ -1,42 +1,28 @@
 /** Options of a round's document: each in its one resolved spelling; what is missing or unknown is refused. */
-import { refuse } from "./errors.js";
+import { demand } from "./errors.js";
 import { parse, text } from "./exact.js";
 
-export const wrong = (sentence) => refuse("mechanism/option", sentence);
+export const rule = (holds, name) => demand(holds, "mechanism/option", `The option ${name} is not one that this device knows.`);
 
-/** @param {Record<string, any>} given @param {Record<string, (value: any, name: string) => any>} takes */
+/** Every option by its own reader; readers that are `unsaid` give null where documents leave the option out. */
 export function read(given, takes) {
-  for (const name of Object.keys(given)) if (!(name in takes)) wrong(`There is no option ${name}.`);
+  for (const name in given) rule(Object.hasOwn(takes, name), name);
   return Object.fromEntries(Object.entries(takes).map(([name, take]) => [name, take(given[name], name)]));
 }
 
-export const whole = (low, high) => (value, name) =>
-  Number.isSafeInteger(value) && value >= low && value <= high ? value : wrong(`${name} is from ${low} to ${high}.`);
+const reader = (fits) => (value, name) => (rule(fits(value), name), value);
 
-export const only = (...known) => (value, name) =>
-  known.includes(value) ? value : wrong(`${name} is not one that this device knows.`);
-
-export const orNothing = (take) => (value, name) => (value === null ? null : take(value, name));
-
-/** An option that documents leave out where it is not given. */
+export const whole = (low, high) => reader((value) => Number.isSafeInteger(value) && value >= low && value <= high);
+export const only = (...known) => reader((value) => known.includes(value));
+export const orNull = (take) => (value, name) => (value === null ? null : take(value, name));
 export const unsaid = (take) => (value, name) => (value === undefined ? null : take(value, name));
-
 export const exactly = (value, name) => {
-  const read = parse(value);
-  return typeof value === "string" && text(read) === value ? read : wrong(`${name} is an exact number.`);
+  rule(typeof value === "string" && text(parse(value)) === value, name);
+  return parse(value);
 };
 
 /** `bins` and `rounding`, as mechanisms that tell points or cells of values have them. */
-export const binned = (schema) => ({
-  bins: (value, name) => {
-    const bins = orNothing(whole(2, 256))(value, name);
-    if (schema.mostLevels && bins !== 2 && bins !== schema.mostLevels) wrong(`${name} are 2, or as many as levels.`);
-    return bins;
-  },
-  rounding: unsaid(only("grid", ...(schema.mostLevels ? [] : ["cell"]))),
+export const binned = ({ mostLevels }, { bins }) => ({
+  bins: orNull(mostLevels ? only(2, mostLevels) : whole(2, 256)),
+  rounding: bins === null ? only(undefined) : only("grid", ...(mostLevels ? [] : ["cell"])),
 });
-
-/** Refuse a rounding without bins, and bins without one. */
-export function agree({ bins, rounding }) {
-  if ((bins === null) !== (rounding === null)) wrong("Rounding is told with bins, and only with them.");
-}

@@ -11,60 +11,55 @@ export const PASSING = ["campaign/unknown", "round/unknown", "round/waiting"];
 
 /** One report in the packed form of docs/wire.md. */
 export function packed({ round, document, report, payload }) {
-  const [id, content] = [unhex(report), unhex(payload)];
-  const bytes = new Uint8Array(46 + 16 + content.length);
+  const [bytes, size] = [unhex(`4b56520100000000000001000000${document}${report}${payload}`), payload.length / 2];
   const view = new DataView(bytes.buffer);
-  bytes.set([0x4b, 0x56, 0x52, 1]);
   view.setUint16(4, round, true);
-  view.setUint32(6, content.length, true);
-  view.setUint32(10, 1, true);
-  bytes.set(unhex(document), 14);
-  bytes.set(id, 46);
-  bytes.set(content, 62);
+  view.setUint32(6, size, true);
   return bytes;
 }
 
-/** What became of a parcel: sent, refused for good, or still waiting. @returns {Promise<{state: string, code: string | null, attempts: number}>} */
-export async function deliver(parcel, { transport, coins, patience, sleep }) {
+/** What became of a parcel: sent, refused for good, or still waiting. */
+export async function deliver(parcel, { transport, coins, patience, sleep, now }) {
   for (let attempts = 1, pause = patience.first; ; attempts++, pause = Math.min(2 * pause, patience.longest)) {
-    const heard = await attempt(parcel, transport);
-    if (heard.state !== "waiting") return { ...heard, attempts };
-    const wait = Math.max((pause * (1 + coins.below(1 << 20) / (1 << 20))) / 2, heard.after);
-    if (attempts >= patience.tries || wait > patience.longest) return { ...heard, attempts };
+    const { after = 0, ...heard } = await attempt(parcel, transport, now);
+    const wait = Math.max((pause * (1 + coins.below(1 << 20) / (1 << 20))) / 2, after);
+    if (heard.state !== "waiting" || attempts >= patience.tries || wait > patience.longest) return { ...heard, attempts };
     await sleep(wait);
   }
 }
 
-async function attempt(parcel, transport) {
+const waiting = (code, after) => ({ state: "waiting", code, after });
+
+async function attempt(parcel, transport, now) {
   const headers = { "Content-Type": "application/vnd.keyveil.reports" };
   if (parcel.token) headers.Authorization = `Bearer ${parcel.token}`;
-  let answer;
   try {
-    answer = await transport.request("POST", `/v1/campaigns/${parcel.name}/reports`, packed(parcel), headers);
+    const answer = await transport.request("POST", `/v1/campaigns/${parcel.name}/reports`, packed(parcel), headers);
+    if (answer.status === 200) return read(answer, parcel);
+    const code = problemCode(answer);
+    const passing = [408, 425, 429].includes(answer.status) || PASSING.includes(code);
+    if (code && answer.status >= 400 && answer.status < 500 && !passing) return { state: "refused", code };
+    const after = answer.headers.get("retry-after") ?? "";
+    const date = (Date.parse(after) - now()) / 1000;
+    return waiting(code ?? "transport/status", /^\d+$/.test(after) ? Number(after) : date > 0 ? date : 0);
   } catch (reason) {
     if (!(reason instanceof KeyveilError)) throw reason;
-    return { state: "waiting", code: reason.code, after: 0 };
+    return waiting(reason.code);
   }
-  if (answer.status === 200) return read(answer, parcel);
-  const code = problemCode(answer);
-  const passing = [408, 425, 429].includes(answer.status) || PASSING.includes(code ?? "");
-  if (code && answer.status >= 400 && answer.status < 500 && !passing) return { state: "refused", code, after: 0 };
-  const after = answer.headers.get("retry-after") ?? "";
-  const date = (Date.parse(after) - Date.now()) / 1000;
-  return { state: "waiting", code: code ?? "transport/status", after: /^\d{1,9}$/.test(after) ? Number(after) : date > 0 ? date : 0 };
 }
 
 /** An answer is believed only if it is well-formed and about this very report. */
-function read(answer, parcel) {
+function read({ body }, { report }) {
   try {
-    const said = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(answer.body));
+    const said = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
     const { accepted, duplicates, refused } = said;
-    if (Object.keys(said).length === 3 && refused.length === 0 && [accepted, duplicates].sort().join() === "0,1")
-      return { state: "sent", code: null, after: 0 };
-    if (accepted === 0 && duplicates === 0 && refused.length === 1 && refused[0].id === parcel.report && typeof refused[0].code === "string")
-      return { state: "refused", code: refused[0].code.replace(/[^\x20-\x7e]/g, " ").slice(0, 80), after: 0 };
+    const [one] = refused;
+    const told = `${Object.keys(said).sort()} ${accepted} ${duplicates} ${refused.length}`;
+    if (/^accepted,duplicates,refused (1 0|0 1) 0$/.test(told)) return { state: "sent", code: null };
+    if (/^accepted,duplicates,refused 0 0 1$/.test(told) && one.id === report && typeof one.code === "string")
+      return { state: "refused", code: one.code.replace(/[^\x20-\x7e]/g, " ").slice(0, 80) };
   } catch {
     // nonsense: it is not known whether the report arrived
   }
-  return { state: "waiting", code: "transport/answer", after: 0 };
+  return waiting("transport/answer");
 }
