@@ -49,6 +49,9 @@ function answer(made, schema, { record, id, seed }, isBits) {
   return { steps: digest(coins.steps.join(";")), payload: digest(shown), report: hex(padded) };
 }
 
+const gcd = (a, b) => (b ? gcd(b, a % b) : a);
+const reduced = ([above, below]) => [above, below].map((part) => String(part / gcd(above, below)));
+
 const [, , what, path, out] = process.argv;
 const listed = JSON.parse(readFileSync(path, "utf8"));
 let [total, differences] = [0, []];
@@ -61,7 +64,7 @@ for (const one of listed) {
     differences.push(`${one.mechanism} ${JSON.stringify(one.options)}: ${error.message}`);
     continue;
   }
-  const told = { fingerprint: hex(made.fingerprint), report_bytes: reportBytes(made.codec), ratio: made.ratio.map(String) };
+  const told = { fingerprint: hex(made.fingerprint), report_bytes: reportBytes(made.codec), ratio: reduced(made.ratio) };
   for (const [name, value] of Object.entries(told))
     if (JSON.stringify(value) !== JSON.stringify(one[name])) differences.push(`${one.mechanism} ${JSON.stringify(one.options)} ${one.epsilon}: ${name} ${value} ${one[name]}`);
   for (const at of one.cases.keys()) {

@@ -162,7 +162,7 @@ await step("in a period the standing report is sent again, whatever the record h
     await collector.open({ ...series, rounds: [{ opens, closes }] });
     if (!sent.length) await standing.consent("weekly");
     const told = await standing.report("weekly", { fries: 1 + sent.length });
-    sent.push([told.used, told.report, (await standing.export()).parcels.at(-1).payload]);
+    sent.push([told.used, told.report, (await standing.export()).entries.at(-1).payload]);
   }
   assert.deepEqual(sent.map(([used]) => used), [true, false, true]);
   assert.equal(sent[0][1], sent[1][1]);

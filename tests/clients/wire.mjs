@@ -1,12 +1,11 @@
 // The conformance kit of the wire format, as far as a device has a part in it.
 import { readFileSync } from "node:fs";
-import { canonical, hash, hex, unhex } from "../../clients/javascript/src/canonical.js";
 import { parse } from "../../clients/javascript/src/exact.js";
-import { periodOf } from "../../clients/javascript/src/days.js";
+import { canonical, hash, hex, periodOf, unhex } from "../../clients/javascript/src/canonical.js";
 import { derivedId } from "../../clients/javascript/src/device.js";
-import { packed } from "../../clients/javascript/src/upload.js";
+import { packed } from "../../clients/javascript/src/sending.js";
 import { holds, parting } from "../../clients/javascript/src/groups.js";
-import { publicIndex, publicWord } from "../../clients/javascript/src/words.js";
+import { publicIndex, publicWord } from "../../clients/javascript/src/mechanisms.js";
 
 const kit = JSON.parse(readFileSync(process.argv[2], "utf8"));
 let [checked, wrong] = [0, []];

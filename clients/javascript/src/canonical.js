@@ -1,7 +1,4 @@
-/**
- * Documents: JSON in, one spelling out, and its SHA-256 (docs/wire.md, "Documents and their hashes").
- * Readers must agree about every byte of a document, so names that stand twice and floats are refused.
- */
+/** Documents: JSON in, one spelling out, and its SHA-256 (docs/wire.md, "Documents and their hashes"); bytes and days. */
 import { demand } from "./errors.js";
 
 export const utf8 = (text) => new TextEncoder().encode(text);
@@ -16,13 +13,11 @@ export const sha256 = async (bytes) => new Uint8Array(await crypto.subtle.digest
 /** The hash of a document: its version. */
 export const hash = async (document) => hex(await sha256(utf8(canonical(document))));
 
-const byCodePoint = (one, other) => (hex(utf8(one)) < hex(utf8(other)) ? -1 : 1);
-
-/** The canonical text of a document. */
+/** The canonical text of a document; names are sorted by code point, as their bytes are. */
 export function canonical(part) {
   if (Array.isArray(part)) return `[${part.map(canonical)}]`;
   if (part && typeof part === "object") {
-    const names = Object.keys(part).sort(byCodePoint);
+    const names = Object.keys(part).sort((one, other) => (hex(utf8(one)) < hex(utf8(other)) ? -1 : 1));
     return `{${names.map((name) => `${canonical(name)}:${canonical(part[name])}`)}}`;
   }
   demand(typeof part !== "number" || Math.abs(part) <= 2 ** 53, "document/number");
@@ -30,7 +25,7 @@ export function canonical(part) {
   return JSON.stringify(part);
 }
 
-/** What the bytes of a document say. */
+/** What the bytes of a document say; names that stand twice and floats are refused, since readers do not agree on them. */
 export function parseJson(bytes) {
   const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   let names = -1; // the reviver is also called for the whole, under no name
@@ -39,7 +34,27 @@ export function parseJson(bytes) {
     return value;
   });
   const outside = text.replace(/"(?:[^"\\]|\\.)*"/g, ""); // of strings
-  demand(names === outside.split(":").length - 1, "campaign/document", "A name stands twice in the document.");
+  demand(names === outside.split(":").length - 1, "campaign/document");
   demand(!/\d[.eE]/.test(outside), "document/float");
   return read;
+}
+
+const DAY = 864e5; // milliseconds
+const [FIRST, LAST] = ["0001-01-01", "9999-12-31"].map(Date.parse);
+const spelled = (moment) => new Date(Math.min(Math.max(moment, FIRST), LAST)).toISOString().slice(0, 10);
+
+/** Whether something is a day in its one spelling, such as 2026-11-20. */
+export const isDay = (given) => /^\d{4}-\d\d-\d\d$/.test(given) && Date.parse(given) >= FIRST && spelled(Date.parse(given)) === given;
+
+/** Days from one day to another. */
+export const daysBetween = (first, last) => (Date.parse(last) - Date.parse(first)) / DAY;
+
+/** The day so many days after another, within the years 1 to 9999. */
+export const dayAfter = (day, count) => spelled(Date.parse(day) + count * DAY);
+
+/** The period of a day under the terms of a campaign, or nothing. */
+export function periodOf({ renew_days: days, renew_from: from }, day) {
+  if (!days) return null;
+  const start = Math.floor(daysBetween(from, day) / days) * days;
+  return { first: dayAfter(from, start), last: dayAfter(from, start + days - 1) };
 }

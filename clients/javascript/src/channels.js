@@ -1,21 +1,12 @@
-/** Whole weights over a constant total: what several mechanisms draw from, each with its largest ratio. */
-import { fraction, levels, ONE } from "./exact.js";
-
-/** Of `outputs` answers `marked` have weight e^ε, the others 1; draws [whether marked, rank among those]. */
-export function twoLevel(outputs, marked, epsilon) {
-  const [high, low] = levels(epsilon);
-  const draw = (coins) => {
-    const [run, rank] = coins.pick([[marked, high], [outputs - marked, low]]);
-    return [run === 0, rank];
-  };
-  return { ratio: marked && marked < outputs ? fraction(high, low) : ONE, draw };
-}
+/** What mechanisms draw from: whole weights over a constant total, and labels that stand for values without bias. */
+import { levels } from "./exact.js";
+import { GRID, rounded } from "./schema.js";
 
 /** The true one of so many states with weight e^ε, each other one with weight 1. */
 export function trueState(states, epsilon) {
   const [high, low] = levels(epsilon);
   const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
-  return { ratio: fraction(high, low), draw };
+  return { ratio: [high, low], draw };
 }
 
 /** Binomial coefficient. */
@@ -42,7 +33,7 @@ export function subset(symbols, size, held, epsilon) {
     });
     return [...own, ...foreign].sort((a, b) => a - b);
   };
-  return { ratio: hits[0] ? fraction(high, low) : ONE, draw };
+  return { ratio: hits[0] ? [high, low] : [1n, 1n], draw };
 }
 
 /** At most `cap` pairs of a record, a uniform choice where there are more. */
@@ -52,3 +43,20 @@ export const capped = (pairs, cap, coins) =>
 /** The symbols of a capped record: its keys with labels. */
 export const heldSymbols = (pairs, cap, labels, coins) =>
   capped(pairs, cap, coins).map(([key, value]) => labels.count * key + labels.draw(value, coins, key));
+
+/** The sign of a value: 0 minus, 1 plus. */
+export const signs = { count: 2, draw: (value, coins) => Number(coins.chance(GRID + value, 2 * GRID)) };
+
+/** The labels of the options `bins` and `rounding`: without bins signs, otherwise cells or points of the range. */
+export function labelsOf(schema, { bins, rounding }) {
+  if (!bins) return signs;
+  const cell = (value) => Math.min(Math.floor(((GRID + value) * bins) / (2 * GRID)), bins - 1);
+  const equal = Array.from({ length: bins }, (_, place) => rounded((2 * GRID * place) / (bins - 1)) - GRID);
+  const point = (value, coins, key) => {
+    const row = (bins === schema.mostLevels && schema.levelsOf(key)) || equal;
+    const lower = Math.max(row.findLastIndex((one) => one <= value), 0);
+    const [rest, step] = [value - row[lower], row[lower + 1] - row[lower]];
+    return lower + Number(rest > 0 && rest < step && coins.chance(rest, step));
+  };
+  return { count: bins, draw: rounding === "cell" ? cell : point };
+}

@@ -42,11 +42,6 @@ export class Coins {
     return drawn;
   }
 
-  /** An index, with probability proportional to its weight. */
-  choose(weights) {
-    return this.pick(weights.map((weight) => [1, weight]))[0];
-  }
-
   /** One of many outputs that come in runs [count, weight]; gives [run, rank in it]. */
   pick(runs) {
     const masses = runs.map(([count, weight]) => BigInt(count) * weight);
@@ -56,27 +51,15 @@ export class Coins {
     return [run, Number(rest / runs[run][1])];
   }
 
+  /** An index, with probability proportional to its weight. */
+  choose(weights) {
+    return this.pick(weights.map((weight) => [1, weight]))[0];
+  }
+
   /** True with probability numerator / denominator. */
   chance(numerator, denominator) {
     demand(numerator >= 0 && numerator <= denominator, "privacy/weights");
     return this.below(denominator) < numerator;
-  }
-
-  /** So many such events: each compares a uniform number with the share, byte by byte, until they differ. */
-  chances(numerator, denominator, count) {
-    demand(numerator >= 0n && numerator <= denominator, "privacy/weights");
-    const happened = Array(count).fill(false);
-    let [open, rest] = [[...happened.keys()], numerator];
-    do {
-      const digit = Number((rest << 8n) / denominator);
-      rest = (rest << 8n) % denominator;
-      const octets = this.bytes(open.length);
-      open = open.filter((place, at) => {
-        happened[place] = octets[at] < digit;
-        return rest && octets[at] === digit;
-      });
-    } while (open.length);
-    return happened;
   }
 
   /** A uniform subset of the numbers below a bound, sorted; of more than half those are drawn that stay out. */

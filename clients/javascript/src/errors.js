@@ -2,15 +2,11 @@
 export class KeyveilError extends Error {
   constructor(code, sentence) {
     super(sentence);
-    this.name = "KeyveilError";
     this.code = code;
   }
 }
 
-/** Refuse with a code; without a sentence of its own, the refusal names the rule of docs/wire.md that was broken. */
-export function refuse(code, sentence = `What is asked breaks the rule ${code}, so it is not answered.`) {
-  throw new KeyveilError(code, sentence);
+/** Refuse unless something holds. Codes are plain words, so most need no sentence of their own. */
+export function demand(holds, code, sentence = `This device does not answer: ${code.replace("/", " ")}.`) {
+  if (!holds) throw new KeyveilError(code, sentence);
 }
-
-/** Refuse unless something holds. */
-export const demand = (holds, code, sentence) => holds || refuse(code, sentence);

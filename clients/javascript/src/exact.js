@@ -7,44 +7,31 @@ import { demand } from "./errors.js";
 /** Weight of an unmarked output, and denominator of the probabilities of single bits. */
 export const RESOLUTION = 1n << 32n;
 
-const gcd = (a, b) => (b ? gcd(b, a % b) : a < 0n ? -a : a);
-
-/** Above over below, without a common factor; both are whole numbers, and below is positive. */
-export function fraction(above, below = 1n) {
-  const [a, b] = [BigInt(above), BigInt(below)];
-  const common = gcd(a, b);
-  return [a / common, b / common];
-}
-
-export const [ZERO, ONE] = [fraction(0), fraction(1)];
-export const add = (x, y) => fraction(x[0] * y[1] + y[0] * x[1], x[1] * y[1]);
-export const subtract = (x, y) => add(x, [-y[0], y[1]]);
-
-/** Negative, zero or positive, as x is below, equal to or above y. */
-export const compare = (x, y) => {
-  const [one, other] = [x[0] * y[1], y[0] * x[1]];
-  return one < other ? -1 : Number(one > other);
-};
-
-/** The quotient of two whole numbers from 0 on, rounded up. */
-export const ceilDivide = (a, b) => (a + b - 1n) / b;
-
 /** The number that a document spells: a whole number, a decimal, or a quotient such as "1/3". */
 export function parse(given) {
   const [, whole, rest = "", below] = /^(-?\d{1,400})(?:\.(\d{1,1100})|\/(0*[1-9]\d{0,400}))?$/.exec(given) ?? [];
-  demand(whole, "document/number", "A number is spelled as a decimal.");
-  return fraction(BigInt(whole + rest), below ? BigInt(below) : 10n ** BigInt(rest.length));
+  demand(whole, "document/number");
+  return [BigInt(whole + rest), below ? BigInt(below) : 10n ** BigInt(rest.length)];
 }
 
-/** A fraction as a decimal string where it is one, as "a/b" otherwise. */
-export function text([above, below]) {
-  if (below === 1n) return `${above}`;
+const gcd = (a, b) => (b ? gcd(b, a % b) : a < 0n ? -a : a);
+
+/** A fraction in its one spelling: as a decimal where it is one, as "a/b" otherwise. */
+export function text([a, b]) {
+  const [above, below] = [a / gcd(a, b), b / gcd(a, b)];
   const places = below.toString(2).length;
   const shifted = 10n ** BigInt(places) * above;
   if (shifted % below) return `${above}/${below}`;
   const digits = `${shifted / below}`.replace("-", "").padStart(places + 1, "0");
-  return `${above < 0n ? "-" : ""}${digits.slice(0, -places)}.${digits.slice(-places).replace(/0+$/, "")}`;
+  return `${above < 0n ? "-" : ""}${digits.slice(0, -places)}.${digits.slice(-places)}`.replace(/\.?0*$/, "");
 }
+
+export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
+export const subtract = (one, [a, b]) => add(one, [-a, b]);
+export const atMost = ([a, b], [c, d]) => a * d <= c * b;
+
+/** The quotient of two whole numbers from 0 on, rounded up. */
+export const ceilDivide = (a, b) => (a + b - 1n) / b;
 
 /** e^ε rounded down to a multiple of 2^-bits; the multiple is returned. */
 export function expFloor([above, below], bits = 64n) {
@@ -64,15 +51,14 @@ export const keeps = (ratio, epsilon) => ratio[0] << 256n <= expFloor(epsilon, 2
 /** Whole weights [high, low] whose ratio is at most e^ε. */
 export const levels = (epsilon) => [expFloor(epsilon) >> 32n, RESOLUTION];
 
-/** The natural logarithm of a ratio ≥ 1, rounded up in the thirtieth digit: the price of a report. */
+/** The natural logarithm of a ratio, rounded up in the thirtieth digit: the price of a report. */
 export function logCeiling([above, below]) {
-  if (above <= below) return ZERO;
+  if (above <= below) return [0n, 1n];
   const bits = 320n;
   const log = (a, b) => {
     const step = ((a - b) << bits) / (a + b); // ln(a/b) = 2·artanh((a - b)/(a + b))
-    const square = (step * step) >> bits;
     let sum = 0n;
-    for (let power = step, order = 1n; power; power = (power * square) >> bits, order += 2n) sum += power / order;
+    for (let power = step, order = 1n; power; power = (power * step * step) >> (2n * bits), order += 2n) sum += power / order;
     return 2n * sum;
   };
   let doublings = 0n;
@@ -80,5 +66,5 @@ export function logCeiling([above, below]) {
   const scaled = doublings * log(2n, 1n) + log(above, below << doublings) + (1n << 20n);
   let scale = 1n;
   while ((scaled * scale) >> bits < 10n ** 29n) scale *= 10n;
-  return fraction(ceilDivide(scaled * scale, 1n << bits), scale);
+  return [ceilDivide(scaled * scale, 1n << bits), scale];
 }

@@ -3,45 +3,34 @@ import { shown, spelled } from "./ledger.js";
 
 const KEYS = 12; // so many are named; of the others only their number
 
-/** Text from elsewhere without control characters, so that it cannot steer what shows it. */
-const plain = (text) => text.replace(/[\p{C}\p{Z}]/gu, " ");
-
-/** The page that a person reads before agreeing, as `text`. */
+/** The page that a person reads before agreeing; text from elsewhere loses what could steer a terminal or a page. */
 export function explained({ notice: { campaign, round }, spent, consent, agreed, remarks, refusal }) {
-  const { document, schema, hash, until } = campaign;
-  const { protocol, purpose, contact, enrolment, retention_days, min_reports } = document;
-  const more = schema.d > KEYS ? `, and ${schema.d - KEYS} that are not named here` : "";
-  const changed = consent === "given" && !agreed ? "given to something else: this campaign has changed" : consent;
+  const { document, schema, several, ends, hash } = campaign;
+  const { name, purpose, protocol, contact, enrolment, retention_days, min_reports, every_days, series_until, renew_days, one_in } = document;
+  const keys = schema.names.slice(0, KEYS).join(", ") + (schema.d > KEYS ? `, and ${schema.d - KEYS} that are not named here` : "");
+  const each = renew_days
+    ? `one report is drawn for each ${renew_days} days and sent to every campaign in them, even if what you have changes`
+    : one_in
+      ? `you are asked in one of ${one_in} of them, chosen by a coin`
+      : "each is answered anew, until a cap ends it";
+  const later = `campaigns with the same terms go on under your consent${every_days ? `, at most every ${every_days} days` : ""}`;
   const lines = {
     Why: purpose,
-    What: `which of ${schema.d} keys you have (${schema.names.slice(0, KEYS).join(", ")}${more}), and their values`,
-    "How often": campaign.several ? "one report in each round that asks you, all within the same epsilon" : "one report",
-    Until: until ?? "no last day is named",
-    ...later(campaign),
+    What: `which of ${schema.d} keys you have (${keys}), and their values`,
+    "How often": several ? "one report in each round that asks you, all within the same epsilon" : "one report",
+    Until: campaign.until ?? "no last day is named",
+    Later: ends && `${later}${series_until ? `, until ${series_until}` : ""}; ${each}, each time at epsilon ${protocol.epsilon}`,
     Privacy: `epsilon ${protocol.epsilon} for the whole campaign (${protocol.name})`,
     Now: round ? `round ${round.number} costs epsilon ${shown(round.cost)}, computed here from ${round.mechanism.name}` : "nothing is asked",
-    Leaves: `a random id and a randomised answer, as long for every record${round ? `: ${16 + round.document.report_bytes} bytes` : ""}`,
-    Kept: `single reports for at most ${retention_days} days`,
-    Shown: `nothing before ${min_reports} people have reported`,
+    Leaves: round && `a random id and a randomised answer of ${round.document.report_bytes} bytes, whatever you have`,
+    Kept: `single reports for at most ${retention_days} days; nothing is shown before ${min_reports} people have reported`,
     Enrolment: enrolment,
     Contact: contact || "none is named",
     Spent: spent.map(spelled).join("; "),
-    Consent: changed ?? "not given yet",
-    ...(remarks.length ? { Note: remarks.join(" ") } : {}),
-    ...(refusal ? { Verdict: refusal } : {}),
+    Consent: consent === "given" && !agreed ? "given to something else: this campaign has changed" : (consent ?? "not given yet"),
+    Note: remarks.join(" "),
+    Verdict: refusal,
   };
-  const page = Object.entries(lines).map(([what, said]) => `${what.padEnd(12)} ${plain(said)}`);
-  return { text: [`${document.name} (${hash.slice(0, 8)}…)`, "", ...page].join("\n") };
-}
-
-/** What goes on under the same consent, and what the whole series reveals and costs. */
-function later({ ends, document: { protocol: { epsilon }, every_days, series_until, renew_days, one_in } }) {
-  if (!ends) return {};
-  const rhythm = `${every_days ? `, at most every ${every_days} days` : ""}${series_until ? `, until ${series_until}` : ""}`;
-  const price = renew_days
-    ? `One report is drawn at epsilon ${epsilon} for each ${renew_days} days and sent to every campaign in them, even if what you have changes: these can be linked to each other, not to you.`
-    : one_in
-      ? `You are asked in one of ${one_in} of them, chosen by a coin, each time at epsilon ${epsilon} for what you have then.`
-      : `Each is answered anew at epsilon ${epsilon} for what you have then, until a cap ends it.`;
-  return { Later: `campaigns with the same terms go on under your consent${rhythm}. ${price}` };
+  const page = Object.entries(lines).filter(([, said]) => said);
+  return [`${name} (${hash.slice(0, 8)}…)`, ...page.map(([what, said]) => `${what}: ${said.replace(/[\p{C}\p{Z}]/gu, " ")}`)].join("\n");
 }

@@ -1,11 +1,17 @@
 /** Mechanisms side by side: the id of a report decides which of them it answers, and all reports have one length. */
 import { hex, sha256, utf8 } from "./canonical.js";
 import { pad, reportBytes } from "./codecs.js";
-import { add, ceilDivide, compare, fraction, ONE, parse, subtract, text, ZERO } from "./exact.js";
-import { printed } from "./mechanisms.js";
-import { exactly, rule } from "./options.js";
-import { held } from "./plan.js";
-import { publicWord } from "./words.js";
+import { add, atMost, ceilDivide, parse, subtract, text } from "./exact.js";
+import { printed, publicWord, rule } from "./mechanisms.js";
+import { held } from "./notice.js";
+
+const [ZERO, ONE] = [[0n, 1n], [1n, 1n]];
+
+/** An option that is an exact number, as a fraction. */
+export const exactly = (value, name) => {
+  rule(typeof value === "string" && text(parse(value)) === value, name);
+  return parse(value);
+};
 
 /** The word that parts people by their ids, under the hash of what they take part in. */
 export async function parting(hash) {
@@ -30,7 +36,7 @@ export async function sideBySide(parts, { name, schema, stated }, cap) {
   return {
     fingerprint,
     cap,
-    ratio: parts.map(({ made }) => made.ratio).reduce((most, one) => (compare(one, most) > 0 ? one : most)),
+    ratio: parts.map(({ made }) => made.ratio).reduce((most, one) => (atMost(one, most) ? most : one)),
     codec: { longest, varies: false },
     respond: (pairs, id, coins) => of(id).respond(pairs, id, coins),
     encode: (payload, id) => pad(of(id).encode(payload, id), longest, of(id).codec.varies),
@@ -41,7 +47,7 @@ export async function sideBySide(parts, { name, schema, stated }, cap) {
 export async function beside(asked) {
   const { overflow, ...options } = asked.options;
   const share = exactly(overflow, "overflow");
-  rule(compare(share, ZERO) > 0 && compare(share, ONE) < 0 && options.estimator !== "published", "overflow");
+  rule(!atMost(share, ZERO) && !atMost(ONE, share) && options.estimator !== "published", "overflow");
   const main = await asked.build({ name: asked.name, options });
   if (!(main.cap < asked.schema.d)) return sideBySide([{ share: ONE, made: main }], asked, main.cap);
   const other = await asked.build({ name: "overflow", options: { max_pairs: main.cap } });
@@ -63,7 +69,7 @@ export async function split(asked) {
     const shared = common === undefined || UNCAPPED.includes(name) ? {} : { max_pairs: common };
     const made = await asked.build({ name, options: { ...own[name], ...shared } });
     if (made.cap !== undefined) caps.add(made.cap);
-    parts.push({ share: fraction(BigInt(share), total), made });
+    parts.push({ share: [BigInt(share), total], made });
   }
   rule(common === undefined ? caps.size !== 1 : caps.has(common), "max_pairs");
   return sideBySide(parts, asked, caps.size ? Math.max(...caps) : undefined);
@@ -87,7 +93,7 @@ split.held = ({ groups, options, max_pairs }, told, planned, schema) => {
   const shares = (text) => {
     const listed = `${text}`.split(",").map((entry) => entry.trim().split(/\s*:\s*/));
     const total = listed.map(([, share]) => parse(share)).reduce(add);
-    return listed.map(([name, share]) => `${name} ${fraction(parse(share)[0] * total[1], parse(share)[1] * total[0])}`);
+    return listed.map(([name, share]) => `${name} ${text([parse(share)[0] * total[1], parse(share)[1] * total[0]])}`);
   };
   planned(`${shares(groups)}` === `${shares(told.groups)}`);
   for (const [name, own] of Object.entries(told.group_options)) {

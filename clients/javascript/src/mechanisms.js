@@ -1,32 +1,29 @@
 /** A mechanism from the options of a round's document: its program, its fingerprint, its codec and its ratio. */
-import { canonical, sha256, utf8 } from "./canonical.js";
-import { demand, refuse } from "./errors.js";
-import { compare, fraction, keeps, parse, text } from "./exact.js";
-import { publicWord } from "./words.js";
+import { canonical, fromBytes, sha256, utf8 } from "./canonical.js";
+import { demand } from "./errors.js";
+import { atMost, keeps, parse, text } from "./exact.js";
 
 /** Under this name a table has the program of all that have the option `overflow`. */
 export const OVERFLOW = Symbol("overflow");
 
-/** Build a named mechanism with the programs of a table; `epsilon` is text. */
+/** Build a named mechanism with the programs of a table; ε is the text of the document. */
 export async function build(asked, table) {
   const { name, schema, options, epsilon: stated } = asked;
   const epsilon = readEpsilon(stated);
-  const beside = Object.hasOwn(options, "overflow") && table[OVERFLOW];
-  const program = beside || (Object.hasOwn(table, name) && table[name]);
-  if (typeof program !== "function") refuse("mechanism/unknown", "This device does not know what is asked.");
+  const program = (Object.hasOwn(options, "overflow") && table[OVERFLOW]) || (Object.hasOwn(table, name) && table[name]);
+  demand(typeof program === "function", "mechanism/unknown");
   const made = await program({ ...asked, epsilon, stated, build: (other) => build({ schema, epsilon: stated, ...other }, table) });
   const mechanism = made.fingerprint ? made : await alone(made, asked);
-  demand(keeps(mechanism.ratio, epsilon), "privacy/exceeded", `${name} tells more than the epsilon that it states.`);
+  demand(keeps(mechanism.ratio, epsilon), "privacy/exceeded");
   return { ...mechanism, name };
 }
 
 /** ε as a document spells it, within its range. */
 export function readEpsilon(given) {
-  const decimal = typeof given === "string" && /^-?\d+(\.\d+)?$/.test(given);
-  const epsilon = decimal ? parse(given) : refuse("epsilon/invalid");
-  demand(epsilon[0] > 0n, "epsilon/invalid");
-  demand(compare(epsilon, fraction(32)) <= 0, "epsilon/too-large");
-  demand(compare(epsilon, fraction(1, 1000)) >= 0, "epsilon/too-small");
+  demand(typeof given === "string" && /^\d+(\.\d+)?$/.test(given) && Number(given), "epsilon/invalid");
+  const epsilon = parse(given);
+  demand(atMost(epsilon, [32n, 1n]), "epsilon/too-large");
+  demand(atMost([1n, 1000n], epsilon), "epsilon/too-small");
   demand(text(epsilon) === given, "campaign/document");
   return epsilon;
 }
@@ -40,3 +37,58 @@ async function alone(made, { name, schema, epsilon, options: { estimator, ...opt
 
 /** The fingerprint of what a document says. */
 export const printed = (document) => sha256(utf8(canonical(document)));
+
+// -- options, each in its one resolved spelling -----------------------------------------------------------------
+
+export const rule = (holds, name) => demand(holds, "mechanism/option", `This device does not take the option ${name} so.`);
+
+/** Every option by its own reader; what is missing or unknown is refused. */
+export function read(given, takes) {
+  for (const name in given) rule(Object.hasOwn(takes, name), name);
+  return Object.fromEntries(Object.entries(takes).map(([name, take]) => [name, take(given[name], name)]));
+}
+
+const reader = (fits) => (value, name) => (rule(fits(value), name), value);
+export const whole = (low, high) => reader((value) => Number.isSafeInteger(value) && value >= low && value <= high);
+export const only = (...known) => reader((value) => known.includes(value));
+export const orNull = (take) => (value, name) => (value === null ? null : take(value, name));
+
+/** `bins` and `rounding`, as mechanisms that tell points or cells of values have them. */
+export const binned = ({ mostLevels }, { bins }) => ({
+  bins: orNull(mostLevels ? only(2, mostLevels) : whole(2, 256)),
+  rounding: bins === null ? only(undefined) : only("grid", ...(mostLevels ? [] : ["cell"])),
+});
+
+// -- what follows from a report's id, and need not be sent (docs/wire.md, "Ids and words") ----------------------
+
+const MASK = (1n << 64n) - 1n;
+const turn = (word, places) => ((word << places) | (word >> (64n - places))) & MASK;
+const halves = (bytes) => [fromBytes(bytes.subarray(0, 8)), fromBytes(bytes.subarray(8, 16))];
+
+/** The 64-bit SipHash-2-4 of a report's id under a key of sixteen bytes. */
+export function publicWord(id, key) {
+  const [low, high] = halves(key);
+  let [a, b] = [low ^ 0x736f6d6570736575n, high ^ 0x646f72616e646f6dn];
+  let [c, d] = [low ^ 0x6c7967656e657261n, high ^ 0x7465646279746573n];
+  const rounds = (count) => {
+    for (; count; count--) {
+      [a, c] = [(a + b) & MASK, (c + d) & MASK];
+      [b, d] = [turn(b, 13n) ^ a, turn(d, 16n) ^ c];
+      a = turn(a, 32n);
+      [a, c] = [(a + d) & MASK, (c + b) & MASK];
+      [d, b] = [turn(d, 21n) ^ a, turn(b, 17n) ^ c];
+      c = turn(c, 32n);
+    }
+  };
+  for (const word of [...halves(id), 16n << 56n]) {
+    d ^= word;
+    rounds(2);
+    a ^= word;
+  }
+  c ^= 0xffn;
+  rounds(4);
+  return a ^ b ^ c ^ d;
+}
+
+/** The index below a bound that a word stands for. */
+export const publicIndex = (word, bound) => Number(((word >> 32n) * BigInt(bound)) >> 32n);

@@ -2,7 +2,7 @@
  * Where a device keeps its books: one text that is replaced as a whole (`read`, `write`), a lock around it (`alone`), and
  * whether the place outlives a clearing of the browser's data as far as the browser promises (`durable`).
  */
-import { refuse } from "./errors.js";
+import { demand } from "./errors.js";
 
 /** For tests and simulation: gone with the object. */
 export class MemoryStorage {
@@ -45,7 +45,7 @@ export class BrowserStorage {
       const [found] = await Promise.all([wait(act(step.objectStore("device"))), wait(step, "complete")]);
       return found;
     } catch {
-      return refuse("storage/refused", "This browser keeps nothing for this page, so nothing is answered here.");
+      return demand(false, "storage/refused", "This browser keeps nothing for this page.");
     } finally {
       base?.close();
     }
@@ -60,8 +60,8 @@ export class BrowserStorage {
   }
 
   async alone(task) {
-    const { locks } = navigator;
-    return locks ? locks.request(`keyveil/${this.name}`, task) : refuse("storage/locks", "This browser cannot keep tabs apart.");
+    demand(navigator.locks, "storage/locks", "This browser cannot keep tabs apart.");
+    return navigator.locks.request(`keyveil/${this.name}`, task);
   }
 
   async durable() {

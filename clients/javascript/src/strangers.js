@@ -1,7 +1,8 @@
 /** Names of the format that this device does not answer, so that a refusal says why: with the code of other devices. */
-import { demand, refuse } from "./errors.js";
-import { compare, ZERO } from "./exact.js";
-import { exactly, read } from "./options.js";
+import { demand } from "./errors.js";
+import { atMost } from "./exact.js";
+import { exactly } from "./groups.js";
+import { read } from "./mechanisms.js";
 import { GRID } from "./schema.js";
 
 const CHOOSY = "grr sue oue olh ss hr rappor shist duchi piecewise hybrid square-wave mean-est";
@@ -9,17 +10,16 @@ const OTHERS =
   "privkv f2m kvoh ioh moments marginals kv-sw krr-harmony shist-harmony rappor-meanest collision privkvm privkvm-plus " +
   "privkvm-star adaptive topsel-project privkvm-harmony privkvm-meanest hierarchy coordinates";
 
-const choosy = ({ name }) => refuse("device/mechanism", `${name} cannot take every record, so answering at all would tell.`);
-const unknown = ({ name }) => refuse("mechanism/unknown", `This device does not answer ${name}.`);
+const choosy = ({ name }) => demand(false, "device/mechanism", `${name} cannot take every record, so answering at all would tell.`);
+const unknown = () => demand(false, "mechanism/unknown");
 
 /** The rounds of PrivKVM: what is announced to them is checked before they are refused. */
-function privkvRound(asked) {
-  const { schema, epsilon, options } = asked;
+function privkvRound({ schema, epsilon, options }) {
   const { key_epsilon, fake } = read(options, { key_epsilon: exactly, fake: (means) => means });
-  const fits = compare(key_epsilon, ZERO) >= 0 && compare(key_epsilon, epsilon) <= 0;
+  const fits = key_epsilon[0] >= 0n && atMost(key_epsilon, epsilon);
   demand(fits && fake.every((mean) => typeof mean === "number"), "mechanism/option");
   demand([0, schema.d].includes(fake.length) && fake.every((mean) => Math.abs(mean) <= GRID), "protocol/broadcast");
-  unknown(asked);
+  return unknown();
 }
 
 const called = (names, program) => Object.fromEntries(names.split(" ").map((name) => [name, program]));

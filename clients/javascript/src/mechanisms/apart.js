@@ -1,10 +1,11 @@
 /** Apart: some people tell which keys they hold, the others what their values are, each with the whole ε. */
-import { capped, twoLevel } from "../channels.js";
+import { capped } from "../channels.js";
+import { twoLevel } from "../chances.js";
 import { symbol } from "../codecs.js";
-import { ONE, subtract } from "../exact.js";
-import { sideBySide } from "../groups.js";
+import { subtract } from "../exact.js";
+import { exactly, sideBySide } from "../groups.js";
 import { stirred, STRIDE } from "../hashing.js";
-import { exactly, only, read, rule, whole } from "../options.js";
+import { only, read, rule, whole } from "../mechanisms.js";
 import { GRID } from "../schema.js";
 import { subsetResponse } from "./ssr.js";
 
@@ -26,7 +27,7 @@ export async function apart(asked) {
   const what = { name: "value-projection", options: { max_pairs: max_pairs ?? schema.d, ...values } };
   const parts = [
     { share: presence, made: await asked.build(who) },
-    { share: subtract(ONE, presence), made: await asked.build(what) },
+    { share: subtract([1n, 1n], presence), made: await asked.build(what) },
   ];
   return sideBySide(parts, asked, max_pairs ?? undefined);
 }

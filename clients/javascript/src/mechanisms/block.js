@@ -1,9 +1,8 @@
 /** Block: the states of a few neighbouring keys at once, by randomised response over all their combinations. */
-import { twoLevel } from "../channels.js";
+import { twoLevel } from "../chances.js";
 import { symbol } from "../codecs.js";
-import { read, rule, whole } from "../options.js";
+import { publicIndex, read, rule, whole } from "../mechanisms.js";
 import { GRID } from "../schema.js";
-import { publicIndex } from "../words.js";
 
 /** Randomised response over so many answers, of which the true one is drawn e^ε times as readily. */
 export function oneOf(outputs, epsilon) {

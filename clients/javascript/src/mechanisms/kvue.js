@@ -1,9 +1,7 @@
 /** KVUE: randomised response on the state of one key, which follows from the report's id. */
-import { trueState } from "../channels.js";
+import { labelsOf, trueState } from "../channels.js";
 import { symbol } from "../codecs.js";
-import { labelsOf } from "../labels.js";
-import { binned, read } from "../options.js";
-import { publicIndex } from "../words.js";
+import { binned, publicIndex, read } from "../mechanisms.js";
 
 export function kvue({ schema, epsilon, options }) {
   const labels = labelsOf(schema, read(options, binned(schema, options)));

@@ -1,12 +1,13 @@
 /** PCKV: one sampled pair of a padded record; its key and sign are perturbed together (Gu et al. 2020). */
+import { chances, lieThreshold, tightest } from "../chances.js";
+import { signs } from "../channels.js";
 import { symbol } from "../codecs.js";
-import { ceilDivide, compare, expFloor, fraction, levels, RESOLUTION, subtract } from "../exact.js";
-import { signs } from "../labels.js";
-import { exactly, only, read, rule, unsaid, whole } from "../options.js";
+import { atMost, ceilDivide, expFloor, levels, RESOLUTION, subtract } from "../exact.js";
+import { exactly } from "../groups.js";
+import { only, read, rule, whole } from "../mechanisms.js";
 import { labelledKeys } from "../sparse.js";
-import { lieThreshold, tightest } from "../thresholds.js";
 
-const LEAST = fraction(1, 1000); // ε that a key or a value is left with
+const LEAST = [1n, 1000n]; // ε that a key or a value is left with
 
 /** What both forms share: the cap, the ε of the sign, and the sampling of one place of the padded record. */
 function sampled({ schema, epsilon, options }) {
@@ -14,12 +15,12 @@ function sampled({ schema, epsilon, options }) {
     max_pairs: whole(1, schema.d),
     split: only("tight", "paper"),
     estimator: only("unbiased", "published"),
-    value_epsilon: unsaid(exactly),
+    value_epsilon: (value, name) => (value === undefined ? null : exactly(value, name)),
   });
   const tight = split === "tight";
-  const sign = given ?? (tight ? epsilon : fraction(epsilon[0], 2n * epsilon[1]));
-  rule(!given || compare(given, LEAST) >= 0, "value_epsilon");
-  rule(compare(sign, tight ? epsilon : subtract(epsilon, LEAST)) <= 0, "value_epsilon");
+  const sign = given ?? (tight ? epsilon : [epsilon[0], 2n * epsilon[1]]);
+  rule(!given || atMost(LEAST, given), "value_epsilon");
+  rule(atMost(sign, tight ? epsilon : subtract(epsilon, LEAST)), "value_epsilon");
   return { cap, tight, given, sign, sample: (pairs, coins) => pairs[coins.below(Math.max(pairs.length, cap))] };
 }
 
@@ -29,7 +30,7 @@ export function pckvGrr(asked) {
   const places = BigInt(cap);
   const ratio = ([own, lie, low]) => {
     const blanket = (places - 1n) * low;
-    return fraction(own + blanket, (lie < low ? lie : low) + blanket);
+    return [own + blanket, (lie < low ? lie : low) + blanket];
   };
   const weights = () => {
     if (tight && !given) return [((1n << 64n) + places * (expFloor(epsilon) - (1n << 64n))) >> 32n, RESOLUTION, RESOLUTION];
@@ -58,8 +59,8 @@ export function pckvUe(asked) {
   const ratio = (fake) => {
     const quotients = [2n * (RESOLUTION - fake), fake, fake].map((cold, at) => [truth[at], cold]);
     const [silent, unlikely, likely] = quotients;
-    const least = compare(unlikely, silent) < 0 ? unlikely : silent;
-    return fraction(likely[0] * least[1], likely[1] * least[0]);
+    const least = atMost(unlikely, silent) ? unlikely : silent;
+    return [likely[0] * least[1], likely[1] * least[0]];
   };
   const fake = tight ? tightest(ratio, epsilon, 1n, RESOLUTION / 2n) : lieThreshold(subtract(epsilon, sign));
   const respond = (pairs, word, coins) => {
@@ -67,9 +68,9 @@ export function pckvUe(asked) {
     const plus = pair && signs.draw(pair[1], coins);
     const own = pair ? coins.choose(plus ? truth : [truth[0], truth[2], truth[1]]) : 0;
     const others = [...Array(schema.d).keys()].filter((key) => key !== pair?.[0]);
-    const speaks = coins.chances(2n * fake, 2n * RESOLUTION, others.length);
+    const speaks = chances(coins, 2n * fake, 2n * RESOLUTION, others.length);
     const keys = others.filter((_, at) => speaks[at]);
-    const signed = coins.chances(1n, 2n, keys.length);
+    const signed = chances(coins, 1n, 2n, keys.length);
     const said = keys.map((key, at) => 2 * key + Number(signed[at]));
     return (own ? [...said, 2 * pair[0] + own - 1] : said).sort((a, b) => a - b);
   };

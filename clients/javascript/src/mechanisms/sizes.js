@@ -1,10 +1,10 @@
 /** Questions about a record as a whole: how many pairs, and how far above a cap. They tell of no key. */
+import { chances, lieThreshold } from "../chances.js";
 import { trueState } from "../channels.js";
 import { symbol } from "../codecs.js";
-import { expFloor, fraction, RESOLUTION } from "../exact.js";
-import { read, whole } from "../options.js";
+import { expFloor, RESOLUTION } from "../exact.js";
+import { read, whole } from "../mechanisms.js";
 import { noisyBits } from "../sparse.js";
-import { lieThreshold } from "../thresholds.js";
 import { oneOf } from "./block.js";
 
 /** The overflow question: within the cap, near, or far. */
@@ -31,10 +31,10 @@ export function setSize({ schema, epsilon, options }) {
 function unary(outputs, epsilon) {
   const [lie, half] = [lieThreshold(epsilon), RESOLUTION / 2n];
   const draw = (truth, coins) => {
-    const bits = coins.chances(lie, RESOLUTION, outputs - 1); // of all other answers, then of the true one
-    bits.splice(truth, 0, ...coins.chances(half, RESOLUTION, 1));
+    const bits = chances(coins, lie, RESOLUTION, outputs - 1); // of all other answers, then of the true one
+    bits.splice(truth, 0, ...chances(coins, half, RESOLUTION, 1));
     return bits.map(Number);
   };
-  const ones = fraction(half + BigInt(outputs - 1) * lie, RESOLUTION);
-  return { ratio: fraction(RESOLUTION - lie, lie), codec: noisyBits(outputs, ones), draw };
+  const ones = [half + BigInt(outputs - 1) * lie, RESOLUTION];
+  return { ratio: [RESOLUTION - lie, lie], codec: noisyBits(outputs, ones), draw };
 }

@@ -1,8 +1,7 @@
 /** SSR: a set of symbols that meets what a person holds e^ε times as readily as one that does not. */
-import { heldSymbols, subset } from "../channels.js";
+import { heldSymbols, labelsOf, subset } from "../channels.js";
 import { members } from "../codecs.js";
-import { labelsOf } from "../labels.js";
-import { binned, only, read, whole } from "../options.js";
+import { binned, only, read, whole } from "../mechanisms.js";
 
 export function ssr({ schema, epsilon, options }) {
   const takes = { max_pairs: whole(1, schema.d), size: whole(1, 256 * schema.d), goal: only("both") };

@@ -1,11 +1,11 @@
 /** TopSel: some of the public candidates suit a person's set, and one of those is answered e^ε times as readily. */
-import { twoLevel } from "../channels.js";
+import { signs } from "../channels.js";
+import { twoLevel } from "../chances.js";
 import { symbol } from "../codecs.js";
-import { ONE, subtract } from "../exact.js";
+import { subtract } from "../exact.js";
+import { exactly } from "../groups.js";
 import { hashSymbol, stirred, STRIDE } from "../hashing.js";
-import { signs } from "../labels.js";
-import { exactly, only, read, rule, whole } from "../options.js";
-import { publicIndex, publicWord } from "../words.js";
+import { only, publicIndex, publicWord, read, rule, whole } from "../mechanisms.js";
 
 const WORDS = 2 ** 32;
 
@@ -66,7 +66,7 @@ function covered(schema, { padding, buckets, kappa }) {
 
 /** A hash in which both signs of a key share a bucket with probability kappa. */
 function signHash(buckets, kappa) {
-  const [above, below] = subtract(ONE, kappa);
+  const [above, below] = subtract([1n, 1n], kappa);
   rule(kappa[0] >= 0n && above > 0n, "kappa");
   const step = Math.min(Number((above * BigInt(WORDS)) / (below * BigInt(buckets - 1))), WORDS - 1);
   const shared = WORDS - (buckets - 1) * step;

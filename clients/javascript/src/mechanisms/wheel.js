@@ -1,10 +1,9 @@
 /** Wheel: a cell of a circle on which each held symbol covers an arc; covered cells weigh e^ε times as much. */
-import { heldSymbols } from "../channels.js";
+import { heldSymbols, signs } from "../channels.js";
 import { symbol } from "../codecs.js";
-import { fraction, levels } from "../exact.js";
+import { levels } from "../exact.js";
 import { hashSymbol } from "../hashing.js";
-import { signs } from "../labels.js";
-import { only, read, whole } from "../options.js";
+import { only, read, whole } from "../mechanisms.js";
 
 const CIRCLES = Array.from({ length: 15 }, (_, power) => 4 << power);
 
@@ -27,5 +26,5 @@ export function wheel({ schema, epsilon, options }) {
     const at = rooms.findIndex((room) => rank < room || ((rank -= room), false));
     return (starts[at] + rank + (inside ? 0 : covered[at])) % cells;
   };
-  return { cap, ratio: fraction(high, low), codec: symbol(cells), respond };
+  return { cap, ratio: [high, low], codec: symbol(cells), respond };
 }

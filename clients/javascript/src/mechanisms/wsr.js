@@ -1,9 +1,8 @@
 /** WSR: one symbol of all pairs of key and label, or nothing; what a person holds weighs e^ε times as much. */
-import { heldSymbols } from "../channels.js";
+import { heldSymbols, labelsOf } from "../channels.js";
 import { symbol } from "../codecs.js";
-import { fraction, levels } from "../exact.js";
-import { labelsOf } from "../labels.js";
-import { binned, orNull, read, rule, whole } from "../options.js";
+import { levels } from "../exact.js";
+import { binned, orNull, read, rule, whole } from "../mechanisms.js";
 
 export function wsr({ schema, epsilon, options }) {
   const takes = { max_pairs: whole(1, schema.d), weights: orNull(weighed(schema)), ...binned(schema, options) };
@@ -21,7 +20,7 @@ export function wsr({ schema, epsilon, options }) {
     if (layer === 0) return labels.count * coins.choose(beta) + coins.below(labels.count);
     return held[layer - 1] ?? labels.count * schema.d;
   };
-  return { cap, ratio: fraction(high, low), codec: symbol(labels.count * schema.d + 1), respond };
+  return { cap, ratio: [high, low], codec: symbol(labels.count * schema.d + 1), respond };
 }
 
 /** Weights of all keys, not all alike, and without a common factor. */
