@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { parse } from "../../clients/javascript/src/exact.js";
 import { canonical, hash, hex, periodOf, unhex } from "../../clients/javascript/src/canonical.js";
 import { derivedId } from "../../clients/javascript/src/device.js";
-import { packed } from "../../clients/javascript/src/sending.js";
+import { packed } from "../../clients/javascript/src/upload.js";
 import { holds, parting } from "../../clients/javascript/src/groups.js";
 import { publicIndex, publicWord } from "../../clients/javascript/src/mechanisms.js";
 

@@ -62,6 +62,23 @@ export class Coins {
     return this.below(denominator) < numerator;
   }
 
+  /** So many such events: each compares a uniform number with the share, byte by byte, until they differ. */
+  chances(numerator, denominator, count) {
+    demand(numerator >= 0n && numerator <= denominator, "privacy/weights");
+    const happened = Array(count).fill(false);
+    let [open, rest] = [[...happened.keys()], numerator];
+    do {
+      const digit = Number((rest << 8n) / denominator);
+      rest = (rest << 8n) % denominator;
+      const octets = this.bytes(open.length);
+      open = open.filter((place, at) => {
+        happened[place] = octets[at] < digit;
+        return rest && octets[at] === digit;
+      });
+    } while (open.length);
+    return happened;
+  }
+
   /** A uniform subset of the numbers below a bound, sorted; of more than half those are drawn that stay out. */
   subset(size, bound) {
     const few = Math.min(size, bound - size);

@@ -13,7 +13,8 @@ import { text } from "./exact.js";
 import { explained } from "./explain.js";
 import { CAPS, changedCaps, lines, ofCampaign, refuseBeyond } from "./ledger.js";
 import { NAME, readNotice } from "./notice.js";
-import { deliver, HttpTransport, PASSING, PATIENCE, problemCode } from "./sending.js";
+import { HttpTransport, problemCode } from "./transport.js";
+import { deliver, PASSING, PATIENCE } from "./upload.js";
 
 const MOST_JUMP = 400; // days that a clock may be ahead of the latest day seen
 
@@ -114,7 +115,7 @@ export class Device {
   /** Answer the open round of a campaign, at most once; what cannot be sent now waits for `flush`. */
   async report(name, record, { token = null, shown } = {}) {
     this.#refuseSignal();
-    await this.#books((state) => refuseUnagreed(state, this.prefix + name));
+    await this.#books((state) => need(state, this.prefix + name));
     demand(token === null || /^[\x21-\x7e]{1,1000}$/.test(token), "enrolment/token");
     const notice = await this.#shown(name, shown);
     const [since, durable] = [Date.now(), await this.storage.durable()];
@@ -146,7 +147,7 @@ export class Device {
   async #answer(state, notice, record, token, durable) {
     const { campaign, round } = notice;
     const { name, series, terms, hash, document } = campaign;
-    refuseUnagreed(state, series);
+    need(state, series);
     refuseChanged(state, campaign);
     agree(state, campaign);
     this.#refuseClosed(notice);
@@ -306,10 +307,11 @@ function agree({ consents }, { series, terms, hash, starts, ends }) {
   consents[series] = { ...consents[series], state: "given", terms, campaign: hash, starts, ends };
 }
 
-function refuseUnagreed(state, series) {
-  const { state: consent } = state.consents[series] ?? {};
-  demand(consent !== "withdrawn", "consent/withdrawn");
-  demand(consent, "consent/needed");
+/** Refuse what the owner has not agreed to, or no longer agrees to; the name is that of a series. */
+function need(state, name) {
+  const { state: consent } = state.consents[name] ?? {};
+  demand(consent !== "withdrawn", "consent/withdrawn", "Consent was withdrawn; it can be given again.");
+  demand(consent, "consent/needed", "Nobody has agreed to this campaign yet: explain it, then consent.");
 }
 
 /** Refuse a campaign that is neither the one agreed to nor a later one of its series with the same terms. */

@@ -24,6 +24,8 @@ export class MemoryStorage {
   }
 }
 
+const keepsNothing = () => demand(false, "storage/refused", "This browser keeps nothing for this page, so nothing is answered here.");
+
 /** IndexedDB under a Web Lock: one tab at a time. */
 export class BrowserStorage {
   constructor(name = "keyveil") {
@@ -45,7 +47,7 @@ export class BrowserStorage {
       const [found] = await Promise.all([wait(act(step.objectStore("device"))), wait(step, "complete")]);
       return found;
     } catch {
-      return demand(false, "storage/refused", "This browser keeps nothing for this page.");
+      return keepsNothing();
     } finally {
       base?.close();
     }
@@ -60,12 +62,15 @@ export class BrowserStorage {
   }
 
   async alone(task) {
-    demand(navigator.locks, "storage/locks", "This browser cannot keep tabs apart.");
-    return navigator.locks.request(`keyveil/${this.name}`, task);
+    const { locks } = globalThis.navigator ?? {};
+    demand(locks, "storage/locks", "This browser cannot keep tabs apart.");
+    let begun = false;
+    const alone = () => ((begun = true), task());
+    return locks.request(`keyveil/${this.name}`, alone).catch((reason) => (begun ? Promise.reject(reason) : keepsNothing()));
   }
 
   async durable() {
-    const { storage } = navigator;
+    const { storage } = globalThis.navigator ?? {};
     return Boolean((await storage?.persisted?.()) || (await storage?.persist?.()));
   }
 }

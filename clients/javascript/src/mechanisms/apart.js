@@ -1,6 +1,6 @@
 /** Apart: some people tell which keys they hold, the others what their values are, each with the whole ε. */
 import { capped } from "../channels.js";
-import { twoLevel } from "../chances.js";
+import { twoLevel } from "../thresholds.js";
 import { symbol } from "../codecs.js";
 import { subtract } from "../exact.js";
 import { exactly, sideBySide } from "../groups.js";

@@ -1,5 +1,5 @@
 /** Block: the states of a few neighbouring keys at once, by randomised response over all their combinations. */
-import { twoLevel } from "../chances.js";
+import { twoLevel } from "../thresholds.js";
 import { symbol } from "../codecs.js";
 import { publicIndex, read, rule, whole } from "../mechanisms.js";
 import { GRID } from "../schema.js";

@@ -1,5 +1,5 @@
 /** PCKV: one sampled pair of a padded record; its key and sign are perturbed together (Gu et al. 2020). */
-import { chances, lieThreshold, tightest } from "../chances.js";
+import { lieThreshold, tightest } from "../thresholds.js";
 import { signs } from "../channels.js";
 import { symbol } from "../codecs.js";
 import { atMost, ceilDivide, expFloor, levels, RESOLUTION, subtract } from "../exact.js";
@@ -68,9 +68,9 @@ export function pckvUe(asked) {
     const plus = pair && signs.draw(pair[1], coins);
     const own = pair ? coins.choose(plus ? truth : [truth[0], truth[2], truth[1]]) : 0;
     const others = [...Array(schema.d).keys()].filter((key) => key !== pair?.[0]);
-    const speaks = chances(coins, 2n * fake, 2n * RESOLUTION, others.length);
+    const speaks = coins.chances(2n * fake, 2n * RESOLUTION, others.length);
     const keys = others.filter((_, at) => speaks[at]);
-    const signed = chances(coins, 1n, 2n, keys.length);
+    const signed = coins.chances(1n, 2n, keys.length);
     const said = keys.map((key, at) => 2 * key + Number(signed[at]));
     return (own ? [...said, 2 * pair[0] + own - 1] : said).sort((a, b) => a - b);
   };

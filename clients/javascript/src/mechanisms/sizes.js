@@ -1,5 +1,5 @@
 /** Questions about a record as a whole: how many pairs, and how far above a cap. They tell of no key. */
-import { chances, lieThreshold } from "../chances.js";
+import { lieThreshold } from "../thresholds.js";
 import { trueState } from "../channels.js";
 import { symbol } from "../codecs.js";
 import { expFloor, RESOLUTION } from "../exact.js";
@@ -31,8 +31,8 @@ export function setSize({ schema, epsilon, options }) {
 function unary(outputs, epsilon) {
   const [lie, half] = [lieThreshold(epsilon), RESOLUTION / 2n];
   const draw = (truth, coins) => {
-    const bits = chances(coins, lie, RESOLUTION, outputs - 1); // of all other answers, then of the true one
-    bits.splice(truth, 0, ...chances(coins, half, RESOLUTION, 1));
+    const bits = coins.chances(lie, RESOLUTION, outputs - 1); // of all other answers, then of the true one
+    bits.splice(truth, 0, ...coins.chances(half, RESOLUTION, 1));
     return bits.map(Number);
   };
   const ones = [half + BigInt(outputs - 1) * lie, RESOLUTION];

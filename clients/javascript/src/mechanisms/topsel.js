@@ -1,6 +1,6 @@
 /** TopSel: some of the public candidates suit a person's set, and one of those is answered e^ε times as readily. */
 import { signs } from "../channels.js";
-import { twoLevel } from "../chances.js";
+import { twoLevel } from "../thresholds.js";
 import { symbol } from "../codecs.js";
 import { subtract } from "../exact.js";
 import { exactly } from "../groups.js";

@@ -1,23 +1,6 @@
-/** Answers of two weights, single bits: events of one probability, and whole thresholds that keep ε, rounded so that they never tell more. */
+/** Answers of two weights, and whole thresholds of single bits that keep ε, rounded so that they never tell more. */
 import { demand } from "./errors.js";
 import { ceilDivide, expFloor, keeps, levels, RESOLUTION } from "./exact.js";
-
-/** So many events of probability numerator / denominator: each compares a uniform number with it, byte by byte. */
-export function chances(coins, numerator, denominator, count) {
-  demand(numerator >= 0n && numerator <= denominator, "privacy/weights");
-  const happened = Array(count).fill(false);
-  let [open, rest] = [[...happened.keys()], numerator];
-  do {
-    const digit = Number((rest << 8n) / denominator);
-    rest = (rest << 8n) % denominator;
-    const octets = coins.bytes(open.length);
-    open = open.filter((place, at) => {
-      happened[place] = octets[at] < digit;
-      return rest && octets[at] === digit;
-    });
-  } while (open.length);
-  return happened;
-}
 
 /** How many of RESOLUTION draws of a binary randomised response must lie. */
 export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));

@@ -1,61 +1,13 @@
 /** Sending a stored report until the collector has it: the same bytes every time, with growing and jittered pauses. */
 import { unhex } from "./canonical.js";
-import { demand, KeyveilError } from "./errors.js";
+import { KeyveilError } from "./errors.js";
+import { problemCode, said } from "./transport.js";
 
 /** How often to try at once, and pauses in seconds; a drawn report leaves at a multiple of `pace` after the reading. */
 export const PATIENCE = { tries: 5, first: 1, longest: 60, pace: 0.25 };
 
 /** Problems that may pass by themselves, whatever their status. */
 export const PASSING = ["campaign/unknown", "round/unknown", "round/waiting"];
-
-const LARGEST = 8 << 20; // bytes of an answer
-const QUIET = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store", redirect: "error" };
-
-/** Requests that tell nothing of who asks; plain HTTP only on this machine. */
-export class HttpTransport {
-  constructor(address, timeout = 120_000) {
-    const { protocol, hostname, username, origin, pathname } = new URL(address);
-    const local = protocol === "http:" && /^(localhost|127\.0\.0\.1|\[::1\]|.*\.localhost)$/.test(hostname);
-    demand(!username, "transport/address", "The collector's address must not hold a password.");
-    demand(protocol === "https:" || local, "transport/plain", "Another machine is asked over https.");
-    this.address = origin + pathname.replace(/\/+$/, "");
-    this.timeout = timeout;
-  }
-
-  async request(method, path, body, headers) {
-    const [stop, pieces] = [new AbortController(), []];
-    const timer = setTimeout(() => stop.abort(), this.timeout);
-    try {
-      const answer = await fetch(this.address + path, { method, body, headers, signal: stop.signal, ...QUIET });
-      let size = 0;
-      for (let reader = answer.body?.getReader(), piece; reader && !(piece = await reader.read()).done; ) {
-        pieces.push(piece.value);
-        demand((size += piece.value.length) <= LARGEST, "transport/too-large");
-      }
-      return { status: answer.status, headers: answer.headers, body: new Uint8Array(await new Blob(pieces).arrayBuffer()) };
-    } catch (reason) {
-      throw reason instanceof KeyveilError ? reason : new KeyveilError("transport/unreachable", "The collector did not answer.");
-    } finally {
-      clearTimeout(timer);
-      stop.abort();
-    }
-  }
-}
-
-/** What an answer says, or nothing where that is no JSON. */
-function said({ body }) {
-  try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
-  } catch {
-    return null;
-  }
-}
-
-/** The code of a problem document (RFC 9457), if an answer is one. */
-export function problemCode(answer) {
-  const code = /^application\/problem\+json\s*(;|$)/.test(answer.headers.get("content-type")) && said(answer)?.code;
-  return /^[a-z0-9-]{1,40}\/[a-z0-9-]{1,40}$/.test(code) ? code : null;
-}
 
 /** One report in the packed form of docs/wire.md. */
 export function packed({ round, document, report, payload }) {
