@@ -8,13 +8,18 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.device.collector import Collector, document
+import pytest
+
+from keyveil.device import Device, Patience
+from tests.clients.planted import planted
+from tests.device.collector import Collector, Sleeper, Watch, document, json_answer, problem
 from tests.device.test_hostile_documents import HOSTILE
+from tests.device.test_upload import ODD_ANSWERS
 
 HERE = Path(__file__).parent
 
 
-def run(script: str, *arguments: object) -> Any:
+def run(script: str | Path, *arguments: object) -> Any:
     ran = subprocess.run(["node", HERE / script, *map(str, arguments)], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
@@ -36,9 +41,85 @@ def test_hostile_documents_are_refused_with_the_codes_of_the_python_device(tmp_p
     assert all(one["sent"] == 0 and one["same"] for one in found)
 
 
+ANSWERS = [
+    *ODD_ANSWERS,
+    json_answer({"accepted": 1, "duplicates": 0, "refused": []}),
+    json_answer({"accepted": 0, "duplicates": 1, "refused": []}),
+    problem(409, "round/closed"),
+    problem(401, "enrolment/needed"),
+    problem(404, "campaign/unknown"),
+    problem(404, "round/unknown"),
+    problem(409, "round/waiting"),
+    *(problem(429, "queue/full", retry_after=after) for after in ("7", "0", "x", "86400", "9" * 30)),
+    problem(503, "storage/unavailable", retry_after="Fri, 20 Nov 2026 12:00:30 GMT"),
+    problem(503, "storage/unavailable", retry_after="Fri, 20 Nov 2020 12:00:30 GMT"),
+    problem(503, "storage/unavailable", retry_after="Fri, 20 Nov 2099 12:00:00 GMT"),
+]
+
+
+def test_answers_to_uploads_mean_what_they_mean_to_the_python_device(tmp_path: Path) -> None:
+    compare_answers(tmp_path, HERE / "answers.mjs")
+
+
+def compare_answers(tmp_path: Path, script: Path) -> None:
+    """The same state and code, as many tries, and pauses between the same bounds; always the same bytes."""
+    collector = Collector()
+    view = collector.views[collector.open(document()).name]
+    told = [
+        {"status": one.status, "headers": dict(one.headers), "body": base64.b64encode(one.body).decode()}
+        for one in ANSWERS
+    ]
+    path = tmp_path / "answers.json"
+    path.write_text(json.dumps({"view": as_bytes(view), "answers": told}))
+    for answer, found in zip(ANSWERS, run(script, path), strict=True):
+        served, sleeper = Collector(script=[lambda batch, answer=answer: answer] * 2), Sleeper()
+        served.open(document())
+        device = Device(":memory:", served, clock=Watch(), sleep=sleeper, patience=Patience(pace=0, tries=2))
+        device.consent("snack-survey")
+        outcome = device.report("snack-survey", {"fries": 4})
+        assert (found["state"], found["code"]) == (outcome.state, outcome.code), answer
+        assert (found["sent"], found["different"]) == (len(served.bodies), 1), answer
+        assert len(found["naps"]) == len(sleeper.naps)
+        for mine, theirs in zip(found["naps"], sleeper.naps, strict=True):
+            assert mine == theirs or (0.5 <= mine <= 1 and 0.5 <= theirs <= 1), answer
+
+
 def test_the_rules_of_the_device(tmp_path: Path) -> None:
     """Every step of device.mjs says what it expects; it prints how many there were."""
-    assert run("device.mjs", tmp_path)["steps"] >= 20
+    assert run("device.mjs", tmp_path)["steps"] >= 44
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong"),
+    [
+        ("device.js", "if (earlier) return renewed(earlier, token);", ""),
+        ("device.js", 'demand(consent, "consent/needed"', 'demand(true, "consent/needed"'),
+        ("device.js", "if (!standing) this.#pay(state, notice);", ""),
+        ("device.js", "refuseBeyond(first ? campaign.epsilon : round.cost", "refuseBeyond(round.cost"),
+        ("device.js", "return [this.#today(), state.latest].sort()[1];", "return this.#today();"),
+        ("device.js", "const begun =", "const begun = false &&"),
+        ("device.js", "demand(durable || document.browser", "demand(true"),
+        ("device.js", "this.prefix = collector &&", 'this.prefix = "" &&'),
+        ("device.js", "if (document.one_in && !this.#turn(state, campaign)) return notAsked;", ""),
+        ("device.js", "demand((await this.storage.read()) === written", "demand(true"),
+        ("ledger.js", "one.day > dayAfter(day, -caps.days)", "true"),
+        ("ledger.js", "const others = aside(state, series, day);", "const others = [];"),
+        ("notice.js", "planned(canonical(said) === canonical(options))", "planned(true)"),
+        ("notice.js", "overflow: null, ", ""),
+        ("explain.js", '.replace(/[\\p{C}\\p{Z}]/gu, " ")', ""),
+        ("upload.js", "id !== report", "false"),
+    ],
+)
+def test_a_device_that_breaks_a_rule_is_noticed(tmp_path: Path, file: str, right: str, wrong: str) -> None:
+    """Planted mistakes: each makes a step of device.mjs, or what is compared with Python's device, fail."""
+    script = planted(tmp_path, "answers.mjs" if file == "upload.js" else "device.mjs", file, right, wrong)
+    if file == "upload.js":
+        with pytest.raises(AssertionError):
+            compare_answers(tmp_path, script)
+        return
+    ran = subprocess.run(["node", script, tmp_path], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 1
+    assert "AssertionError" in ran.stderr or "KeyveilError" in ran.stderr
 
 
 def test_every_exported_name_is_declared() -> None:

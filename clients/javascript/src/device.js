@@ -73,9 +73,7 @@ export class Device {
     return this.#books((state) => {
       const known = state.consents[series];
       state.consents[series] = { ...known, state: "withdrawn", paused: { day: this.#day(state), campaign: known?.campaign } };
-      const mine = state.entries.filter((one) => one.series === series);
-      const unsent = mine.filter((one) => one.state === "waiting");
-      for (const one of mine) one.first = null; // it stands no longer
+      const unsent = state.entries.filter((one) => one.series === series && one.state === "waiting");
       for (const one of unsent) Object.assign(one, { state: "withdrawn", payload: null, token: null });
       return unsent.length;
     });

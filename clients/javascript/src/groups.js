@@ -90,8 +90,8 @@ export function assignments(given = {}) {
 
 /** Each group of a round is held to what the campaign said of it, and all to their shares. */
 split.held = ({ groups, options, max_pairs }, told, planned, schema) => {
-  const shares = (text) => {
-    const listed = `${text}`.split(",").map((entry) => entry.trim().split(/\s*:\s*/));
+  const shares = (named) => {
+    const listed = `${named}`.split(",").map((entry) => entry.trim().split(/\s*:\s*/));
     const total = listed.map(([, share]) => parse(share)).reduce(add);
     return listed.map(([name, share]) => `${name} ${text([parse(share)[0] * total[1], parse(share)[1] * total[0]])}`);
   };
