@@ -59,9 +59,9 @@ def gzipped(names: list[str], comments: bool = True) -> int:
 
 
 def bare(text: str) -> str:
-    """JavaScript without its comments and the lines that only had one: comments of whole lines, and `` // `` after code."""
-    text = re.sub(r"^\s*/\*\*.*?\*/\n", "", text, flags=re.S | re.M)
-    return re.sub(r"^\s*//.*\n|\s+// .*$", "", text, flags=re.M)
+    """JavaScript without its comments: those of whole lines, and `` // `` after code."""
+    text = re.sub(r"^ */\*\*.*?\*/\n", "", text, flags=re.S | re.M)
+    return re.sub(r"^ *//.*\n| +// .*$", "", text, flags=re.M)
 
 
 def page() -> str:
@@ -74,9 +74,9 @@ def page() -> str:
     lines = [
         "# The files of the JavaScript client",
         "",
-        "What the npm package has, byte by byte. Whoever copies the client to a page of their own can hold the copy",
-        "against these hashes (SHA-256, as in an `integrity` attribute). `python -m tools.client_files` writes this page,",
-        "and a test fails where it does not fit the files.",
+        "What the npm package has. Whoever copies the client to a page of their own can hold the copy against these",
+        "hashes (SHA-256, as in an `integrity` attribute). `python -m tools.client_files` writes this page, and a test",
+        "fails where it does not fit the files.",
         "",
         "| gzipped | bytes | bytes without comments |",
         "|---|---|---|",

@@ -169,8 +169,8 @@ export class Device {
     const { name: mechanism, fingerprint } = round.mechanism;
     const asked = { name, series, campaign: hash, schema: campaign.schema.hash, terms, round: round.number, document: round.hash };
     const paid = { day, mechanism, fingerprint: hex(fingerprint), epsilon: standing ? "0" : text(round.cost), free: Boolean(standing) };
-    const sent = { report: hex(id), payload, first: period?.first, token, state: "waiting", code: null, attempts: 0 };
-    const entry = { ...asked, ...paid, ...sent, whole: campaign.several ? document.protocol.epsilon : undefined, until: campaign.until };
+    const sent = { report: hex(id), payload, first: period?.first ?? null, token, state: "waiting", code: null, attempts: 0 };
+    const entry = { ...asked, ...paid, ...sent, whole: campaign.several ? document.protocol.epsilon : null, until: campaign.until };
     state.entries.push(entry);
     return [entry, { ...outcome(entry), epsilon: entry.epsilon, used: !standing, ignored }];
   }
