@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from keyveil.device import Device, Patience
+from tests.campaign.test_browser_term import PROTOCOLS
 from tests.clients.planted import planted
 from tests.device.collector import Collector, Sleeper, Watch, document, json_answer, problem
 from tests.device.test_hostile_documents import HOSTILE
@@ -40,6 +41,33 @@ def test_hostile_documents_are_refused_with_the_codes_of_the_python_device(tmp_p
     assert told == wanted
     assert all(one["sent"] == 0 and one["same"] for one in found)
 
+
+@pytest.mark.parametrize("browser", [False, True])
+def test_what_a_collector_serves_for_every_mechanism_is_taken(tmp_path: Path, browser: bool) -> None:
+    """Campaigns as Python makes them, for browsers and for others: their first rounds are those that were planned."""
+    views = []
+    for protocol in SERVED:
+        collector = Collector()
+        term = {"browser": True} if browser else {}
+        collector.open(document(**term, schema=SNACKS, protocol={**protocol, "epsilon": "1"}))
+        views.append(as_bytes(collector.views["snack-survey"]))
+    path = tmp_path / "views.json"
+    path.write_text(json.dumps({"honest": None, "views": views}))
+    found = run("hostile.mjs", path)
+    assert [one["code"] for one in found] == ["nothing"] * len(SERVED)
+
+
+SNACKS = {"keys": ["burger", "fries", "pepsi", "tea"], "low": 1, "high": 5}
+SERVED = [
+    *PROTOCOLS,
+    {"name": "wsr", "max_pairs": 2, "weights": [1, 2, 3, 4]},
+    {"name": "pckv-grr", "max_pairs": 2, "split": "paper"},
+    {"name": "topsel", "mode": "direct"},
+    {"name": "apart", "mode": "dense"},
+    {"name": "split", "groups": "wsr:1,topsel:2", "options": {"topsel": {"set_sizes": "1"}}, "max_pairs": 2},
+    {"name": "pilot"},
+    {"name": "pilot", "then": "wsr", "share": "0.25", "most": 3},
+]
 
 ANSWERS = [
     *ODD_ANSWERS,
