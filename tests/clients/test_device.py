@@ -128,7 +128,7 @@ def test_the_rules_of_the_device(tmp_path: Path) -> None:
         ("device.js", "const begun =", "const begun = false &&"),
         ("device.js", "demand(durable || document.browser", "demand(true"),
         ("device.js", "this.prefix = collector &&", 'this.prefix = "" &&'),
-        ("device.js", "if (document.one_in && !this.#turn(state, campaign)) return notAsked;", ""),
+        ("device.js", "if (document.one_in && !dry && !this.#turn(state, campaign)) return notAsked;", ""),
         ("device.js", "demand((await this.storage.read()) === written", "demand(true"),
         ("ledger.js", "one.day > dayAfter(day, -caps.days)", "true"),
         ("ledger.js", "const others = aside(state, series, day);", "const others = [];"),

@@ -47,9 +47,10 @@ export class Device {
       const { campaign, round } = notice;
       const { state: consent = null } = state.consents[campaign.series] ?? {};
       const agreed = consent === "given" && !(await sentenceOf(() => refuseChanged(state, campaign)));
+      const asks = round && !found(state, notice);
       const trial = structuredClone(state); // what an answer would do, as if it were agreed to
       agree(trial, campaign);
-      const refusal = await sentenceOf(() => this.#refuseSignal() ?? (round && this.#answer(trial, notice, {}, "", durable)));
+      const refusal = await sentenceOf(() => this.#refuseSignal() ?? (asks && this.#answer(trial, notice, {}, "", durable, true)));
       const remarks = [
         !durable && "This browser may forget what was spent: each clearing of its data can cost one more epsilon a round.",
         state.latest > this.#today() && `The clock was once at ${state.latest}: until then no period of a cap ends.`,
@@ -141,8 +142,8 @@ export class Device {
     return told;
   }
 
-  /** Three things decide, in this order: calendar and terms, then the ledger, and only then the record. */
-  async #answer(state, notice, record, token, durable) {
+  /** Three things decide, in this order: calendar and terms, then the ledger, and only then the record; `dry` draws nothing. */
+  async #answer(state, notice, record, token, durable, dry = false) {
     const { campaign, round } = notice;
     const { name, series, terms, hash, document } = campaign;
     need(state, series);
@@ -150,22 +151,21 @@ export class Device {
     agree(state, campaign);
     this.#refuseClosed(notice);
     refuseOutOfOrder(state, notice);
-    const same = state.entries.filter((one) => one.series === series);
-    const earlier = same.find((one) => one.campaign === hash && one.round === round.number);
+    const earlier = found(state, notice);
     if (earlier) return renewed(earlier, token);
     demand(document.enrolment === "none" || token !== null, "enrolment/needed");
     this.#refuseUntimely(state, notice, durable);
     const day = (state.latest = this.#day(state));
     const notAsked = [null, outcome({ name, state: "not-asked", round: round.number })];
-    if (document.one_in && !this.#turn(state, campaign)) return notAsked;
+    if (document.one_in && !dry && !this.#turn(state, campaign)) return notAsked;
     const period = periodOf(document, day);
     const parts = period ? ["period", series, terms, period.first] : round.seats ? ["seat", series, hash] : ["round", series, round.hash];
     const id = await derivedId(state.secret, ...parts);
-    if (round.seats && !round.seats(id)) return notAsked;
-    const standing = period && same.find((one) => one.terms === terms && one.first === period.first);
+    if (round.seats && !dry && !round.seats(id)) return notAsked;
+    const standing = period && state.entries.find((one) => one.series === series && one.terms === terms && one.first === period.first);
     if (!standing) this.#pay(state, notice);
     const { pairs, ignored } = standing ? { ignored: [] } : look(notice, record);
-    const { payload } = standing ?? { payload: drawn(round, pairs, id, this.coins) };
+    const { payload } = standing ?? { payload: dry ? "" : drawn(round, pairs, id, this.coins) };
     const { name: mechanism, fingerprint } = round.mechanism;
     const asked = { name, series, campaign: hash, schema: campaign.schema.hash, terms, round: round.number, document: round.hash };
     const paid = { day, mechanism, fingerprint: hex(fingerprint), epsilon: standing ? "0" : text(round.cost), free: Boolean(standing) };
@@ -325,6 +325,9 @@ function refuseOutOfOrder(state, { campaign: { series, hash }, round }) {
   demand((seen[round.number] ??= round.hash) === round.hash, "round/changed");
   demand(Math.max(...Object.keys(seen)) === round.number, "round/order");
 }
+
+const found = ({ entries }, { campaign: { series, hash }, round: { number } }) =>
+  entries.find((one) => one.series === series && one.campaign === hash && one.round === number);
 
 /** The first day on which a round could have been open, or "" if none is named; rounds open in their order. */
 const openedOn = ({ document }, { number }) =>

@@ -1,16 +1,18 @@
 /** Answers of two weights, and whole thresholds of single bits that keep ε, rounded so that they never tell more. */
 import { demand } from "./errors.js";
-import { ceilDivide, expFloor, keeps, levels, RESOLUTION } from "./exact.js";
+import { ceilDivide, expFloor, levels, RESOLUTION } from "./exact.js";
 
 /** How many of RESOLUTION draws of a binary randomised response must lie. */
 export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
 
 /** The smallest whole number in [low, high] at which a channel keeps ε, where larger ones spend less. */
 export function tightest(spends, epsilon, low, high) {
-  demand(keeps(spends(high), epsilon), "privacy/no-threshold");
+  const most = expFloor(epsilon, 256n);
+  const keeps = ([above, below]) => above << 256n <= most * below;
+  demand(keeps(spends(high)), "privacy/no-threshold");
   while (low < high) {
     const middle = (low + high) / 2n;
-    if (keeps(spends(middle), epsilon)) high = middle;
+    if (keeps(spends(middle))) high = middle;
     else low = middle + 1n;
   }
   return low;

@@ -71,9 +71,9 @@ function vectorOf(pairs, { unit, weight, radius }) {
 
 /** The inner product of a vector with a public direction, whose coordinates are sums of sixteen bits less eight. */
 function inner(vector, word, first) {
-  let sum = 0;
+  let [sum, bits] = [0, 0n];
   for (const [place, number] of vector) {
-    const bits = stirred(word + BigInt(first + (place >> 2) + 1) * STRIDE);
+    if (!place || place >= FILLERS) bits = stirred(word + BigInt(first + (place >> 2) + 1) * STRIDE);
     let lane = Number((bits >> BigInt(16 * (place & 3))) & 0xffffn);
     let ones = -8;
     for (; lane; lane &= lane - 1) ones++;
