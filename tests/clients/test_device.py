@@ -15,7 +15,7 @@ from tests.campaign.test_browser_term import PROTOCOLS
 from tests.clients.planted import planted
 from tests.device.collector import Collector, Sleeper, Watch, document, json_answer, problem
 from tests.device.test_hostile_documents import HOSTILE
-from tests.device.test_upload import ODD_ANSWERS
+from tests.device.test_upload import ODD_ANSWERS, says
 
 HERE = Path(__file__).parent
 
@@ -100,7 +100,7 @@ def compare_answers(tmp_path: Path, script: Path) -> None:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps({"view": as_bytes(view), "answers": told}))
     for answer, found in zip(ANSWERS, run(script, path), strict=True):
-        served, sleeper = Collector(script=[lambda batch, answer=answer: answer] * 2), Sleeper()
+        served, sleeper = Collector(script=[says(answer)] * 2), Sleeper()
         served.open(document())
         device = Device(":memory:", served, clock=Watch(), sleep=sleeper, patience=Patience(pace=0, tries=2))
         device.consent("snack-survey")

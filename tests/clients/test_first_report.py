@@ -15,7 +15,7 @@ from tests.device.collector import Collector, document
 HERE = Path(__file__).parent
 KEYS = 1000
 LIMIT = 50.0  # milliseconds
-PROTOCOLS = {
+PROTOCOLS: dict[str, dict[str, Any]] = {
     "ssr": {"max_pairs": 3},
     "kvue": {},
     "wsr": {"max_pairs": 3},

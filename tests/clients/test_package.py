@@ -15,7 +15,7 @@ from tools import client_files
 from tools.client_files import CLIENT, gzipped, modules, needed, shipped
 
 HERE = Path(__file__).parent
-ALL, SMALL, BARE = 36_000, 24_700, 19_200
+ALL, SMALL, BARE = 36_100, 24_700, 19_200
 
 
 def test_sizes_stay_within_their_bounds() -> None:
