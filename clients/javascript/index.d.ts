@@ -1,19 +1,32 @@
-export interface Ignored { why: string; key: string; sentence: string }
-
-export interface Outcome {
-  campaign: string;
-  state: "sent" | "waiting" | "refused" | "not-asked" | "between" | "closed" | "withdrawn";
-  round: number | null;
-  epsilon: string;
-  report: string | null;
-  code: string | null;
-  used: boolean;
-  ignored: Ignored[];
+/** A part of a record that does not count, or not as it is. */
+export interface Ignored {
+  why: "record" | "unknown" | "unreadable" | "clamped" | "rounded" | "surplus";
+  key: string;
+  sentence: string;
 }
 
+/** What became of a call of `report`; decimals are strings. */
+export interface Outcome {
+  campaign: string;
+  state: "sent" | "waiting" | "refused" | "not-asked" | "between" | "closed";
+  round: number | null;
+  /** spent by this call */
+  epsilon: string;
+  /** its id */
+  report: string | null;
+  code: string | null;
+  /** whether this call's record was read: an earlier report is sent again whatever the record is */
+  used: boolean;
+  ignored: Ignored[];
+  /** between two rounds: the first day of the next one, if it is named */
+  opens: string | null;
+}
+
+/** What a campaign asks, and what answering it now would mean; show `text` to the person. */
 export interface Explanation {
   name: string;
   text: string;
+  /** what the open round costs, by this device's own computation */
   epsilon: string | null;
   hash: string;
   consent: "given" | "withdrawn" | null;
@@ -21,71 +34,144 @@ export interface Explanation {
   durable: boolean;
   remarks: string[];
   refusal: string | null;
+  spent: unknown[];
   notice: unknown;
 }
 
+/** What a report would see of a record: pairs of key and place of the value from -65536 to 65536; one possible report. */
+export interface Preview {
+  pairs: [number, number][];
+  ignored: Ignored[];
+  report: { id: string; payload: string };
+}
+
+/** One report in the ledger, with what was sent and what became of it. */
+export interface Entry {
+  name: string;
+  series: string;
+  campaign: string;
+  schema: string;
+  terms: string;
+  round: number;
+  document: string;
+  day: string;
+  mechanism: string;
+  fingerprint: string;
+  epsilon: string;
+  free: boolean;
+  report: string;
+  payload: string | null;
+  first: string | null;
+  state: "sent" | "waiting" | "refused" | "withdrawn";
+  code: string | null;
+  attempts: number;
+  whole: string | null;
+  until: string | null;
+}
+
+/** Where a device keeps its books: one text that is replaced as a whole, and a lock around it. */
 export interface Storage {
   read(): Promise<string | null>;
   write(text: string): Promise<void>;
+  /** runs a task while nobody else does */
   alone<T>(task: () => Promise<T>): Promise<T>;
+  /** whether the place outlives a clearing of the browser's data, as far as the browser promises */
   durable(): Promise<boolean>;
 }
 
-export interface Caps { days: number; schema_period: string; schema_life: string; period: string; life: string }
+/** The most epsilon that may leave a device: in any `days` days and ever, about one schema and about all. */
+export interface Caps {
+  days: number;
+  schema_period: string;
+  schema_life: string;
+  period: string;
+  life: string;
+}
+
+export interface Transport {
+  request(method: string, path: string, body?: Uint8Array, headers?: Record<string, string>): Promise<{ status: number; headers: Headers; body: Uint8Array }>;
+}
 
 export interface DeviceOptions {
+  /** address, such as https://collector.example */
   collector?: string;
   storage: Storage;
-  mechanisms?: Record<string, Function>;
+  mechanisms?: Record<string, unknown>;
   caps?: Partial<Caps>;
-  transport?: { request(method: string, path: string, body?: Uint8Array, headers?: Record<string, string>): Promise<unknown> };
+  transport?: Transport;
   coins?: Coins;
   now?: () => Date;
+  /** tries of an upload, its first and longest pause, and the pace of fresh reports; seconds */
   patience?: Partial<{ tries: number; first: number; longest: number; pace: number }>;
   sleep?: (seconds: number) => Promise<void>;
+  /** answer although Global Privacy Control or Do Not Track is set */
   ignoreSignals?: boolean;
 }
 
-export type KeyValueRecord = Record<string, number | boolean> | Map<string | number, number | boolean>;
+export type KeyValueRecord = Record<string, unknown> | Map<string | number | bigint, unknown>;
 
 export class Device {
   constructor(given: DeviceOptions);
+  storage: Storage;
+  mechanisms: Record<string, unknown>;
+  transport: Transport;
+  prefix: string;
+  coins: Coins;
+  now: () => Date;
+  patience: { tries: number; first: number; longest: number; pace: number };
+  sleep: (seconds: number) => Promise<void>;
+  ignoreSignals: boolean | undefined;
   explain(name: string): Promise<Explanation>;
   consent(name: string, shown?: Explanation): Promise<void>;
   withdraw(name: string): Promise<number>;
-  preview(name: string, record: KeyValueRecord): Promise<{ pairs: [number, number][]; ignored: Ignored[]; report: { id: string; payload: string } }>;
+  preview(name: string, record: KeyValueRecord): Promise<Preview>;
   report(name: string, record: KeyValueRecord, more?: { token?: string | null; shown?: Explanation }): Promise<Outcome>;
   flush(): Promise<Outcome[]>;
-  ledger(): Promise<Record<string, unknown>[]>;
+  ledger(): Promise<Entry[]>;
   export(): Promise<Record<string, unknown>>;
   limit(changes: Partial<Caps>, loosen?: boolean): Promise<void>;
   trustClock(): Promise<void>;
 }
 
+/** Uniform whole numbers from a source of bytes; without one from Web Crypto. */
 export class Coins {
   constructor(bytes?: (count: number) => Uint8Array);
-  bytes(count: number): Uint8Array;
+  bytes: (count: number) => Uint8Array;
+  below<T extends number | bigint>(bound: T): T;
+  belowEach<T extends number | bigint>(bound: T, count: number): T[];
+  pick(runs: [number, bigint][]): [number, number];
+  choose(weights: bigint[]): number;
+  chance<T extends number | bigint>(numerator: T, denominator: T): boolean;
+  chances(numerator: bigint, denominator: bigint, count: number): boolean[];
+  subset(size: number, bound: number): number[];
 }
 
+/** An error with a stable code, such as "budget/exceeded", and one sentence for people. */
 export class KeyveilError extends Error {
   constructor(code: string, sentence: string);
   code: string;
 }
 
+/** For tests and simulation: gone with the object. */
 export class MemoryStorage implements Storage {
   constructor(durable?: boolean);
+  text: string | null;
+  last: Promise<unknown>;
   read(): Promise<string | null>;
   write(text: string): Promise<void>;
   alone<T>(task: () => Promise<T>): Promise<T>;
   durable(): Promise<boolean>;
 }
 
+/** IndexedDB under a Web Lock: one tab at a time. */
 export class BrowserStorage implements Storage {
   constructor(name?: string);
+  name: string;
   read(): Promise<string | null>;
   write(text: string): Promise<void>;
   alone<T>(task: () => Promise<T>): Promise<T>;
   durable(): Promise<boolean>;
 }
 
-export const mechanisms: Record<string, Function>;
+/** The programs of this device by the names that documents have for them. */
+export const mechanisms: Record<string, unknown>;

@@ -1,7 +1,7 @@
 /** The device for Node: its books are a file that only its owner can read. */
 import { webcrypto } from "node:crypto";
 import { open, readFile, rename, rm } from "node:fs/promises";
-import { refuse } from "./src/errors.js";
+import { demand } from "./src/errors.js";
 
 globalThis.crypto ??= /** @type {any} */ (webcrypto); // Node 18 has no global one
 
@@ -19,7 +19,8 @@ export class FileStorage {
     try {
       return await readFile(this.path, "utf8");
     } catch (reason) {
-      return reason.code === "ENOENT" ? null : refuse("storage/refused", `The file ${this.path} cannot be read.`);
+      demand(reason.code === "ENOENT", "storage/refused", `The file ${this.path} cannot be read.`);
+      return null;
     }
   }
 
@@ -38,7 +39,7 @@ export class FileStorage {
         await (await open(lock, "wx", 0o600)).close();
         break;
       } catch (reason) {
-        if (reason.code !== "EEXIST" || tries >= 200) refuse("storage/locked", `${lock} is there: another process uses the file, or died.`);
+        demand(reason.code === "EEXIST" && tries < 200, "storage/locked", `${lock} is there: another process uses the file, or died.`);
         await new Promise((done) => setTimeout(done, 25));
       }
     }

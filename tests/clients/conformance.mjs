@@ -1,26 +1,27 @@
-// Vectors of coins, seen from JavaScript: `check FILE` holds what Python wrote against the client, and
-// `write FILE OUT` answers the same questions with other streams, for Python to check.
+// Vectors of coins, seen from JavaScript (tests/clients/vectors.py says what they are): `check FILE` holds what Python
+// wrote against the client, and `write FILE OUT` answers the same questions with other streams, for Python to check.
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
-import { hex, unhex } from "../../clients/javascript/src/canonical.js";
-import { pad, reportBytes } from "../../clients/javascript/src/codecs.js";
+import { hex } from "../../clients/javascript/src/canonical.js";
+import { packed, pad, reportBytes } from "../../clients/javascript/src/codecs.js";
 import { Coins } from "../../clients/javascript/src/coins.js";
 import { build } from "../../clients/javascript/src/mechanisms.js";
 import { Schema } from "../../clients/javascript/src/schema.js";
 import { mechanisms } from "../../clients/javascript/src/table.js";
 
-const digest = (text) => createHash("sha256").update(text).digest("hex").slice(0, 16);
+const CHUNK = 16;
 
 class StreamCoins extends Coins {
   constructor(seed) {
     super((count) => this.take(count));
-    Object.assign(this, { seed, blocks: 0, rest: Buffer.alloc(0), steps: [] });
+    Object.assign(this, { hash: createHash("sha256").update(seed), blocks: 0, rest: Buffer.alloc(0), steps: [] });
+    this.id = this.take(16);
   }
   take(count) {
     while (this.rest.length < count) {
       const counter = Buffer.alloc(4);
       counter.writeUInt32LE(this.blocks++);
-      this.rest = Buffer.concat([this.rest, createHash("sha256").update(this.seed).update(counter).digest()]);
+      this.rest = Buffer.concat([this.rest, this.hash.copy().update(counter).digest()]);
     }
     const taken = Uint8Array.from(this.rest.subarray(0, count));
     this.rest = this.rest.subarray(count);
@@ -34,42 +35,48 @@ class StreamCoins extends Coins {
   }
 }
 
-function bits(payload) {
-  const octets = new Uint8Array((payload.length + 7) >> 3);
-  payload.forEach((bit, at) => (octets[at >> 3] |= bit << (at & 7)));
-  return hex(octets);
+/** The digests of all chunks of a question's cases, and the reports of the first. */
+function answers(made, schema, { mechanism, records, salt, cases }) {
+  const given = (record) => Object.fromEntries(Object.entries(record).map(([key, value]) => [key, value === "NaN" ? NaN : value]));
+  const pairs = records.map((record) => schema.look(given(record)).pairs);
+  const size = reportBytes(made.codec);
+  const [digests, reports] = [[], []];
+  for (let number = 0, lines = ""; number < cases; number++) {
+    const coins = new StreamCoins(`${salt}/${number}`);
+    const payload = made.respond(pairs[number % pairs.length], coins.id, coins);
+    const padded = hex(pad(made.encode(payload, coins.id), size, made.codec.varies));
+    const shown = mechanism === "set-size" && Array.isArray(payload) ? hex(packed(payload)) : `${payload}`;
+    lines += `${coins.steps.join(";")} ${shown} ${padded}\n`;
+    if (number < CHUNK) reports.push(padded);
+    if (number % CHUNK === CHUNK - 1 || number === cases - 1) {
+      digests.push(createHash("sha256").update(lines).digest("hex").slice(0, 16));
+      lines = "";
+    }
+  }
+  return { digests, reports };
 }
 
-function answer(made, schema, { record, id, seed }, isBits) {
-  const coins = new StreamCoins(seed);
-  const given = Object.fromEntries(Object.entries(record).map(([key, value]) => [key, value === "NaN" ? NaN : value]));
-  const payload = made.respond(schema.look(given).pairs, unhex(id), coins);
-  const padded = pad(made.encode(payload, unhex(id)), reportBytes(made.codec), made.codec.varies);
-  const shown = isBits && Array.isArray(payload) ? JSON.stringify(bits(payload)) : JSON.stringify(payload).replaceAll(",", ", ");
-  return { steps: digest(coins.steps.join(";")), payload: digest(shown), report: hex(padded) };
-}
+const gcd = (a, b) => (b ? gcd(b, a % b) : a);
+const reduced = ([above, below]) => [above, below].map((part) => String(part / gcd(above, below)));
 
 const [, , what, path, out] = process.argv;
 const listed = JSON.parse(readFileSync(path, "utf8"));
 let [total, differences] = [0, []];
 for (const one of listed) {
-  const schema = await Schema.read(one.schema);
-  let made;
+  const called = `${one.mechanism} ${JSON.stringify(one.options)} ${one.epsilon}`;
   try {
-    made = await build({ name: one.mechanism, schema, epsilon: one.epsilon, options: one.options }, mechanisms);
+    const schema = await Schema.read(one.schema);
+    const made = await build({ name: one.mechanism, schema, epsilon: one.epsilon, options: one.options }, mechanisms);
+    const told = { fingerprint: hex(made.fingerprint), report_bytes: reportBytes(made.codec), ratio: reduced(made.ratio) };
+    if (what === "write") one.salt = randomBytes(8).toString("hex");
+    const mine = { ...told, ...answers(made, schema, one) };
+    for (const name in mine)
+      if (what === "write") one[name] = mine[name];
+      else if (!Array.isArray(mine[name])) differences.push(...(mine[name] === one[name] ? [] : [`${called}: ${name}`]));
+      else mine[name].forEach((part, at) => part === one[name][at] || differences.push(`${called}: ${name} ${at}`));
+    total += one.cases;
   } catch (error) {
-    differences.push(`${one.mechanism} ${JSON.stringify(one.options)}: ${error.message}`);
-    continue;
-  }
-  const told = { fingerprint: hex(made.fingerprint), report_bytes: reportBytes(made.codec), ratio: made.ratio.map(String) };
-  for (const [name, value] of Object.entries(told))
-    if (JSON.stringify(value) !== JSON.stringify(one[name])) differences.push(`${one.mechanism} ${JSON.stringify(one.options)} ${one.epsilon}: ${name} ${value} ${one[name]}`);
-  for (const at of one.cases.keys()) {
-    if (what === "write") Object.assign(one.cases[at], { id: randomBytes(16).toString("hex"), seed: randomBytes(8).toString("hex") });
-    const mine = answer(made, schema, one.cases[at], one.mechanism === "set-size");
-    total++;
-    if (what === "write") Object.assign(one.cases[at], mine);
-    else for (const name in mine) if (mine[name] !== one.cases[at][name]) differences.push(`${one.mechanism} ${JSON.stringify(one.options)} ${one.cases[at].seed}: ${name}`);
+    differences.push(`${called}: ${error.message}`);
   }
 }
 if (what === "write") writeFileSync(out, JSON.stringify(listed));

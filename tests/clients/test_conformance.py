@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.clients import vectors
+from tests.clients.planted import planted
 
 HERE = Path(__file__).parent
 NEEDED = {
@@ -28,10 +29,8 @@ NEEDED = {
 }
 
 
-def node(*arguments: object) -> dict[str, Any]:
-    ran = subprocess.run(
-        ["node", HERE / "conformance.mjs", *map(str, arguments)], capture_output=True, text=True, timeout=3000
-    )
+def node(*arguments: object, script: Path = HERE / "conformance.mjs") -> dict[str, Any]:
+    ran = subprocess.run(["node", script, *map(str, arguments)], capture_output=True, text=True, timeout=3000)
     assert ran.returncode == 0, ran.stderr
     found: dict[str, Any] = json.loads(ran.stdout)
     return found
@@ -51,25 +50,76 @@ def test_node_draws_what_python_drew(written: Path) -> None:
 
 
 def test_python_draws_what_node_drew(written: Path, tmp_path: Path) -> None:
-    listed = [{**one, "cases": one["cases"][:2]} for one in json.loads(written.read_text())]
+    """Node answers with streams of its own; Python replays them, and reads every report as a collector does."""
+    listed = [{**one, "cases": 2} for one in json.loads(written.read_text())]
     assert {one["mechanism"] for one in listed} == NEEDED
     few, answered = tmp_path / "few.json", tmp_path / "answered.json"
     few.write_text(json.dumps(listed))
-    node("write", few, answered)
-    assert vectors.check(answered)[1] == []
+    assert node("write", few, answered)["first"] == []
+    total, wrong = vectors.check(answered)
+    assert wrong == []
+    assert total == 2 * len(listed) > 3_000
+
+
+def test_edge_records_are_among_them(written: Path) -> None:
+    """Empty ones, too many pairs, unknown keys, values that are no numbers or out of range; all sizes and prices."""
+    listed = json.loads(written.read_text())
+    for one in listed:
+        known = one["schema"]["keys"]
+        names = set(known) if isinstance(known, list) else {str(key) for key in range(known)}
+        one["kinds"] = {
+            kind
+            for record in one["records"][: one["cases"]]
+            for kind, there in (
+                ("empty", not record),
+                ("surplus", len(record) > one["options"].get("max_pairs", 1000)),
+                ("unknown", not names >= set(record)),
+                ("no number", any(not isinstance(value, int | float) for value in record.values())),
+                ("out of range", 1e300 in record.values()),
+            )
+            if there
+        }
+    for name in NEEDED:
+        kinds = set.union(*(one["kinds"] for one in listed if one["mechanism"] == name))
+        assert kinds >= {"empty", "unknown", "no number", "out of range"}, name
+    assert "surplus" in set.union(*(one["kinds"] for one in listed if one["mechanism"] == "ssr"))
+    assert {vectors.count(one["schema"]) for one in listed} == set(vectors.KEYS) >= {1, 1000}
+    assert {one["epsilon"] for one in listed} == set(vectors.EPSILONS) >= {"0.1", "8"}
 
 
 def test_one_other_draw_is_noticed(written: Path, tmp_path: Path) -> None:
-    """A report, a step or a payload that differs in one case is found in that case."""
-    one = json.loads(written.read_text())[0]
-    one["cases"] = one["cases"][:3]
-    for what in ("steps", "payload", "report"):
-        planted = json.loads(json.dumps(one))
-        planted["cases"][1][what] = "00" * 8
+    """A digest or a report that differs is found by both, and so is a report that nobody could have sent."""
+    one = next(one for one in json.loads(written.read_text()) if one["mechanism"] == "kvue")
+    one["cases"], planted = 20, {"digests": "00" * 8, "reports": "ff", "fingerprint": "00" * 32}
+    fresh = {**one, **vectors.answers(vectors.made_from(one), one)}
+    for what, other in planted.items():
+        spoilt = {**fresh, what: [*fresh[what][:-1], other] if isinstance(fresh[what], list) else other}
         path = tmp_path / f"{what}.json"
-        path.write_text(json.dumps([planted]))
+        path.write_text(json.dumps([spoilt]))
         assert node("check", path)["differences"] == 1
-        assert len(vectors.check(path)[1]) == 1
+        assert len(vectors.check(path)[1]) == (2 if what == "reports" else 1)
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong"),
+    [
+        ("coins.js", "return number > top;", "return number > top + 1n;"),
+        ("coins.js", "octets[at] === digit", "octets[at] + 1 === digit"),
+        ("channels.js", "rank + passed) passed++", "rank) passed++"),
+        ("schema.js", "below % 2 !== 0", "below % 2 === 0"),
+        ("mechanisms.js", "turn(b, 13n)", "turn(b, 14n)"),
+        ("mechanisms/pckv.js", "truth[2], truth[1]]", "truth[1], truth[2]]"),
+    ],
+)
+def test_a_client_that_draws_otherwise_is_noticed(
+    written: Path, tmp_path: Path, file: str, right: str, wrong: str
+) -> None:
+    """Planted mistakes, each in one place of the client."""
+    script = planted(tmp_path, "conformance.mjs", file, right, wrong)
+    few = [one for one in json.loads(written.read_text())[::7] if vectors.count(one["schema"]) < 100]
+    path = tmp_path / "few.json"
+    path.write_text(json.dumps([one for one in few if one["cases"] > 8]))
+    assert node("check", path, script=script)["differences"] > 0
 
 
 @pytest.mark.soak

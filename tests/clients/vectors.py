@@ -3,15 +3,19 @@
     python -m tests.clients.vectors write vectors.json --reports 100000     # Node checks them: conformance.mjs check
     python -m tests.clients.vectors check vectors.json                      # what Node wrote: conformance.mjs write
 
-A stream is SHA-256 of its seed and a counter. A step is so many bytes that are read at once, or one draw below a
-bound: bound and number, whatever asked for it. So a client that draws in another order, or one number more, differs at
-once.
+Each question has a few records and a number of cases. Case ``number`` of a question is answered for record ``number``
+modulo the number of records, with the stream of the seed ``{salt}/{number}``: SHA-256 of the seed and a counter. Its
+first sixteen bytes are the report's id. A step is so many bytes that are read at once, or one draw below a bound:
+bound and number, whatever asked for it. So a client that draws in another order, or one number more, differs at once.
+Steps, payloads and reports are compared by digests of chunks of cases; the reports of the first chunk stand there as
+they are, and are decoded again.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import math
 import random
@@ -21,15 +25,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from keyveil.campaign.wire import pad
+from keyveil.campaign.wire import pad, unpad
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
-from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.registry import create_round
 
 EPSILONS = ("0.1", "0.5", "1", "1.75", "3", "5.5", "8")
 KEYS = (1, 2, 3, 5, 12, 40, 1000)
+CHUNK = 16  # cases that one digest is of
+RECORDS = 12  # of each question
 CAPPED = ("ssr", "wsr", "wheel", "pckv-ue", "pckv-grr")
 
 
@@ -37,16 +43,21 @@ class StreamCoins(Coins):
     """Coins over the stream of a seed, which note every step."""
 
     def __init__(self, seed: str) -> None:
-        self._seed, self._blocks, self._rest = seed.encode(), 0, b""
+        self._blocks = itertools.count()
+        self._hash = hashlib.sha256(seed.encode())
+        self._rest = b""
         self.steps: list[str] = []
+        self.id = self.bytes(16)
 
     def bytes(self, count: int) -> bytes:
-        while len(self._rest) < count:
-            self._rest += hashlib.sha256(self._seed + self._blocks.to_bytes(4, "little")).digest()
-            self._blocks += 1
-        taken, self._rest = self._rest[:count], self._rest[count:]
+        rest = self._rest
+        while len(rest) < count:
+            block = self._hash.copy()
+            block.update(next(self._blocks).to_bytes(4, "little"))
+            rest += block.digest()
+        self._rest = rest[count:]
         self.steps.append(f"{count} bytes")
-        return taken
+        return rest[:count]
 
     def below(self, bound: int) -> int:
         drawn = super().below(bound)
@@ -103,9 +114,11 @@ def _options(d: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _schema(d: int, number: int, options: dict[str, Any]) -> dict[str, Any]:
-    """Numbered or named keys, one range or one for each, levels where points are told."""
+    """Numbered or named keys, one range or one for each, logarithms, levels where points are told."""
     if options.get("bins") == 5:
         return {"keys": d, "low": 1, "high": 5, "levels": [1, 2, 3, 4, 5]}
+    if EPSILONS[number] == "3":
+        return {"keys": d, "low": "0.25", "high": 100, "map": "log", "other": "others"}
     if number % 3 == 0:
         return {"keys": d, "low": -1, "high": 1}
     if number % 3 == 1 or d == 1:
@@ -141,57 +154,93 @@ def records(schema: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     return record
 
 
-def answer(made: Mechanism, record: dict[str, Any], public: bytes, seed: str) -> dict[str, Any]:
-    """The steps, the payload and the padded report for a record and a stream."""
+def answered(made: Mechanism, pairs: Pairs, seed: str) -> tuple[str, bytes]:
+    """Everything that is compared of a case, as a line, and its padded report."""
     coins = StreamCoins(seed)
-    given = {key: math.nan if value == "NaN" else value for key, value in record.items()}
-    report = made.perturb_pairs(made.read(given), coins, public)
-    payload = report.payload
+    report = made.perturb_pairs(pairs, coins, coins.id)
     padded = pad(made.encode(report), made.codec.longest + made.codec.varies, made.codec.varies)
-    shown = payload.hex() if isinstance(payload, bytes) else list(payload) if isinstance(payload, tuple) else payload
-    return {"steps": _digest(coins.steps), "payload": _digest([json.dumps(shown)]), "report": padded.hex()}
+    payload = report.payload
+    if isinstance(payload, bytes):
+        shown = payload.hex()
+    else:
+        shown = ",".join(map(str, payload)) if isinstance(payload, tuple | list) else str(payload)
+    return f"{';'.join(coins.steps)} {shown} {padded.hex()}\n", padded
 
 
-def _digest(parts: list[str]) -> str:
-    return hashlib.sha256(";".join(parts).encode()).hexdigest()[:16]
+def answers(made: Mechanism, one: dict[str, Any]) -> dict[str, Any]:
+    """The digests of all chunks of a question's cases, and the reports of the first."""
+    pairs = [made.read(_given(record)) for record in one["records"]]
+    lines, reports = [], []
+    for number in range(one["cases"]):
+        line, padded = answered(made, pairs[number % len(pairs)], f"{one['salt']}/{number}")
+        lines.append(line)
+        if number < CHUNK:
+            reports.append(padded.hex())
+    chunks = ("".join(lines[start : start + CHUNK]) for start in range(0, len(lines), CHUNK))
+    return {"digests": [hashlib.sha256(chunk.encode()).hexdigest()[:16] for chunk in chunks], "reports": reports}
+
+
+def _given(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: math.nan if value == "NaN" else value for key, value in record.items()}
+
+
+def asked(reports: int, seed: int = 1) -> list[dict[str, Any]]:
+    """Every question with its records and how many cases it has: fewer where there are many keys."""
+    chance, listed = random.Random(seed), list(rounds())
+    shares = [1 / (1 + (count(one["schema"]) / 4) ** 1.8) for one in listed]
+    return [
+        {
+            **one,
+            "records": [{}, *(records(one["schema"], chance) for _ in range(RECORDS - 1))],
+            "salt": f"{seed}/{one['fingerprint'][:8]}",
+            "cases": max(2, math.ceil(reports * share / sum(shares))),
+        }
+        for one, share in zip(listed, shares, strict=True)
+    ]
 
 
 def write(path: Path, reports: int, seed: int = 1) -> int:
-    """Write vectors of about so many reports; fewer of them where there are many keys. Gives how many there are."""
-    chance, listed = random.Random(seed), list(rounds())
-    share = {d: 1 / (1 + (d / 4) ** 1.8) for d in KEYS}
-    sizes = [share[_count(one["schema"])] for one in listed]
-    vectors = []
-    for one, size in zip(listed, sizes, strict=True):
-        made, cases = made_from(one), []
-        for number in range(max(2, round(reports * size / sum(sizes)))):
-            record, public = records(one["schema"], chance), chance.randbytes(16)
-            name = f"{one['fingerprint'][:8]}/{number}"
-            cases.append({"record": record, "id": public.hex(), "seed": name, **answer(made, record, public, name)})
-        vectors.append({**one, "cases": cases})
+    """Write vectors of at least so many reports; gives how many there are."""
+    vectors = [{**one, **answers(made_from(one), one)} for one in asked(reports, seed)]
     path.write_text(json.dumps(vectors, allow_nan=False))
-    return sum(len(one["cases"]) for one in vectors)
+    return sum(one["cases"] for one in vectors)
 
 
 def check(path: Path) -> tuple[int, list[str]]:
     """How many reports another client wrote, and in what they differ from Python's."""
     wrong, total = [], 0
     for one in json.loads(path.read_text()):
-        made = made_from(one)
-        if described(made, one["schema"]) != {name: part for name, part in one.items() if name != "cases"}:
-            wrong.append(f"{one['mechanism']} {one['options']}: another mechanism")
-        for case in one["cases"]:
-            total += 1
-            mine = answer(made, case["record"], bytes.fromhex(case["id"]), case["seed"])
-            wrong += [f"{one['mechanism']} {case['seed']}: {what}" for what in mine if mine[what] != case[what]]
+        made, called = made_from(one), f"{one['mechanism']} {one['options']} {one['epsilon']}"
+        wanted = described(made, one["schema"])
+        wrong += [f"{called}: {name} {one[name]}" for name in wanted if wanted[name] != one[name]]
+        mine = answers(made, one)
+        total += one["cases"]
+        for what in mine:
+            pairs = zip(mine[what], one[what], strict=True)
+            wrong += [f"{called}: {what} {at}" for at, (own, theirs) in enumerate(pairs) if own != theirs]
+        wrong += [f"{called}: report {at} has no reading" for at in _unreadable(made, one)]
     return total, wrong
+
+
+def _unreadable(made: Mechanism, one: dict[str, Any]) -> list[int]:
+    """The reports of the first chunk that a collector could not decode, or would encode otherwise."""
+    found = []
+    for number, text in enumerate(one["reports"]):
+        padded, public = bytes.fromhex(text), StreamCoins(f"{one['salt']}/{number}").id
+        try:
+            report = made.decode(unpad(padded, len(padded), made.codec.varies), public)
+            fits = pad(made.encode(report), len(padded), made.codec.varies) == padded
+        except KeyveilError:
+            fits = False
+        found += [] if fits else [number]
+    return found
 
 
 def made_from(one: dict[str, Any]) -> Mechanism:
     return create_round(one["mechanism"], Schema.from_document(one["schema"]), one["epsilon"], **one["options"])
 
 
-def _count(schema: dict[str, Any]) -> int:
+def count(schema: dict[str, Any]) -> int:
     return schema["keys"] if isinstance(schema["keys"], int) else len(schema["keys"])
 
 

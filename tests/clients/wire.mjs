@@ -1,10 +1,11 @@
 // The conformance kit of the wire format, as far as a device has a part in it.
 import { readFileSync } from "node:fs";
-import { canonical, hash, hex, unhex } from "../../clients/javascript/src/canonical.js";
 import { parse } from "../../clients/javascript/src/exact.js";
-import { derivedId, periodOf } from "../../clients/javascript/src/notice.js";
+import { canonical, hash, hex, periodOf, unhex } from "../../clients/javascript/src/canonical.js";
+import { derivedId } from "../../clients/javascript/src/device.js";
 import { packed } from "../../clients/javascript/src/upload.js";
-import { holds, partingWord, publicIndex, publicWord } from "../../clients/javascript/src/words.js";
+import { holds, parting } from "../../clients/javascript/src/groups.js";
+import { publicIndex, publicWord } from "../../clients/javascript/src/mechanisms.js";
 
 const kit = JSON.parse(readFileSync(process.argv[2], "utf8"));
 let [checked, wrong] = [0, []];
@@ -28,7 +29,7 @@ for (const one of kit.words) {
   for (const [bound, index] of Object.entries(one.index_below)) same("index", publicIndex(mine, Number(bound)), index);
 }
 for (const one of kit.partings) {
-  const mine = await partingWord(unhex(one.id), unhex(one.campaign));
+  const mine = (await parting(unhex(one.campaign)))(unhex(one.id));
   same("parting word", word(mine), one.word);
   same("part", holds(one.part.map(parse), mine), true);
 }

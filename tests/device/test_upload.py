@@ -123,33 +123,32 @@ def test_a_duplicate_has_arrived() -> None:
 STRANGER = {"id": "ab" * 16, "code": "report/malformed"}
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        HttpAnswer(200, {}, b""),
-        HttpAnswer(200, {}, b"<html>ok</html>"),
-        json_answer([]),
-        json_answer({}),
-        json_answer({"accepted": 1}),
-        json_answer({"accepted": True, "duplicates": 0, "refused": []}),
-        json_answer({"accepted": 1.5, "duplicates": 0, "refused": []}),
-        json_answer({"accepted": 2, "duplicates": -1, "refused": []}),
-        json_answer({"accepted": 0, "duplicates": 0, "refused": []}),
-        json_answer({"accepted": 1, "duplicates": 1, "refused": []}),
-        json_answer({"accepted": 0, "duplicates": 0, "refused": [STRANGER]}),
-        json_answer({"accepted": 1, "duplicates": 0, "refused": [STRANGER]}),
-        json_answer({"accepted": 1, "duplicates": 0, "refused": [], "more": 1}),
-        HttpAnswer(200, {}, b'{"accepted":' * 50_000),
-        HttpAnswer(204),
-        HttpAnswer(301, {"location": "https://elsewhere.example"}),
-        HttpAnswer(403, {"content-type": "text/html"}, b"captive portal"),
-        HttpAnswer(404, {"content-type": "application/problem+json"}, b"{"),
-        HttpAnswer(400, {"content-type": "application/problem+json"}, b'{"code": "\\u001b[2J"}'),
-        problem(500, "storage/unavailable"),
-        problem(408, "transport/slow"),
-    ],
-    ids=lambda answer: f"{answer.status} {answer.body[:40]!r}",
-)
+ODD_ANSWERS = [
+    HttpAnswer(200, {}, b""),
+    HttpAnswer(200, {}, b"<html>ok</html>"),
+    json_answer([]),
+    json_answer({}),
+    json_answer({"accepted": 1}),
+    json_answer({"accepted": True, "duplicates": 0, "refused": []}),
+    json_answer({"accepted": 1.5, "duplicates": 0, "refused": []}),
+    json_answer({"accepted": 2, "duplicates": -1, "refused": []}),
+    json_answer({"accepted": 0, "duplicates": 0, "refused": []}),
+    json_answer({"accepted": 1, "duplicates": 1, "refused": []}),
+    json_answer({"accepted": 0, "duplicates": 0, "refused": [STRANGER]}),
+    json_answer({"accepted": 1, "duplicates": 0, "refused": [STRANGER]}),
+    json_answer({"accepted": 1, "duplicates": 0, "refused": [], "more": 1}),
+    HttpAnswer(200, {}, b'{"accepted":' * 50_000),
+    HttpAnswer(204),
+    HttpAnswer(301, {"location": "https://elsewhere.example"}),
+    HttpAnswer(403, {"content-type": "text/html"}, b"captive portal"),
+    HttpAnswer(404, {"content-type": "application/problem+json"}, b"{"),
+    HttpAnswer(400, {"content-type": "application/problem+json"}, b'{"code": "\\u001b[2J"}'),
+    problem(500, "storage/unavailable"),
+    problem(408, "transport/slow"),
+]
+
+
+@pytest.mark.parametrize("answer", ODD_ANSWERS, ids=lambda answer: f"{answer.status} {answer.body[:40]!r}")
 def test_an_answer_that_makes_no_sense_means_try_again_later(answer: HttpAnswer) -> None:
     device, collector, _ = reporting(*[says(answer)] * 2, patience=Patience(tries=2))
 

@@ -1,112 +1,60 @@
-/**
- * Documents: strict JSON in, one spelling out, and its SHA-256. A name that stands twice, a float, and text that is not
- * Unicode are refused, because readers would not agree about them (docs/wire.md, "Documents and their hashes").
- */
-import { refuse } from "./errors.js";
+/** Documents: JSON in, one spelling out, and its SHA-256 (docs/wire.md, "Documents and their hashes"); bytes and days. */
+import { demand } from "./errors.js";
 
-const encoder = new TextEncoder();
-
-/** The bytes of a text in UTF-8. */
-export const utf8 = (text) => encoder.encode(text);
-
-/** @param {Uint8Array} bytes */
+export const utf8 = (text) => new TextEncoder().encode(text);
 export const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-
-/** @param {string} text @returns {Uint8Array} */
 export const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 
-/** @param {Uint8Array} bytes @returns {Promise<Uint8Array>} */
-export const sha256 = async (bytes) => new Uint8Array(await globalThis.crypto.subtle.digest("SHA-256", bytes));
+/** The whole number that bytes spell, the lowest first. */
+export const fromBytes = (bytes) => bytes.reduceRight((number, byte) => (number << 8n) | BigInt(byte), 0n);
 
-/** The hash of a document: its version. @returns {Promise<string>} */
+export const sha256 = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+
+/** The hash of a document: its version. */
 export const hash = async (document) => hex(await sha256(utf8(canonical(document))));
 
-const byCodePoint = (a, b) => {
-  const [x, y] = [Array.from(a), Array.from(b)];
-  for (let at = 0; at < Math.min(x.length, y.length); at++)
-    if (x[at] !== y[at]) return /** @type {number} */ (x[at].codePointAt(0)) - /** @type {number} */ (y[at].codePointAt(0));
-  return x.length - y.length;
-};
-
-/** The canonical text of a document. */
+/** The canonical text of a document; names are sorted by code point, as their bytes are. */
 export function canonical(part) {
-  if (part === null || typeof part === "boolean") return String(part);
-  if (typeof part === "number") {
-    if (!Number.isInteger(part)) refuse("document/float", "A document holds no floats: write a decimal string.");
-    if (Math.abs(part) > 2 ** 53) refuse("document/number", "A document holds whole numbers up to 2^53.");
-    return String(part);
+  if (Array.isArray(part)) return `[${part.map(canonical)}]`;
+  if (part && typeof part === "object") {
+    const names = Object.keys(part).sort((one, other) => (hex(utf8(one)) < hex(utf8(other)) ? -1 : 1));
+    return `{${names.map((name) => `${canonical(name)}:${canonical(part[name])}`)}}`;
   }
-  if (typeof part === "string") {
-    if (/\p{Surrogate}/u.test(part)) refuse("document/text", "A document holds text that is not valid Unicode.");
-    return JSON.stringify(part);
-  }
-  if (Array.isArray(part)) return `[${part.map(canonical).join(",")}]`;
-  if (typeof part !== "object") refuse("document/type", `A document cannot hold a ${typeof part}.`);
-  const names = Object.keys(part).sort(byCodePoint);
-  return `{${names.map((name) => `${canonical(name)}:${canonical(part[name])}`).join(",")}}`;
+  demand(typeof part !== "number" || Math.abs(part) <= 2 ** 53, "document/number");
+  demand(!/\p{Surrogate}/u.test(part), "document/text");
+  return JSON.stringify(part);
 }
 
-const SPACE = /[ \t\n\r]*/y;
-const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
-const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
-const WORDS = /** @type {const} */ ([["true", true], ["false", false], ["null", null]]);
-const DEEPEST = 64;
+/** What the bytes of a document say; names that stand twice and floats are refused, since readers do not agree on them. */
+export function parseJson(bytes) {
+  const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  let names = -1; // the reviver is also called for the whole, under no name
+  const read = JSON.parse(text, function (name, value) {
+    if (!Array.isArray(this)) names++;
+    return value;
+  });
+  const outside = text.replace(/"(?:[^"\\]|\\.)*"/g, ""); // of strings
+  demand(names === outside.split(":").length - 1, "campaign/document");
+  demand(!/\d[.eE]/.test(outside), "document/float");
+  return read;
+}
 
-/** What strict JSON says; objects have no prototype, so that no name in them means anything else. */
-export function parseJson(text) {
-  let at = 0;
-  const wrong = (why) => refuse("campaign/document", `The collector's answer is no JSON: ${why}.`);
-  const token = (pattern) => {
-    pattern.lastIndex = at;
-    const found = pattern.exec(text);
-    if (found) at = pattern.lastIndex;
-    return found;
-  };
-  const next = (sign) => {
-    token(SPACE);
-    if (text[at] !== sign) return false;
-    at++;
-    token(SPACE);
-    return true;
-  };
-  const listed = (end, entry) => {
-    if (next(end)) return;
-    do entry();
-    while (next(","));
-    if (!next(end)) wrong(`${end} is missing`);
-  };
-  const value = (depth) => {
-    if (depth > DEEPEST) wrong("it is nested too deeply");
-    token(SPACE);
-    if (next("{")) {
-      const made = Object.create(null);
-      listed("}", () => {
-        const name = token(STRING);
-        if (!name || !next(":")) wrong("a name is missing");
-        const key = JSON.parse(name[0]);
-        if (key in made) wrong("a name stands twice");
-        made[key] = value(depth + 1);
-      });
-      return made;
-    }
-    if (next("[")) {
-      const made = [];
-      listed("]", () => made.push(value(depth + 1)));
-      return made;
-    }
-    const string = token(STRING);
-    if (string) return JSON.parse(string[0]);
-    const number = token(NUMBER);
-    if (number) {
-      const read = Number(number[0]);
-      if (number[1] || number[2]) refuse("document/float", "A document holds no floats: write a decimal string.");
-      if (Math.abs(read) > 2 ** 53) refuse("document/number", "A document holds whole numbers up to 2^53.");
-      return read + 0;
-    }
-    for (const [word, meant] of WORDS) if (text.startsWith(word, at)) return (at += word.length), meant;
-    return wrong("a value is missing");
-  };
-  const whole = value(0);
-  token(SPACE);
-  return at === text.length ? whole : wrong("something follows it");
+const DAY = 864e5; // milliseconds
+const [FIRST, LAST] = ["0001-01-01", "9999-12-31"].map(Date.parse);
+const spelled = (moment) => new Date(Math.min(Math.max(moment, FIRST), LAST)).toISOString().slice(0, 10);
+
+/** Whether something is a day in its one spelling, such as 2026-11-20. */
+export const isDay = (given) => /^\d{4}-\d\d-\d\d$/.test(given) && Date.parse(given) >= FIRST && spelled(Date.parse(given)) === given;
+
+/** Days from one day to another. */
+export const daysBetween = (first, last) => (Date.parse(last) - Date.parse(first)) / DAY;
+
+/** The day so many days after another, within the years 1 to 9999. */
+export const dayAfter = (day, count) => spelled(Date.parse(day) + count * DAY);
+
+/** The period of a day under the terms of a campaign, or nothing. */
+export function periodOf({ renew_days: days, renew_from: from }, day) {
+  if (!days) return null;
+  const start = Math.floor(daysBetween(from, day) / days) * days;
+  return { first: dayAfter(from, start), last: dayAfter(from, start + days - 1) };
 }

@@ -1,31 +1,20 @@
-/** Whole weights over a constant total: what several mechanisms draw from. */
-import { fraction, levels } from "./exact.js";
+/** What mechanisms draw from: whole weights over a constant total, and labels that stand for values without bias. */
+import { levels } from "./exact.js";
+import { GRID, rounded } from "./schema.js";
 
 /** The true one of so many states with weight e^ε, each other one with weight 1. */
 export function trueState(states, epsilon) {
   const [high, low] = levels(epsilon);
-  const rows = Array.from({ length: states }, (_, state) =>
-    Array.from({ length: states }, (_, output) => (output === state ? high : low)),
-  );
-  return { ratio: fraction(high, low), draw: (state, coins) => coins.choose(rows[state]) };
+  const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
+  return { ratio: [high, low], draw };
 }
 
-/** Of `outputs` answers `marked` have weight e^ε, the others 1; draws [whether marked, rank among those]. */
-export function twoLevel(outputs, marked, epsilon) {
-  const [high, low] = levels(epsilon);
-  const draw = (coins) => {
-    const [run, rank] = coins.pick([[marked, high], [outputs - marked, low]]);
-    return /** @type {[boolean, number]} */ ([run === 0, rank]);
-  };
-  return { ratio: marked > 0 && marked < outputs ? fraction(high, low) : fraction(1), draw };
-}
-
-const choose = (n, k) => {
-  if (k < 0 || k > n) return 0n;
-  let ways = 1n;
+/** Binomial coefficient. */
+function choose(n, k) {
+  let ways = BigInt(k >= 0 && k <= n);
   for (let at = 1; at <= Math.min(k, n - k); at++) ways = (ways * BigInt(n - at + 1)) / BigInt(at);
   return ways;
-};
+}
 
 /** All subsets of one size: weight e^ε if one meets what a person holds, else 1. */
 export function subset(symbols, size, held, epsilon) {
@@ -37,15 +26,14 @@ export function subset(symbols, size, held, epsilon) {
     const hit = coins.choose(hits);
     const own = coins.subset(hit, held).map((place) => mine[place]);
     const gaps = [...mine].sort((a, b) => a - b);
-    const foreign = coins.subset(size - hit, symbols - held);
-    let passed = 0; // ranks rise, so the held symbols below them do too
-    for (let at = 0; at < foreign.length; at++) {
-      while (passed < gaps.length && gaps[passed] <= foreign[at] + passed) passed++;
-      foreign[at] += passed;
-    }
+    let passed = 0; // ranks among the other symbols rise, so the held ones below them do too
+    const foreign = coins.subset(size - hit, symbols - held).map((rank) => {
+      while (gaps[passed] <= rank + passed) passed++;
+      return rank + passed;
+    });
     return [...own, ...foreign].sort((a, b) => a - b);
   };
-  return { ratio: hits[0] ? fraction(high, low) : fraction(1), draw };
+  return { ratio: hits[0] ? [high, low] : [1n, 1n], draw };
 }
 
 /** At most `cap` pairs of a record, a uniform choice where there are more. */
@@ -55,3 +43,20 @@ export const capped = (pairs, cap, coins) =>
 /** The symbols of a capped record: its keys with labels. */
 export const heldSymbols = (pairs, cap, labels, coins) =>
   capped(pairs, cap, coins).map(([key, value]) => labels.count * key + labels.draw(value, coins, key));
+
+/** The sign of a value: 0 minus, 1 plus. */
+export const signs = { count: 2, draw: (value, coins) => Number(coins.chance(GRID + value, 2 * GRID)) };
+
+/** The labels of the options `bins` and `rounding`: without bins signs, otherwise cells or points of the range. */
+export function labelsOf(schema, { bins, rounding }) {
+  if (!bins) return signs;
+  const cell = (value) => Math.min(Math.floor(((GRID + value) * bins) / (2 * GRID)), bins - 1);
+  const equal = Array.from({ length: bins }, (_, place) => rounded((2 * GRID * place) / (bins - 1)) - GRID);
+  const point = (value, coins, key) => {
+    const row = (bins === schema.mostLevels && schema.levelsOf(key)) || equal;
+    const lower = Math.max(row.findLastIndex((one) => one <= value), 0);
+    const [rest, step] = [value - row[lower], row[lower + 1] - row[lower]];
+    return lower + Number(rest > 0 && rest < step && coins.chance(rest, step));
+  };
+  return { count: bins, draw: rounding === "cell" ? cell : point };
+}

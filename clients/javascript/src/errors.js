@@ -1,14 +1,12 @@
 /** An error with a stable code, such as "budget/exceeded", and one sentence for people. */
 export class KeyveilError extends Error {
-  /** @param {string} code @param {string} sentence */
   constructor(code, sentence) {
     super(sentence);
-    this.name = "KeyveilError";
     this.code = code;
   }
 }
 
-/** @param {string} code @param {string} sentence @returns {never} */
-export function refuse(code, sentence) {
-  throw new KeyveilError(code, sentence);
+/** Refuse unless something holds. Codes are plain words, so most need no sentence of their own. */
+export function demand(holds, code, sentence = `This device does not answer: ${code.replace("/", " ")}.`) {
+  if (!holds) throw new KeyveilError(code, sentence);
 }

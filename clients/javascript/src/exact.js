@@ -1,77 +1,37 @@
 /**
- * Exact numbers: fractions of BigInts, decimals as documents spell them, e^ε rounded down and logarithms rounded up.
- * Nothing here rounds in favour of the collector (src/keyveil/core/epsilon.py is the Python twin).
+ * Exact numbers: fractions of BigInts as [numerator, denominator], e^ε rounded down and logarithms rounded up, so that
+ * nothing rounds in favour of the collector (src/keyveil/core/epsilon.py is the Python twin).
  */
-import { refuse } from "./errors.js";
-
-/** @typedef {readonly [bigint, bigint]} Fraction numerator and positive denominator, without a common factor */
+import { demand } from "./errors.js";
 
 /** Weight of an unmarked output, and denominator of the probabilities of single bits. */
 export const RESOLUTION = 1n << 32n;
 
-const gcd = (a, b) => {
-  while (b) [a, b] = [b, a % b];
-  return a < 0n ? -a : a;
-};
-
-/** @param {bigint | number} above @param {bigint | number} [below] @returns {Fraction} */
-export function fraction(above, below = 1n) {
-  let [a, b] = [BigInt(above), BigInt(below)];
-  if (b < 0n) [a, b] = [-a, -b];
-  const common = gcd(a, b);
-  return [a / common, b / common];
-}
-
-export const ZERO = fraction(0);
-export const ONE = fraction(1);
-export const add = (x, y) => fraction(x[0] * y[1] + y[0] * x[1], x[1] * y[1]);
-export const subtract = (x, y) => fraction(x[0] * y[1] - y[0] * x[1], x[1] * y[1]);
-export const multiply = (x, y) => fraction(x[0] * y[0], x[1] * y[1]);
-export const divide = (x, y) => fraction(x[0] * y[1], x[1] * y[0]);
-
-/** Negative, zero or positive, as x is below, equal to or above y. */
-export const compare = (x, y) => {
-  const difference = x[0] * y[1] - y[0] * x[1];
-  return difference < 0n ? -1 : difference > 0n ? 1 : 0;
-};
-
-/** The quotient of whole numbers, rounded down. */
-export const floorDivide = (a, b) => (a >= 0n ? a / b : -((b - 1n - a) / b));
-
-/** The quotient of whole numbers, rounded up. */
-export const ceilDivide = (a, b) => -floorDivide(-a, b);
-
-/** The number that a document spells: a whole number, a decimal string, or "a/b" where fractions are allowed. */
+/** The number that a document spells: a whole number, a decimal, or a quotient such as "1/3". */
 export function parse(given) {
-  if (typeof given === "number" && Number.isSafeInteger(given)) return fraction(given);
-  const text = typeof given === "string" ? given : "";
-  const decimal = /^(-?)(\d{1,400})(?:\.(\d{1,1100}))?$/.exec(text);
-  if (decimal) {
-    const [, sign, whole, rest = ""] = decimal;
-    return fraction(BigInt(`${sign}${whole}${rest}`), 10n ** BigInt(rest.length));
-  }
-  const quotient = /^(-?\d{1,400})\/(\d{1,400})$/.exec(text);
-  if (quotient && BigInt(quotient[2])) return fraction(BigInt(quotient[1]), BigInt(quotient[2]));
-  return refuse("document/number", `${JSON.stringify(given) ?? "This"} is not a decimal number.`);
+  const [, whole, rest = "", below] = /^(-?\d{1,400})(?:\.(\d{1,1100})|\/(0*[1-9]\d{0,400}))?$/.exec(given) ?? [];
+  demand(whole, "document/number");
+  return [BigInt(whole + rest), below ? BigInt(below) : 10n ** BigInt(rest.length)];
 }
 
-/** A fraction as a decimal string where it is one, as "a/b" otherwise. */
-export function text([above, below]) {
-  if (below === 1n) return String(above);
-  let places = 0;
-  let scale = 1n;
-  for (let left = below; left % 10n === 0n || left % 2n === 0n || left % 5n === 0n; places++, scale *= 10n)
-    left /= left % 10n === 0n ? 10n : left % 2n === 0n ? 2n : 5n;
-  if (scale % below) return `${above}/${below}`;
-  const digits = String((above < 0n ? -above : above) * (scale / below)).padStart(places + 1, "0");
-  return `${above < 0n ? "-" : ""}${digits.slice(0, -places)}.${digits.slice(-places).replace(/0+$/, "")}`;
+const gcd = (a, b) => (b ? gcd(b, a % b) : a < 0n ? -a : a);
+
+/** A fraction in its one spelling: as a decimal where it is one, as "a/b" otherwise. */
+export function text([a, b]) {
+  const [above, below] = [a / gcd(a, b), b / gcd(a, b)];
+  const places = below.toString(2).length;
+  const shifted = 10n ** BigInt(places) * above;
+  if (shifted % below) return `${above}/${below}`;
+  const digits = `${shifted / below}`.replace("-", "").padStart(places + 1, "0");
+  return `${above < 0n ? "-" : ""}${digits.slice(0, -places)}.${digits.slice(-places)}`.replace(/\.?0*$/, "");
 }
 
-/** How a document spells a bound: a whole number, or a decimal string. */
-export function spelled(value) {
-  const size = value[0] < 0n ? -value[0] : value[0];
-  return value[1] === 1n && size <= 2n ** 53n ? Number(value[0]) : text(value);
-}
+export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
+export const subtract = (one, [a, b]) => add(one, [-a, b]);
+export const atMost = ([a, b], [c, d]) => a * d <= c * b;
+
+/** The quotient of two whole numbers from 0 on, rounded up. */
+export const ceilDivide = (a, b) => (a + b - 1n) / b;
 
 /** e^ε rounded down to a multiple of 2^-bits; the multiple is returned. */
 export function expFloor([above, below], bits = 64n) {
@@ -88,39 +48,23 @@ export function expFloor([above, below], bits = 64n) {
 /** Whether a ratio of probabilities is certainly at most e^ε. */
 export const keeps = (ratio, epsilon) => ratio[0] << 256n <= expFloor(epsilon, 256n) * ratio[1];
 
-/** Whole weights [high, low] whose ratio is at most e^ε. @param {Fraction} epsilon @returns {[bigint, bigint]} */
+/** Whole weights [high, low] whose ratio is at most e^ε. */
 export const levels = (epsilon) => [expFloor(epsilon) >> 32n, RESOLUTION];
 
-/** How many of RESOLUTION draws of a binary randomised response must lie. */
-export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
-
-/** The smallest whole number in [low, high] at which a channel keeps ε, where larger ones spend less. */
-export function tightest(spends, epsilon, low, high) {
-  if (!keeps(spends(high), epsilon)) refuse("privacy/no-threshold", `No threshold up to ${high} keeps epsilon.`);
-  while (low < high) {
-    const middle = (low + high) / 2n;
-    if (keeps(spends(middle), epsilon)) high = middle;
-    else low = middle + 1n;
-  }
-  return low;
-}
-
-/** The natural logarithm of a ratio ≥ 1, rounded up in the thirtieth digit: the price of a report. */
+/** The natural logarithm of a ratio, rounded up in the thirtieth digit: the price of a report. */
 export function logCeiling([above, below]) {
-  if (above < below) refuse("privacy/ratio", "The largest ratio of probabilities cannot be below one.");
-  if (above === below) return ZERO;
+  if (above <= below) return [0n, 1n];
   const bits = 320n;
   const log = (a, b) => {
     const step = ((a - b) << bits) / (a + b); // ln(a/b) = 2·artanh((a - b)/(a + b))
-    const square = (step * step) >> bits;
     let sum = 0n;
-    for (let power = step, order = 1n; power; power = (power * square) >> bits, order += 2n) sum += power / order;
+    for (let power = step, order = 1n; power; power = (power * step * step) >> (2n * bits), order += 2n) sum += power / order;
     return 2n * sum;
   };
   let doublings = 0n;
   while (above >= below << (doublings + 1n)) doublings++;
   const scaled = doublings * log(2n, 1n) + log(above, below << doublings) + (1n << 20n);
-  let places = 0n;
-  while ((scaled * 10n ** places) >> bits < 10n ** 29n) places++;
-  return fraction(ceilDivide(scaled * 10n ** places, 1n << bits), 10n ** places);
+  let scale = 1n;
+  while ((scaled * scale) >> bits < 10n ** 29n) scale *= 10n;
+  return [ceilDivide(scaled * scale, 1n << bits), scale];
 }

@@ -1,128 +1,94 @@
-/** A mechanism from the options of a round's document: its program, its fingerprint, and groups side by side. */
-import { canonical, hex, sha256, utf8 } from "./canonical.js";
-import { pad, reportBytes } from "./codecs.js";
-import { refuse } from "./errors.js";
-import { add, compare, divide, fraction, keeps, ONE, parse, subtract, text, ZERO } from "./exact.js";
-import { exactly, wrong } from "./options.js";
-import { overflow, setSize } from "./mechanisms/sizes.js";
-import { holds, publicWord } from "./words.js";
+/** A mechanism from the options of a round's document: its program, its fingerprint, its codec and its ratio. */
+import { canonical, fromBytes, sha256, utf8 } from "./canonical.js";
+import { demand } from "./errors.js";
+import { atMost, keeps, parse, text } from "./exact.js";
 
-/**
- * @typedef {object} Mechanism
- * @property {string} name
- * @property {Uint8Array} fingerprint
- * @property {import("./exact.js").Fraction} ratio the largest ratio of the probabilities of one report
- * @property {import("./codecs.js").Codec} codec
- * @property {number | undefined} cap pairs of a record that count at most
- * @property {(pairs: import("./schema.js").Pairs, id: Uint8Array, coins: import("./coins.js").Coins) => any} respond
- * @property {(payload: any, id: Uint8Array) => Uint8Array} encode
- */
+/** Under this name a table has the program of all that have the option `overflow`. */
+export const OVERFLOW = Symbol("overflow");
 
-/** Every mechanism needs the overflow question beside it, and `pilot` asks for sizes first. */
-const ALWAYS = { overflow, "set-size": setSize };
-
-/**
- * @param {{name: string, schema: import("./schema.js").Schema, epsilon: string, options: Record<string, any>}} asked
- * @param {Record<string, Function>} table from names to programs
- * @returns {Promise<Mechanism>}
- */
+/** Build a named mechanism with the programs of a table; ε is the text of the document. */
 export async function build(asked, table) {
-  const { name, schema, options } = asked;
-  const epsilon = readEpsilon(asked.epsilon);
-  const made =
-    "overflow" in options && name !== "overflow"
-      ? await besideOverflow(asked, table)
-      : name === "split"
-        ? await groups(asked, table)
-        : program(name, table)({ schema, epsilon, options });
-  const whole = { name, schema: schema.hash, epsilon: asked.epsilon };
-  const mechanism = made.parts ? await sideBySide(made, asked, table) : await alone(made, options, whole);
-  if (!keeps(mechanism.ratio, epsilon)) refuse("privacy/exceeded", `${name} tells more than the epsilon that it states.`);
-  return mechanism;
+  const { name, schema, options, epsilon: stated } = asked;
+  const epsilon = readEpsilon(stated);
+  const program = (Object.hasOwn(options, "overflow") && table[OVERFLOW]) || (Object.hasOwn(table, name) && table[name]);
+  demand(typeof program === "function", "mechanism/unknown");
+  const made = await program({ ...asked, epsilon, stated, build: (other) => build({ schema, epsilon: stated, ...other }, table) });
+  const mechanism = made.fingerprint ? made : await alone(made, asked);
+  demand(keeps(mechanism.ratio, epsilon), "privacy/exceeded");
+  return { ...mechanism, name };
 }
 
 /** ε as a document spells it, within its range. */
 export function readEpsilon(given) {
-  const epsilon = typeof given === "string" && !given.includes("/") ? parse(given) : refuse("epsilon/invalid", "Epsilon is an exact decimal.");
-  if (epsilon[0] <= 0n) refuse("epsilon/invalid", "Epsilon must be greater than zero.");
-  if (compare(epsilon, fraction(32)) > 0) refuse("epsilon/too-large", `Epsilon ${given} protects nobody.`);
-  if (compare(epsilon, fraction(1, 1000)) < 0) refuse("epsilon/too-small", `Epsilon ${given} leaves nothing to learn.`);
+  demand(typeof given === "string" && /^\d+(\.\d+)?$/.test(given) && Number(given), "epsilon/invalid");
+  const epsilon = parse(given);
+  demand(atMost(epsilon, [32n, 1n]), "epsilon/too-large");
+  demand(atMost([1n, 1000n], epsilon), "epsilon/too-small");
+  demand(text(epsilon) === given, "campaign/document");
   return epsilon;
 }
 
-function program(name, table) {
-  const known = Object.hasOwn(table, name) ? table[name] : Object.hasOwn(ALWAYS, name) ? ALWAYS[name] : null;
-  return known ?? refuse("mechanism/unknown", `This device does not know the mechanism ${String(name).slice(0, 60)}.`);
-}
-
-async function alone(made, options, { name, schema, epsilon }) {
-  const kept = Object.entries(options).filter(([option]) => !(made.readings ?? []).includes(option));
-  const fingerprint = await printed({ mechanism: name, epsilon, options: Object.fromEntries(kept), schema });
+/** A program by itself; how its tallies are read (`estimator`) has no part in its fingerprint. */
+async function alone(made, { name, schema, epsilon, options: { estimator, ...options } }) {
+  const fingerprint = await printed({ mechanism: name, epsilon, options, schema: schema.hash });
   const respond = (pairs, id, coins) => made.respond(pairs, publicWord(id, fingerprint), coins, fingerprint);
-  return { ...made, name, fingerprint, respond, encode: (payload) => made.codec.encode(payload) };
+  return { ...made, fingerprint, respond, encode: made.codec.encode };
 }
 
-const printed = (document) => sha256(utf8(canonical(document)));
+/** The fingerprint of what a document says. */
+export const printed = (document) => sha256(utf8(canonical(document)));
 
-/** The main mechanism, and where its cap can be exceeded the overflow question to a share of the people. */
-async function besideOverflow({ name, schema, epsilon, options }, table) {
-  const { overflow: given, ...rest } = options;
-  const share = exactly(given, "overflow");
-  if (share[0] <= 0n || compare(share, ONE) >= 0) wrong("overflow is a share of the people between 0 and 1.");
-  if (rest.estimator === "published") wrong("An overflow group stands beside unbiased estimates only.");
-  const main = await build({ name, schema, epsilon, options: rest }, table);
-  const parts = [{ share: subtract(ONE, share), made: main }];
-  if (main.cap === undefined || main.cap >= schema.d) return { cap: main.cap, parts };
-  return { cap: main.cap, parts: [...parts, { share, name: "overflow", options: { max_pairs: main.cap } }] };
+// -- options, each in its one resolved spelling -----------------------------------------------------------------
+
+export const rule = (holds, name) => demand(holds, "mechanism/option", `This device does not take the option ${name} so.`);
+
+/** Every option by its own reader; what is missing or unknown is refused. */
+export function read(given, takes) {
+  for (const name in given) rule(Object.hasOwn(takes, name), name);
+  return Object.fromEntries(Object.entries(takes).map(([name, take]) => [name, take(given[name], name)]));
 }
 
-/** The groups of `split`, in their one spelling: whole shares, every option, and a cap that all have in common. */
-async function groups({ schema, epsilon, options }, table) {
-  const { groups: named, group_options: own, max_pairs: common = null, ...strange } = options;
-  const entries = String(named).split(",").map((entry) => /^([a-z0-9-]{1,40}):([1-9]\d{0,14})$/.exec(entry));
-  if (Object.keys(strange).length || entries.includes(null)) wrong("The groups of split look like ssr:1,kvue:1.");
-  const listed = /** @type {RegExpExecArray[]} */ (entries).map(([, name, share]) => ({ name, share: fraction(BigInt(share)) }));
-  const names = listed.map((group) => group.name);
-  const keys = Object.keys(own ?? {});
-  if (new Set(names).size < names.length || keys.length !== names.length || keys.some((name) => !names.includes(name)))
-    wrong("Every group of split stands once, with its options.");
-  const caps = new Set();
-  const parts = [];
-  for (const { name, share } of listed) {
-    if ("max_pairs" in own[name] && common !== null) wrong("A cap that all groups share stands once.");
-    const at = (options) => build({ name, schema, epsilon, options }, table);
-    const made = await (common === null || UNCAPPED.has(name) ? at(own[name]) : at({ ...own[name], max_pairs: common }));
-    if (made.cap !== undefined) caps.add(made.cap);
-    parts.push({ share, made });
+const reader = (fits) => (value, name) => (rule(fits(value), name), value);
+export const whole = (low, high) => reader((value) => Number.isSafeInteger(value) && value >= low && value <= high);
+export const only = (...known) => reader((value) => known.includes(value));
+export const orNull = (take) => (value, name) => (value === null ? null : take(value, name));
+
+/** `bins` and `rounding`, as mechanisms that tell points or cells of values have them. */
+export const binned = ({ mostLevels }, { bins }) => ({
+  bins: orNull(mostLevels ? only(2, mostLevels) : whole(2, 256)),
+  rounding: bins === null ? only(undefined) : only("grid", ...(mostLevels ? [] : ["cell"])),
+});
+
+// -- what follows from a report's id, and need not be sent (docs/wire.md, "Ids and words") ----------------------
+
+const MASK = (1n << 64n) - 1n;
+const turn = (word, places) => ((word << places) | (word >> (64n - places))) & MASK;
+const halves = (bytes) => [fromBytes(bytes.subarray(0, 8)), fromBytes(bytes.subarray(8, 16))];
+
+/** The 64-bit SipHash-2-4 of a report's id under a key of sixteen bytes. */
+export function publicWord(id, key) {
+  const [low, high] = halves(key);
+  let [a, b] = [low ^ 0x736f6d6570736575n, high ^ 0x646f72616e646f6dn];
+  let [c, d] = [low ^ 0x6c7967656e657261n, high ^ 0x7465646279746573n];
+  const rounds = (count) => {
+    for (; count; count--) {
+      [a, c] = [(a + b) & MASK, (c + d) & MASK];
+      [b, d] = [turn(b, 13n) ^ a, turn(d, 16n) ^ c];
+      a = turn(a, 32n);
+      [a, c] = [(a + d) & MASK, (c + b) & MASK];
+      [d, b] = [turn(d, 21n) ^ a, turn(b, 17n) ^ c];
+      c = turn(c, 32n);
+    }
+  };
+  for (const word of [...halves(id), 16n << 56n]) {
+    d ^= word;
+    rounds(2);
+    a ^= word;
   }
-  if (common === null ? caps.size === 1 : !caps.has(common)) wrong("A cap that all groups share stands once.");
-  return { parts, cap: caps.size ? Math.max(...caps) : undefined };
+  c ^= 0xffn;
+  rounds(4);
+  return a ^ b ^ c ^ d;
 }
 
-const UNCAPPED = new Set(["kvue", "topsel", "block"]);
-
-/** Mechanisms side by side: the id of a report decides which of them it answers; all reports have one length. */
-async function sideBySide({ parts, cap }, { name, schema, epsilon }, table) {
-  const made = [];
-  for (const part of parts) made.push(part.made ?? (await build({ name: part.name, schema, epsilon, options: part.options }, table)));
-  const total = parts.reduce((sum, part) => add(sum, part.share), ZERO);
-  const shares = parts.map((part) => divide(part.share, total));
-  const listed = shares.map((share, at) => [text(share), hex(made[at].fingerprint)]);
-  const fingerprint = await printed({ mechanism: name, epsilon, parts: listed, schema: schema.hash });
-  const key = (await sha256(Uint8Array.of(...fingerprint, ...utf8("part")))).subarray(0, 16);
-  const edges = shares.reduce((list, share) => [...list, add(list[list.length - 1], share)], [ZERO]);
-  const of = (id) => {
-    const word = publicWord(id, key);
-    return made[shares.findIndex((_, at) => holds([edges[at], edges[at + 1]], word))];
-  };
-  const longest = Math.max(...made.map((part) => reportBytes(part.codec)));
-  return {
-    name,
-    fingerprint,
-    cap,
-    ratio: made.map((part) => part.ratio).reduce((most, one) => (compare(one, most) > 0 ? one : most)),
-    codec: { longest, varies: false, encode: () => refuse("report/group", "A report of groups has an id.") },
-    respond: (pairs, id, coins) => of(id).respond(pairs, id, coins),
-    encode: (payload, id) => pad(of(id).encode(payload, id), longest, of(id).codec.varies),
-  };
-}
+/** The index below a bound that a word stands for. */
+export const publicIndex = (word, bound) => Number(((word >> 32n) * BigInt(bound)) >> 32n);

@@ -1,162 +1,140 @@
 /** What a record may hold: keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
 import { hash } from "./canonical.js";
-import { refuse } from "./errors.js";
-import { add, compare, divide, fraction, parse, spelled, subtract, text } from "./exact.js";
+import { demand } from "./errors.js";
+import { add, atMost, parse, subtract, text } from "./exact.js";
 
 /** Values live on z / GRID with z from -GRID to GRID. */
 export const GRID = 1 << 16;
 
 const FIELDS = ["keys", "low", "high", "map", "other", "levels"];
-const wrong = (code, sentence) => refuse(`schema/${code}`, sentence);
+const IGNORED = {
+  record: "A record maps keys to numbers; this counts as empty.",
+  unknown: "Nobody asks about this key: it counts as nothing.",
+  unreadable: "This is no number: it counts as nothing.",
+  clamped: "This lies outside the range, and counts as its end.",
+  rounded: "This is rounded at random to one of two levels.",
+};
+const rule = (holds, code) => demand(holds, `schema/${code}`);
+const float = (number) => Number(text(number));
 
-/** @typedef {{why: string, key: string, sentence: string}} Ignored a part of a record that does not count as it is */
-/** @typedef {[number, number][]} Pairs */
+/** The entry of a key in a list that has one for all keys, or one for each. */
+const of = (list, key) => list[list.length > 1 ? key : 0];
 
 export class Schema {
-  /** From the complete document of a schema, in its one spelling. @returns {Promise<Schema>} */
+  /** From the complete document of a schema, in its one spelling. */
   static async read(document) {
-    const made = new Schema(document);
-    made.hash = await hash(document);
-    return made;
+    rule(Object.keys(document).every((name) => FIELDS.includes(name)), "document");
+    demand(document.map !== "linear", "campaign/document");
+    return Object.assign(new Schema(document), { hash: await hash(document) });
   }
 
-  constructor(document) {
-    if (!document || Object.keys(document).some((name) => !FIELDS.includes(name)))
-      wrong("document", "This device knows schemas of keys, low, high, map, other and levels.");
-    this.hash = "";
-    this.other = document.other ?? null;
-    const { keys } = document;
-    if (Array.isArray(keys)) {
-      if (!keys.length || keys.some((name) => typeof name !== "string")) wrong("name", "Key names are strings.");
-      this.names = keys;
-      if (this.other !== null && !keys.includes(this.other)) wrong("document", "The key for all others is a key.");
-    } else {
-      if (!Number.isSafeInteger(keys) || keys < 1) wrong("keys", "Keys are a list of names or a count.");
-      this.names = Array.from({ length: keys }, (_, number) => String(number));
-      if (this.other !== null && !this.names.includes(this.other)) this.names.push(this.other);
+  constructor({ keys, low, high, map = "linear", other, levels }) {
+    if (Array.isArray(keys)) rule(keys.length && keys.every((name) => typeof name === "string"), "name");
+    else rule(Number.isSafeInteger(keys) && keys > 0, "keys");
+    this.names = Array.isArray(keys) ? keys : Array.from({ length: keys }, (_, number) => `${number}`);
+    if (other !== undefined && !this.names.includes(other)) {
+      rule(this.names !== keys && typeof other === "string", "document");
+      this.names.push(other);
     }
-    /** @type {Map<string, number>} */
-    this.places = new Map(this.names.map((name, place) => [name, place]));
-    if (this.places.size < this.names.length) wrong("duplicate", "A key is listed more than once.");
     this.d = this.names.length;
-    const [low, high] = [this._each(document.low, bound), this._each(document.high, bound)];
-    const maps = this._each(document.map ?? "linear", known);
-    if (document.map === "linear") wrong("map", "The usual map is not named.");
-    const rows = Math.max(low.length, high.length, maps.length);
-    const at = (list, row) => list[list.length === 1 ? 0 : row];
-    this.ranges = Array.from({ length: rows }, (_, row) => range(at(low, row), at(high, row), at(maps, row)));
-    /** @type {(number[] | null)[]} the levels of each key on the grid, one row if all are alike */
-    this.levels = this._levels(document.levels ?? null);
+    this.places = new Map(this.names.map((name, place) => [name, place]));
+    rule(this.places.size === this.d, "duplicate");
+    this.other = this.places.get(other);
+    const columns = [low, high, map].map((given) => {
+      const each = Array.isArray(given);
+      rule(!each || given.length === this.d, "length");
+      rule(!each || given.some((entry) => entry !== given[0]), "document"); // equal ones are written once
+      return each ? given : [given];
+    });
+    const rows = Math.max(...columns.map((column) => column.length));
+    this.ranges = Array.from({ length: rows }, (_, row) => range(...columns.map((column) => of(column, row))));
+    this.levels = levels === undefined ? [null] : this.#levels(levels);
     this.mostLevels = Math.max(...this.levels.map((row) => row?.length ?? 0));
   }
 
-  /** One entry for all keys, or one for each; equal entries are one entry. */
-  _each(given, take) {
-    if (!Array.isArray(given)) return [take(given)];
-    if (given.length !== this.d) wrong("length", `${given.length} ranges or maps are given for ${this.d} keys.`);
-    if (given.every((entry) => entry === given[0])) wrong("document", "Equal ranges of all keys are written once.");
-    return given.map(take);
-  }
-
-  _levels(given) {
-    if (given === null) return [null];
-    const alike = !given.some((row) => row === null || Array.isArray(row));
-    const rows = alike ? [given] : given;
-    if (!alike && rows.length !== this.d) wrong("length", "Levels are given for all keys or for each.");
-    const one = alike && this.ranges.length === 1;
-    return Array.from({ length: one ? 1 : this.d }, (_, key) => {
-      const row = rows[alike ? 0 : key];
+  /** The levels of each key on the grid, one row if all are alike; null for a key that has none. */
+  #levels(given) {
+    const each = given.some((row) => row === null || Array.isArray(row));
+    rule(!each || given.length === this.d, "length");
+    return Array.from({ length: each ? this.d : this.ranges.length }, (_, key) => {
+      const row = each ? given[key] : given;
       if (row === null) return null;
-      if (row.length < 2 || row.length > 256) wrong("levels", "A key has from 2 to 256 levels.");
-      const exact = row.map(bound);
-      const { low, high } = this.range(key);
-      if (compare(exact[0], low) || compare(exact[exact.length - 1], high))
-        wrong("levels", "A range reaches from the lowest to the highest level.");
-      const placed = exact.map((level) => this._place(key, Number(text(level))));
-      if (placed.some((z, at) => at && z <= placed[at - 1])) wrong("levels", "Levels rise and can be told apart.");
+      const { low, high } = of(this.ranges, key);
+      const placed = row.map((level) => this.#place(key, float(bound(level))));
+      const rising = placed.every((z, at) => !at || z > placed[at - 1]);
+      rule(row.length > 1 && row.length <= 256 && row[0] === low && row.at(-1) === high && rising, "levels");
       return placed;
     });
   }
 
-  range(key) {
-    return this.ranges[this.ranges.length === 1 ? 0 : key];
-  }
-
   /** The levels of a key on the grid, if it has some. */
   levelsOf(key) {
-    return this.levels[this.levels.length === 1 ? 0 : key];
+    return of(this.levels, key);
   }
 
-  _place(key, value) {
-    const { middle, half, logarithmic } = this.range(key);
-    const unit = ((logarithmic ? (value > 0 ? Math.log(value) : -Infinity) : value) - middle) / half;
-    return unit <= -1 ? -GRID : unit >= 1 ? GRID : rounded(unit * GRID);
+  #place(key, value) {
+    const { middle, half, scale } = of(this.ranges, key);
+    const unit = (scale(value) - middle) / half;
+    return rounded(Math.min(Math.max(unit, -1), 1) * GRID);
   }
 
-  /**
-   * What counts of any record, and what does not; nothing is raised, because a missing report would tell.
-   * @returns {{pairs: Pairs, ignored: Ignored[]}}
-   */
+  /** The pairs of any record that count, and what does not; nothing is raised, because a missing report would tell. */
   look(record) {
-    /** @type {Ignored[]} */
-    const ignored = [];
-    const pairs = new Map();
-    let entries;
-    try {
-      entries = record instanceof Map ? [...record] : isRecord(record) ? Object.entries(record) : null;
-    } catch {
-      entries = null;
-    }
-    if (!entries)
-      return { pairs: [], ignored: [{ why: "record", key: "", sentence: "A record maps keys to numbers; this counts as empty." }] };
-    for (const [key, given] of entries) {
-      const name = typeof key === "string" ? key : Number.isSafeInteger(key) || typeof key === "bigint" ? String(key) : null;
-      const known = name === null ? undefined : this.places.get(name);
-      const place = known ?? (name === null || this.other === null ? undefined : this.places.get(this.other));
+    const [pairs, ignored, entries] = [new Map(), [], entriesOf(record)];
+    const note = (why, key = "") => ignored.push({ why, key: `${key}`.slice(0, 60), sentence: IGNORED[why] });
+    if (!entries) note("record");
+    for (const [key, given] of entries || []) {
+      const named = ["string", "bigint"].includes(typeof key) || Number.isSafeInteger(key);
+      const place = named ? (this.places.get(`${key}`) ?? this.other) : undefined;
       const value = ["number", "boolean", "bigint"].includes(typeof given) ? Number(given) : NaN;
-      const shown = String(name ?? typeof key).slice(0, 60);
-      const note = (why, sentence) => ignored.push({ why, key: shown, sentence });
-      if (place === undefined) note("unknown", `The campaign does not ask about '${shown}'; that counts as nothing.`);
-      else if (!Number.isFinite(value)) note("unreadable", `The value of '${shown}' is no number; that counts as nothing.`);
+      if (place === undefined) note("unknown", named ? key : typeof key);
+      else if (!Number.isFinite(value)) note("unreadable", key);
       else {
-        pairs.set(place, this._place(place, value));
-        const [low, high] = [this.range(place).low, this.range(place).high].map((end) => Number(text(end)));
-        if (value < low || value > high) note("clamped", `The value of '${shown}' counts as ${value < low ? low : high}.`);
-        else if (this.levelsOf(place)?.includes(pairs.get(place)) === false)
-          note("rounded", `The value of '${shown}' is rounded at random to one of two levels.`);
+        const [z, { low, high }] = [this.#place(place, value), of(this.ranges, place)];
+        pairs.set(place, z);
+        if (value < Number(low) || value > Number(high)) note("clamped", key);
+        else if (this.levelsOf(place)?.includes(z) === false) note("rounded", key);
       }
     }
     return { pairs: [...pairs].sort((a, b) => a[0] - b[0]), ignored };
   }
 }
 
-const isRecord = (given) => typeof given === "object" && given !== null && !Array.isArray(given);
+/** The entries of a Map or an object; nothing for what is no record, or raises when it is looked at. */
+function entriesOf(record) {
+  try {
+    return record instanceof Map ? [...record] : record && typeof record === "object" && !Array.isArray(record) && Object.entries(record);
+  } catch {
+    return null;
+  }
+}
 
 /** To the nearest whole number; halves to the even one. */
 export function rounded(number) {
-  const below = Math.floor(number);
-  const rest = number - below;
-  return rest < 0.5 || (rest === 0.5 && below % 2 === 0) ? below : below + 1;
+  const [below, rest] = [Math.floor(number), number - Math.floor(number)];
+  return below + Number(rest > 0.5 || (rest === 0.5 && below % 2 !== 0));
 }
 
+/** A bound of values: a whole number, or a decimal string, in its one spelling. */
 function bound(given) {
-  if (given === undefined) refuse("campaign/document", "A complete schema has both bounds of its range.");
-  const value = typeof given === "string" && given.includes("/") ? wrong("range", "A bound is a decimal.") : parse(given);
-  if (spelled(value) !== given) refuse("campaign/document", "A bound of the value range has one spelling.");
+  demand(given !== undefined, "campaign/document");
+  const value = parse(given);
+  const spelled = text(value);
+  rule(!`${given}`.includes("/"), "range");
+  demand(given === (/^-?\d{1,16}$/.test(spelled) && Number.isSafeInteger(Number(spelled)) ? Number(spelled) : spelled), "campaign/document");
   return value;
 }
 
-function known(given) {
-  return given === "linear" || given === "log" ? given : wrong("map", "There are the maps linear and log.");
-}
-
 function range(low, high, map) {
-  if (compare(low, high) >= 0) wrong("range", `Low (${text(low)}) must be below high (${text(high)}).`);
-  if (map === "log" && low[0] <= 0n) wrong("log", "A logarithmic range must begin above 0.");
-  const two = fraction(2);
-  const [start, end] = [low, high].map((one) => Math.log(Number(text(one))));
-  const middle = map === "log" ? (start + end) / 2 : Number(text(divide(add(low, high), two)));
-  const half = map === "log" ? (end - start) / 2 : Number(text(divide(subtract(high, low), two)));
-  if (!(half > Math.abs(middle) * 2 ** -50) || !Number.isFinite(half)) wrong("range", "Doubles cannot resolve the range.");
-  return { low, high, middle, half, logarithmic: map === "log" };
+  const ends = [low, high].map(bound);
+  rule(!atMost(ends[1], ends[0]), "range");
+  rule(["linear", "log"].includes(map), "map");
+  rule(map === "linear" || ends[0][0] > 0n, "log");
+  const scale = map === "log" ? (value) => (value > 0 ? Math.log(value) : -Infinity) : (value) => value;
+  const [start, end] = ends.map((one) => scale(float(one)));
+  const exactly = ([above, below]) => float([above, 2n * below]);
+  const middle = map === "log" ? (start + end) / 2 : exactly(add(...ends));
+  const half = map === "log" ? (end - start) / 2 : exactly(subtract(ends[1], ends[0]));
+  rule(half > Math.abs(middle) * 2 ** -50 && Number.isFinite(half), "range");
+  return { low, high, scale, middle, half };
 }

@@ -1,22 +1,14 @@
 /**
- * Where a device keeps its books: one text that is replaced as a whole, and a lock around it. `durable` says whether
- * the place outlives a clearing of the browser's data as far as the browser promises.
+ * Where a device keeps its books: one text that is replaced as a whole (`read`, `write`), a lock around it (`alone`), and
+ * whether the place outlives a clearing of the browser's data as far as the browser promises (`durable`).
  */
-import { refuse } from "./errors.js";
+import { demand } from "./errors.js";
 
-/**
- * @typedef {object} Storage
- * @property {() => Promise<string | null>} read
- * @property {(text: string) => Promise<void>} write
- * @property {<T>(task: () => Promise<T>) => Promise<T>} alone runs a task while nobody else does
- * @property {() => Promise<boolean>} durable
- */
-
-/** For tests and simulation: gone with the object. @implements {Storage} */
+/** For tests and simulation: gone with the object. */
 export class MemoryStorage {
   constructor(durable = true) {
-    /** @type {string | null} */ this.text = null;
-    /** @type {Promise<unknown>} */ this.last = Promise.resolve();
+    this.text = null;
+    this.last = Promise.resolve();
     this.durable = async () => durable;
   }
   async read() {
@@ -32,48 +24,49 @@ export class MemoryStorage {
   }
 }
 
-/** IndexedDB under a Web Lock: one tab at a time. @implements {Storage} */
+const keepsNothing = () => demand(false, "storage/refused", "This browser keeps nothing for this page, so nothing is answered here.");
+
+/** IndexedDB under a Web Lock: one tab at a time. */
 export class BrowserStorage {
   constructor(name = "keyveil") {
     this.name = name;
   }
 
-  async _run(mode, act) {
-    const wait = (request) =>
+  async #run(mode, act) {
+    const wait = (request, event = "success") =>
       new Promise((done, fail) => {
-        request.onsuccess = () => done(request.result);
-        request.onerror = () => fail(request.error);
+        request[`on${event}`] = () => done(request.result);
+        request.onerror = request.onabort = () => fail(request.error);
       });
     let base;
     try {
-      const opening = globalThis.indexedDB.open(this.name, 1);
+      const opening = indexedDB.open(this.name, 1);
       opening.onupgradeneeded = () => opening.result.createObjectStore("device");
       base = await wait(opening);
       const step = base.transaction("device", mode, { durability: "strict" });
-      const over = new Promise((done, fail) => {
-        step.oncomplete = () => done(undefined);
-        step.onabort = step.onerror = () => fail(step.error);
-      });
-      const [found] = await Promise.all([wait(act(step.objectStore("device"))), over]);
+      const [found] = await Promise.all([wait(act(step.objectStore("device"))), wait(step, "complete")]);
       return found;
     } catch {
-      return refuse("storage/refused", "This browser keeps nothing for this page, so nothing is answered here.");
+      return keepsNothing();
     } finally {
       base?.close();
     }
   }
 
   async read() {
-    return (await this._run("readonly", (store) => store.get("state"))) ?? null;
+    return (await this.#run("readonly", (store) => store.get("state"))) ?? null;
   }
 
   async write(text) {
-    await this._run("readwrite", (store) => store.put(text, "state"));
+    await this.#run("readwrite", (store) => store.put(text, "state"));
   }
 
-  alone(task) {
+  async alone(task) {
     const { locks } = globalThis.navigator ?? {};
-    return locks ? locks.request(`keyveil/${this.name}`, task) : refuse("storage/locks", "This browser cannot keep tabs apart.");
+    demand(locks, "storage/locks", "This browser cannot keep tabs apart.");
+    let begun = false;
+    const alone = () => ((begun = true), task());
+    return locks.request(`keyveil/${this.name}`, alone).catch((reason) => (begun ? Promise.reject(reason) : keepsNothing()));
   }
 
   async durable() {

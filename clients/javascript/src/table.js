@@ -1,23 +1,21 @@
-/** All mechanisms that this device answers, by the names that documents have for them. */
+/** All that this device answers, by the names that documents have for it; each program is one short module. */
+import { beside, split } from "./groups.js";
+import { OVERFLOW } from "./mechanisms.js";
 import { apart, presenceGroup, valueProjection } from "./mechanisms/apart.js";
 import { block } from "./mechanisms/block.js";
 import { kvue } from "./mechanisms/kvue.js";
 import { pckvGrr, pckvUe } from "./mechanisms/pckv.js";
+import { overflow, setSize } from "./mechanisms/sizes.js";
 import { ssr } from "./mechanisms/ssr.js";
 import { topsel } from "./mechanisms/topsel.js";
 import { wheel } from "./mechanisms/wheel.js";
 import { wsr } from "./mechanisms/wsr.js";
+import { pilot } from "./pilot.js";
+import { strangers } from "./strangers.js";
 
 export const mechanisms = {
-  ssr,
-  kvue,
-  topsel,
-  wsr,
-  wheel,
-  "pckv-ue": pckvUe,
-  "pckv-grr": pckvGrr,
-  block,
-  apart,
-  "presence-group": presenceGroup,
-  "value-projection": valueProjection,
+  ...strangers,
+  ...{ ssr, kvue, topsel, wsr, wheel, "pckv-ue": pckvUe, "pckv-grr": pckvGrr, block, apart, split, pilot },
+  ...{ overflow, "set-size": setSize, "presence-group": presenceGroup, "value-projection": valueProjection },
+  [OVERFLOW]: beside,
 };

@@ -1,45 +1,33 @@
 /** Requests to a collector: nothing that tells who asks, no cookies, no referrer, no cache, no redirects. */
-import { KeyveilError, refuse } from "./errors.js";
+import { demand, KeyveilError } from "./errors.js";
 
-const LARGEST = 64 << 20;
+const LARGEST = 8 << 20; // bytes of an answer
+const QUIET = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store", redirect: "error" };
 
-/** @typedef {{status: number, headers: {get(name: string): string | null}, body: Uint8Array}} Answer */
-
+/** A collector at an address such as https://collector.example; plain HTTP only on this machine. */
 export class HttpTransport {
-  /** @param {string} address of the collector, such as https://collector.example */
-  constructor(address, timeout = 30_000) {
-    const at = new URL(address);
-    const local = ["localhost", "127.0.0.1", "[::1]"].includes(at.hostname) || at.hostname.endsWith(".localhost");
-    if (at.username || at.password) refuse("transport/address", "The collector's address must not hold a password.");
-    if (at.protocol !== "https:" && !(at.protocol === "http:" && local)) refuse("transport/plain", "Another machine is asked over https.");
-    this.address = `${at.origin}${at.pathname.replace(/\/+$/, "")}`;
+  constructor(address, timeout = 120_000) {
+    const { protocol, hostname, username, origin, pathname } = new URL(address);
+    const local = protocol === "http:" && /^(localhost|127\.0\.0\.1|\[::1\]|.*\.localhost)$/.test(hostname);
+    demand(!username, "transport/address", "The collector's address must not hold a password.");
+    demand(protocol === "https:" || local, "transport/plain", "Another machine is asked over https.");
+    this.address = origin + pathname.replace(/\/+$/, "");
     this.timeout = timeout;
   }
 
-  /** @returns {Promise<Answer>} */
-  async request(method, path, body = undefined, headers = {}) {
-    const stop = new AbortController();
+  async request(method, path, body, headers) {
+    const [stop, pieces] = [new AbortController(), []];
     const timer = setTimeout(() => stop.abort(), this.timeout);
     try {
-      const answer = await fetch(this.address + path, {
-        ...{ method, body, headers, signal: stop.signal, credentials: "omit" },
-        ...{ referrerPolicy: "no-referrer", cache: "no-store", redirect: "error", keepalive: false },
-      });
-      const pieces = [];
+      const answer = await fetch(this.address + path, { method, body, headers, signal: stop.signal, ...QUIET });
       let size = 0;
-      for (let reader = answer.body?.getReader(); reader; ) {
-        const { done, value } = await reader.read();
-        if (done) break;
-        pieces.push(value);
-        size += value.length;
-        if (size > LARGEST) refuse("transport/too-large", `The collector's answer exceeds ${LARGEST} bytes.`);
+      for (let reader = answer.body?.getReader(), piece; reader && !(piece = await reader.read()).done; ) {
+        pieces.push(piece.value);
+        demand((size += piece.value.length) <= LARGEST, "transport/too-large");
       }
-      const whole = new Uint8Array(size);
-      pieces.reduce((at, piece) => (whole.set(piece, at), at + piece.length), 0);
-      return { status: answer.status, headers: answer.headers, body: whole };
+      return { status: answer.status, headers: answer.headers, body: new Uint8Array(await new Blob(pieces).arrayBuffer()) };
     } catch (reason) {
-      if (reason instanceof KeyveilError) throw reason;
-      return refuse("transport/unreachable", "The collector did not answer.");
+      throw reason instanceof KeyveilError ? reason : new KeyveilError("transport/unreachable", "The collector did not answer.");
     } finally {
       clearTimeout(timer);
       stop.abort();
@@ -47,13 +35,17 @@ export class HttpTransport {
   }
 }
 
-/** The code of a problem document (RFC 9457), if an answer is one. */
-export function problemCode(answer) {
-  if (!/^application\/problem\+json\s*(;|$)/.test(answer.headers.get("content-type") ?? "")) return null;
+/** What an answer says, or nothing where that is no JSON. */
+export function said({ body }) {
   try {
-    const { code } = JSON.parse(new TextDecoder().decode(answer.body));
-    return /^[a-z0-9-]{1,40}\/[a-z0-9-]{1,40}$/.test(code) ? code : null;
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
     return null;
   }
+}
+
+/** The code of a problem document (RFC 9457), if an answer is one. */
+export function problemCode(answer) {
+  const code = /^application\/problem\+json\s*(;|$)/.test(answer.headers.get("content-type")) && said(answer)?.code;
+  return /^[a-z0-9-]{1,40}\/[a-z0-9-]{1,40}$/.test(code) ? code : null;
 }

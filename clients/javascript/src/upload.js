@@ -1,7 +1,7 @@
 /** Sending a stored report until the collector has it: the same bytes every time, with growing and jittered pauses. */
 import { unhex } from "./canonical.js";
 import { KeyveilError } from "./errors.js";
-import { problemCode } from "./transport.js";
+import { problemCode, said } from "./transport.js";
 
 /** How often to try at once, and pauses in seconds; a drawn report leaves at a multiple of `pace` after the reading. */
 export const PATIENCE = { tries: 5, first: 1, longest: 60, pace: 0.25 };
@@ -11,60 +11,47 @@ export const PASSING = ["campaign/unknown", "round/unknown", "round/waiting"];
 
 /** One report in the packed form of docs/wire.md. */
 export function packed({ round, document, report, payload }) {
-  const [id, content] = [unhex(report), unhex(payload)];
-  const bytes = new Uint8Array(46 + 16 + content.length);
+  const bytes = unhex(`4b56520100000000000001000000${document}${report}${payload}`);
   const view = new DataView(bytes.buffer);
-  bytes.set([0x4b, 0x56, 0x52, 1]);
   view.setUint16(4, round, true);
-  view.setUint32(6, content.length, true);
-  view.setUint32(10, 1, true);
-  bytes.set(unhex(document), 14);
-  bytes.set(id, 46);
-  bytes.set(content, 62);
+  view.setUint32(6, payload.length / 2, true);
   return bytes;
 }
 
-/** What became of a parcel: sent, refused for good, or still waiting. @returns {Promise<{state: string, code: string | null, attempts: number}>} */
-export async function deliver(parcel, { transport, coins, patience, sleep }) {
+/** What became of a parcel: sent, refused for good, or still waiting. */
+export async function deliver(parcel, { transport, coins, patience, sleep, now }) {
   for (let attempts = 1, pause = patience.first; ; attempts++, pause = Math.min(2 * pause, patience.longest)) {
-    const heard = await attempt(parcel, transport);
-    if (heard.state !== "waiting") return { ...heard, attempts };
-    const wait = Math.max((pause * (1 + coins.below(1 << 20) / (1 << 20))) / 2, heard.after);
-    if (attempts >= patience.tries || wait > patience.longest) return { ...heard, attempts };
+    const { after = 0, ...heard } = await attempt(parcel, transport, now);
+    const wait = Math.max((pause * (1 + coins.below(1 << 20) / (1 << 20))) / 2, after);
+    if (heard.state !== "waiting" || attempts >= patience.tries || wait > patience.longest) return { ...heard, attempts };
     await sleep(wait);
   }
 }
 
-async function attempt(parcel, transport) {
+async function attempt(parcel, transport, now) {
   const headers = { "Content-Type": "application/vnd.keyveil.reports" };
   if (parcel.token) headers.Authorization = `Bearer ${parcel.token}`;
-  let answer;
+  const waiting = (code, after) => ({ state: "waiting", code, after });
   try {
-    answer = await transport.request("POST", `/v1/campaigns/${parcel.name}/reports`, packed(parcel), headers);
+    const answer = await transport.request("POST", `/v1/campaigns/${parcel.name}/reports`, packed(parcel), headers);
+    const code = problemCode(answer);
+    if (answer.status === 200) return judged(said(answer), parcel.report) ?? waiting("transport/answer");
+    const passing = [408, 425, 429].includes(answer.status) || PASSING.includes(code);
+    if (code && answer.status >= 400 && answer.status < 500 && !passing) return { state: "refused", code };
+    const after = answer.headers.get("retry-after") ?? "";
+    return waiting(code ?? "transport/status", /^\d+$/.test(after) ? Number(after) : (Date.parse(after) - now()) / 1000 || 0);
   } catch (reason) {
-    if (!(reason instanceof KeyveilError)) throw reason;
-    return { state: "waiting", code: reason.code, after: 0 };
+    if (reason instanceof KeyveilError) return waiting(reason.code);
+    throw reason;
   }
-  if (answer.status === 200) return read(answer, parcel);
-  const code = problemCode(answer);
-  const passing = [408, 425, 429].includes(answer.status) || PASSING.includes(code ?? "");
-  if (code && answer.status >= 400 && answer.status < 500 && !passing) return { state: "refused", code, after: 0 };
-  const after = answer.headers.get("retry-after") ?? "";
-  const date = (Date.parse(after) - Date.now()) / 1000;
-  return { state: "waiting", code: code ?? "transport/status", after: /^\d{1,9}$/.test(after) ? Number(after) : date > 0 ? date : 0 };
 }
 
 /** An answer is believed only if it is well-formed and about this very report. */
-function read(answer, parcel) {
-  try {
-    const said = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(answer.body));
-    const { accepted, duplicates, refused } = said;
-    if (Object.keys(said).length === 3 && refused.length === 0 && [accepted, duplicates].sort().join() === "0,1")
-      return { state: "sent", code: null, after: 0 };
-    if (accepted === 0 && duplicates === 0 && refused.length === 1 && refused[0].id === parcel.report && typeof refused[0].code === "string")
-      return { state: "refused", code: refused[0].code.replace(/[^\x20-\x7e]/g, " ").slice(0, 80), after: 0 };
-  } catch {
-    // nonsense: it is not known whether the report arrived
-  }
-  return { state: "waiting", code: "transport/answer", after: 0 };
+function judged(answer, report) {
+  const { accepted, duplicates, refused, ...more } = answer ?? {};
+  const counted = JSON.stringify([accepted, duplicates, refused?.length, Object.keys(more).length]);
+  const { id, code } = refused?.[0] ?? {};
+  if (["[1,0,0,0]", "[0,1,0,0]"].includes(counted)) return { state: "sent", code: null };
+  if (counted !== "[0,0,1,0]" || id !== report || typeof code !== "string") return null;
+  return { state: "refused", code: code.replace(/[^\x20-\x7e]/g, " ").slice(0, 80) };
 }

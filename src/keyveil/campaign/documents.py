@@ -155,11 +155,15 @@ class Campaign:
         fields = _fields(document)
         schema, dictionary = _schema(fields["schema"], fetch)
         protocol_name, epsilon, options = _protocol(fields["protocol"])
+        protocol = as_protocol(build(protocol_name, schema, parse_epsilon(epsilon), options))
+        browser = _browser(fields)
+        if browser and protocol.single is not None:
+            options = protocol.single.options  # such devices search nothing: the document names what was chosen
         campaign = cls(
             name=_name(fields["name"]),
             purpose=_text(fields["purpose"], "purpose", needed=True),
             schema=schema,
-            protocol=as_protocol(build(protocol_name, schema, parse_epsilon(epsilon), options)),
+            protocol=protocol,
             protocol_name=protocol_name,
             options=options,
             rounds=_windows(fields["rounds"]),
@@ -170,7 +174,7 @@ class Campaign:
             reason=_text(fields.get("reason", ""), "reason"),
             recurrence=read_recurrence(fields),
             dictionary=dictionary,
-            browser=_browser(fields),
+            browser=browser,
         )
         refuse_impossible_series(campaign.recurrence, campaign.protocol, campaign.rounds)
         return campaign

@@ -1,14 +1,10 @@
 /** KVUE: randomised response on the state of one key, which follows from the report's id. */
-import { trueState } from "../channels.js";
+import { labelsOf, trueState } from "../channels.js";
 import { symbol } from "../codecs.js";
-import { labelsOf } from "../labels.js";
-import { agree, binned, read } from "../options.js";
-import { publicIndex } from "../words.js";
+import { binned, publicIndex, read } from "../mechanisms.js";
 
 export function kvue({ schema, epsilon, options }) {
-  const chosen = read(options, binned(schema));
-  agree(chosen);
-  const labels = labelsOf(schema, chosen.bins, chosen.rounding);
+  const labels = labelsOf(schema, read(options, binned(schema, options)));
   const channel = trueState(1 + labels.count, epsilon);
   const respond = (pairs, word, coins) => {
     const key = publicIndex(word, schema.d);

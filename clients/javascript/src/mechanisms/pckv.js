@@ -1,40 +1,39 @@
 /** PCKV: one sampled pair of a padded record; its key and sign are perturbed together (Gu et al. 2020). */
-import { labelledKeys, symbol } from "../codecs.js";
-import { ceilDivide, compare, divide, expFloor, fraction, levels, lieThreshold, RESOLUTION, subtract, tightest } from "../exact.js";
-import { signs } from "../labels.js";
-import { exactly, only, read, unsaid, whole, wrong } from "../options.js";
+import { lieThreshold, tightest } from "../thresholds.js";
+import { signs } from "../channels.js";
+import { symbol } from "../codecs.js";
+import { atMost, ceilDivide, expFloor, levels, RESOLUTION, subtract } from "../exact.js";
+import { exactly } from "../groups.js";
+import { only, read, rule, whole } from "../mechanisms.js";
+import { labelledKeys } from "../sparse.js";
 
+const LEAST = [1n, 1000n]; // ε that a key or a value is left with
+
+/** What both forms share: the cap, the ε of the sign, and the sampling of one place of the padded record. */
 function sampled({ schema, epsilon, options }) {
-  const chosen = read(options, {
+  const { max_pairs: cap, split, value_epsilon: given } = read(options, {
     max_pairs: whole(1, schema.d),
     split: only("tight", "paper"),
     estimator: only("unbiased", "published"),
-    value_epsilon: unsaid(exactly),
+    value_epsilon: (value, name) => (value === undefined ? null : exactly(value, name)),
   });
-  const tight = chosen.split === "tight";
-  const least = fraction(1, 1000);
-  const sign = chosen.value_epsilon ?? (tight ? epsilon : divide(epsilon, fraction(2)));
-  if (compare(sign, least) < 0 && chosen.value_epsilon) wrong("value_epsilon leaves nothing for the value.");
-  if (compare(sign, tight ? epsilon : subtract(epsilon, least)) > 0) wrong("value_epsilon leaves nothing for the key.");
-  const sample = (pairs, coins) => pairs[coins.below(Math.max(pairs.length, chosen.max_pairs))] ?? null;
-  return { ...chosen, tight, sign, sample, cap: chosen.max_pairs };
+  const tight = split === "tight";
+  const sign = given ?? (tight ? epsilon : [epsilon[0], 2n * epsilon[1]]);
+  rule(!given || atMost(LEAST, given), "value_epsilon");
+  rule(atMost(sign, tight ? epsilon : subtract(epsilon, LEAST)), "value_epsilon");
+  return { cap, tight, given, sign, sample: (pairs, coins) => pairs[coins.below(Math.max(pairs.length, cap))] };
 }
 
 /** PCKV-GRR: one symbol out of all keys and dummies, with a sign. */
 export function pckvGrr(asked) {
-  const { cap, tight, sign, sample, value_epsilon: given } = sampled(asked);
-  const { schema, epsilon } = asked;
-  const keys = schema.d + cap;
+  const [{ schema, epsilon }, { cap, tight, given, sign, sample }] = [asked, sampled(asked)];
   const places = BigInt(cap);
   const ratio = ([own, lie, low]) => {
     const blanket = (places - 1n) * low;
-    return fraction(own + blanket, (lie < low ? lie : low) + blanket);
+    return [own + blanket, (lie < low ? lie : low) + blanket];
   };
   const weights = () => {
-    if (tight && given === null) {
-      const sharp = (1n << 64n) + places * (expFloor(epsilon) - (1n << 64n));
-      return [sharp >> 32n, RESOLUTION, RESOLUTION];
-    }
+    if (tight && !given) return [((1n << 64n) + places * (expFloor(epsilon) - (1n << 64n))) >> 32n, RESOLUTION, RESOLUTION];
     const [truth] = levels(sign);
     if (tight) return [truth, RESOLUTION, tightest((low) => ratio([truth, RESOLUTION, low]), epsilon, 1n, truth)];
     const [key, own] = [expFloor(subtract(epsilon, sign)), expFloor(sign)]; // both signs share the weight of the key
@@ -45,41 +44,36 @@ export function pckvGrr(asked) {
   const none = 2 * schema.d; // the symbol that stands for all dummies
   const respond = (pairs, word, coins) => {
     const pair = sample(pairs, coins);
-    const input = pair ? 2 * pair[0] + signs.draw(pair[1], coins, pair[0]) : none;
-    const [run, rank] = coins.pick([[1, own], [1, lie], [2 * keys - 2, low]]);
+    const input = pair ? 2 * pair[0] + signs.draw(pair[1], coins) : none;
+    const [run, rank] = coins.pick([[1, own], [1, lie], [2 * (schema.d + cap - 1), low]]);
     return Math.min([input, input ^ 1, rank + (rank >= (input & ~1) ? 2 : 0)][run], none);
   };
-  return { cap, readings: ["estimator"], ratio: ratio([own, lie, low]), codec: symbol(none + 1), respond };
+  return { cap, ratio: ratio([own, lie, low]), codec: symbol(none + 1), respond };
 }
 
 /** PCKV-UE: every key says plus, minus or nothing; the sampled one leans to its truth. */
 export function pckvUe(asked) {
-  const { cap, tight, sign, sample } = sampled(asked);
-  const { schema, epsilon } = asked;
+  const [{ schema, epsilon }, { cap, tight, sign, sample }] = [asked, sampled(asked)];
   const lie = lieThreshold(sign);
-  const factor = (fake) => [
-    [2n * (RESOLUTION - fake), fake, fake],
-    [RESOLUTION, RESOLUTION - lie, lie],
-    [RESOLUTION, lie, RESOLUTION - lie],
-  ];
-  const ratioOf = ([cold, , plus]) => {
-    const [silent, unlikely, likely] = plus.map((own, at) => fraction(own, cold[at]));
-    return divide(likely, compare(unlikely, silent) < 0 ? unlikely : silent);
+  const truth = [RESOLUTION, lie, RESOLUTION - lie]; // weights of nothing, minus and plus where the sampled pair says plus
+  const ratio = (fake) => {
+    const quotients = [2n * (RESOLUTION - fake), fake, fake].map((cold, at) => [truth[at], cold]);
+    const [silent, unlikely, likely] = quotients;
+    const least = atMost(unlikely, silent) ? unlikely : silent;
+    return [likely[0] * least[1], likely[1] * least[0]];
   };
-  const fake = tight
-    ? tightest((low) => ratioOf(factor(low)), epsilon, 1n, RESOLUTION / 2n)
-    : lieThreshold(subtract(epsilon, sign));
-  const rows = factor(fake);
+  const fake = tight ? tightest(ratio, epsilon, 1n, RESOLUTION / 2n) : lieThreshold(subtract(epsilon, sign));
   const respond = (pairs, word, coins) => {
     const pair = sample(pairs, coins);
-    const own = pair ? coins.choose(rows[1 + signs.draw(pair[1], coins, pair[0])]) : 0;
-    const others = Array.from({ length: schema.d }, (_, key) => key).filter((key) => key !== pair?.[0]);
+    const plus = pair && signs.draw(pair[1], coins);
+    const own = pair ? coins.choose(plus ? truth : [truth[0], truth[2], truth[1]]) : 0;
+    const others = [...Array(schema.d).keys()].filter((key) => key !== pair?.[0]);
     const speaks = coins.chances(2n * fake, 2n * RESOLUTION, others.length);
     const keys = others.filter((_, at) => speaks[at]);
-    const plus = coins.chances(1n, 2n, keys.length);
-    const said = [...keys.map((key, at) => 2 * key + (plus[at] ? 1 : 0)), ...(pair && own ? [2 * pair[0] + own - 1] : [])];
-    return said.sort((a, b) => a - b);
+    const signed = coins.chances(1n, 2n, keys.length);
+    const said = keys.map((key, at) => 2 * key + Number(signed[at]));
+    return (own ? [...said, 2 * pair[0] + own - 1] : said).sort((a, b) => a - b);
   };
   const share = Number(fake) / Number(RESOLUTION);
-  return { cap, readings: ["estimator"], ratio: ratioOf(rows), codec: labelledKeys(schema.d, 2, share), respond };
+  return { cap, ratio: ratio(fake), codec: labelledKeys(schema.d, 2, share), respond };
 }

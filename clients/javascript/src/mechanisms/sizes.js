@@ -1,8 +1,10 @@
 /** Questions about a record as a whole: how many pairs, and how far above a cap. They tell of no key. */
+import { lieThreshold } from "../thresholds.js";
 import { trueState } from "../channels.js";
-import { noisyBits, symbol } from "../codecs.js";
-import { ceilDivide, expFloor, fraction, lieThreshold, RESOLUTION } from "../exact.js";
-import { read, whole } from "../options.js";
+import { symbol } from "../codecs.js";
+import { expFloor, RESOLUTION } from "../exact.js";
+import { read, whole } from "../mechanisms.js";
+import { noisyBits } from "../sparse.js";
 import { oneOf } from "./block.js";
 
 /** The overflow question: within the cap, near, or far. */
@@ -12,7 +14,7 @@ export function overflow({ schema, epsilon, options }) {
   const respond = (pairs, word, coins) => {
     const surplus = Math.min(Math.max(pairs.length - cap, 0), 2 * cap);
     const far = coins.chance(surplus, 2 * cap);
-    return channel.draw(surplus ? (far ? 2 : 1) : 0, coins);
+    return channel.draw(surplus ? 1 + Number(far) : 0, coins);
   };
   return { ratio: channel.ratio, codec: symbol(3), respond };
 }
@@ -20,22 +22,19 @@ export function overflow({ schema, epsilon, options }) {
 /** The size question of a pilot group: the number of pairs, `most` standing for itself and all above. */
 export function setSize({ schema, epsilon, options }) {
   const { most } = read(options, { most: whole(1, schema.d) });
-  const outputs = most + 1;
-  const few = BigInt(outputs - 2) << 64n < 3n * expFloor(epsilon);
-  const oracle = few ? oneOf(outputs, epsilon) : unary(outputs, epsilon);
-  const respond = (pairs, word, coins) => oracle.draw(Math.min(pairs.length, most), coins);
-  return { ratio: oracle.ratio, codec: oracle.codec, respond };
+  const few = BigInt(most - 1) << 64n < 3n * expFloor(epsilon);
+  const oracle = (few ? oneOf : unary)(most + 1, epsilon);
+  return { ...oracle, respond: (pairs, word, coins) => oracle.draw(Math.min(pairs.length, most), coins) };
 }
 
 /** Optimised unary encoding: one bit for each answer. */
 function unary(outputs, epsilon) {
-  const lie = lieThreshold(epsilon);
-  const half = RESOLUTION / 2n;
+  const [lie, half] = [lieThreshold(epsilon), RESOLUTION / 2n];
   const draw = (truth, coins) => {
     const bits = coins.chances(lie, RESOLUTION, outputs - 1); // of all other answers, then of the true one
     bits.splice(truth, 0, ...coins.chances(half, RESOLUTION, 1));
     return bits.map(Number);
   };
-  const ones = fraction(half + BigInt(outputs - 1) * lie, RESOLUTION);
-  return { ratio: fraction(RESOLUTION - lie, lie), codec: noisyBits(outputs, ones), draw };
+  const ones = [half + BigInt(outputs - 1) * lie, RESOLUTION];
+  return { ratio: [RESOLUTION - lie, lie], codec: noisyBits(outputs, ones), draw };
 }

@@ -1,18 +1,12 @@
 /** SSR: a set of symbols that meets what a person holds e^ε times as readily as one that does not. */
-import { heldSymbols, subset } from "../channels.js";
+import { heldSymbols, labelsOf, subset } from "../channels.js";
 import { members } from "../codecs.js";
-import { labelsOf } from "../labels.js";
-import { agree, binned, only, read, whole } from "../options.js";
+import { binned, only, read, whole } from "../mechanisms.js";
 
 export function ssr({ schema, epsilon, options }) {
-  const chosen = read(options, {
-    max_pairs: whole(1, schema.d),
-    size: whole(1, 256 * schema.d),
-    goal: only("both"),
-    ...binned(schema),
-  });
-  agree(chosen);
-  return subsetResponse({ schema, epsilon, labels: labelsOf(schema, chosen.bins, chosen.rounding), ...chosen });
+  const takes = { max_pairs: whole(1, schema.d), size: whole(1, 256 * schema.d), goal: only("both") };
+  const chosen = read(options, { ...takes, ...binned(schema, options) });
+  return subsetResponse({ schema, epsilon, labels: labelsOf(schema, chosen), ...chosen });
 }
 
 /** The answer of every mechanism that tells subsets of one size; dummies fill up small records and are not sent. */

@@ -1,62 +1,60 @@
 /** TopSel: some of the public candidates suit a person's set, and one of those is answered e^ε times as readily. */
-import { twoLevel } from "../channels.js";
+import { signs } from "../channels.js";
+import { twoLevel } from "../thresholds.js";
 import { symbol } from "../codecs.js";
-import { fraction, ONE, subtract } from "../exact.js";
-import { signs } from "../labels.js";
-import { exactly, only, orNothing, read, whole, wrong } from "../options.js";
-import { hashSymbol, publicIndex, publicWord } from "../words.js";
+import { subtract } from "../exact.js";
+import { exactly } from "../groups.js";
+import { hashSymbol, stirred, STRIDE } from "../hashing.js";
+import { only, publicIndex, publicWord, read, rule, whole } from "../mechanisms.js";
 
 const WORDS = 2 ** 32;
-const MASK = (1n << 64n) - 1n;
 
 export function topsel({ schema, epsilon, options }) {
   const direct = options.mode === "direct";
-  const law = (value, name) => (typeof value === "string" && value.length < 5000 ? value : wrong(`${name} is a law.`));
+  const law = (value, name) => rule(typeof value === "string" && value.length < 5000, name);
   const chosen = read(options, {
     mode: only("cover", "direct"),
     set_sizes: direct ? only(null) : law,
     padding: whole(0, direct ? 0 : schema.d),
     buckets: direct ? only(3) : whole(2, 1 << 24),
-    marked: direct ? only(1) : whole(1, 1 << 24),
+    marked: direct ? only(1) : whole(1, options.buckets - 1),
     hashing: direct ? only(null) : only("partition", "hash"),
-    kappa: orNothing(exactly),
+    kappa: options.hashing === "hash" ? exactly : only(null),
     cohorts: direct ? only(schema.d) : whole(0, 1 << 24),
     refine: direct ? only(false) : only(true, false),
   });
   const { buckets, marked, cohorts } = chosen;
-  whole(1, buckets - 1)(marked, "marked");
   const channel = twoLevel(buckets, marked, epsilon);
   const hits = direct ? stateOf(schema.d) : covered(schema, chosen);
   const respond = (pairs, word, coins, fingerprint) => {
     const held = pairs.map(([key, value]) => 2 * key + signs.draw(value, coins, key));
     const cohort = () => Uint8Array.from({ length: 16 }, (_, at) => (publicIndex(word, cohorts) / 256 ** at) & 255);
-    const seed = direct || !cohorts ? word : publicWord(cohort(), fingerprint.subarray(16));
-    const hit = hits(held, seed);
-    const taken = new Set(hit);
-    const others = Array.from({ length: buckets }, (_, bucket) => bucket).filter((bucket) => !taken.has(bucket));
-    const mine =
-      hit.length > marked
-        ? coins.subset(marked, hit.length).map((place) => hit[place])
-        : [...hit, ...coins.subset(marked - hit.length, others.length).map((place) => others[place])];
+    const hit = hits(held, direct || !cohorts ? word : publicWord(cohort(), fingerprint.subarray(16)));
+    const others = without([...Array(buckets).keys()], hit);
+    const more = marked - hit.length;
+    const mine = more < 0 ? at(hit, coins.subset(marked, hit.length)) : [...hit, ...at(others, coins.subset(more, others.length))];
     const [told, rank] = channel.draw(coins);
-    if (told) return mine[rank];
-    const marks = new Set(mine);
-    return [...hit, ...others].filter((bucket) => !marks.has(bucket))[rank];
+    return told ? mine[rank] : without([...hit, ...others], mine)[rank];
   };
   return { ratio: channel.ratio, codec: symbol(buckets), respond };
 }
 
+const at = (list, places) => places.map((place) => list[place]);
+
+function without(list, some) {
+  const taken = new Set(some);
+  return list.filter((one) => !taken.has(one));
+}
+
 /** Direct mode: the state of one public key. */
 const stateOf = (d) => (held, word) => {
-  const key = publicIndex(word, d);
-  const own = held.find((one) => one >> 1 === key);
+  const own = held.find((one) => one >> 1 === publicIndex(word, d));
   return [own === undefined ? 0 : 1 + (own % 2)];
 };
 
 /** Cover mode: the buckets of the held symbols, and of dummies where small sets are padded. */
-function covered(schema, { padding, buckets, hashing, kappa }) {
+function covered(schema, { padding, buckets, kappa }) {
   const symbols = 2 * schema.d;
-  if ((hashing === "hash") !== (kappa !== null)) wrong("kappa belongs to a hash.");
   const bucket = kappa ? signHash(buckets, kappa) : partition(buckets, Math.ceil((symbols + padding) / buckets));
   const apart = kappa ? 2 : 1; // dummies that are hashed must not be two signs of a key
   return (held, seed) => {
@@ -68,8 +66,8 @@ function covered(schema, { padding, buckets, hashing, kappa }) {
 
 /** A hash in which both signs of a key share a bucket with probability kappa. */
 function signHash(buckets, kappa) {
-  const [above, below] = subtract(ONE, kappa);
-  if (kappa[0] < 0n || above <= 0n) wrong("kappa is from 0 to below 1.");
+  const [above, below] = subtract([1n, 1n], kappa);
+  rule(kappa[0] >= 0n && above > 0n, "kappa");
   const step = Math.min(Number((above * BigInt(WORDS)) / (below * BigInt(buckets - 1))), WORDS - 1);
   const shared = WORDS - (buckets - 1) * step;
   return (seed, one) => {
@@ -83,11 +81,11 @@ function signHash(buckets, kappa) {
 function partition(buckets, each) {
   const symbols = buckets * each;
   if (each === 1) return (seed, one) => one;
-  const rows = isqrt(symbols - 1) + 1;
+  const rows = Math.floor(Math.sqrt(symbols - 1)) + 1;
   const columns = Math.ceil(symbols / rows);
   const rounds = 2 * Math.max(3, Math.ceil(20 / Math.log2(Math.max(2, Math.min(rows, columns)))));
   return (seed, one) => {
-    const seeds = Array.from({ length: rounds }, (_, turn) => stirred((seed + BigInt(turn + 1)) * 0x9e3779b97f4a7c15n));
+    const seeds = Array.from({ length: rounds }, (_, turn) => stirred((seed + BigInt(turn + 1)) * STRIDE));
     do {
       let [row, column] = [Math.floor(one / columns), one % columns];
       seeds.forEach((own, turn) => {
@@ -98,17 +96,4 @@ function partition(buckets, each) {
     } while (one >= symbols);
     return Math.floor(one / each);
   };
-}
-
-const isqrt = (number) => {
-  const root = Math.floor(Math.sqrt(number));
-  return root * root > number ? root - 1 : (root + 1) ** 2 <= number ? root + 1 : root;
-};
-
-/** The output of splitmix64 at a state. */
-export function stirred(word) {
-  let bits = word & MASK;
-  bits = ((bits ^ (bits >> 30n)) * 0xbf58476d1ce4e5b9n) & MASK;
-  bits = ((bits ^ (bits >> 27n)) * 0x94d049bb133111ebn) & MASK;
-  return bits ^ (bits >> 31n);
 }

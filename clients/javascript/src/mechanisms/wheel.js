@@ -1,19 +1,15 @@
 /** Wheel: a cell of a circle on which each held symbol covers an arc; covered cells weigh e^ε times as much. */
-import { heldSymbols } from "../channels.js";
+import { heldSymbols, signs } from "../channels.js";
 import { symbol } from "../codecs.js";
-import { fraction, levels } from "../exact.js";
-import { signs } from "../labels.js";
-import { only, read, whole } from "../options.js";
-import { hashSymbol } from "../words.js";
+import { levels } from "../exact.js";
+import { hashSymbol } from "../hashing.js";
+import { only, read, whole } from "../mechanisms.js";
 
 const CIRCLES = Array.from({ length: 15 }, (_, power) => 4 << power);
 
 export function wheel({ schema, epsilon, options }) {
-  const { max_pairs: cap, cells, arc } = read(options, {
-    max_pairs: whole(1, schema.d),
-    cells: only(...CIRCLES),
-    arc: whole(1, 1 << 16),
-  });
+  const takes = { max_pairs: whole(1, schema.d), cells: only(...CIRCLES), arc: whole(1, 1 << 16) };
+  const { max_pairs: cap, cells, arc } = read(options, takes);
   whole(1, Math.floor((cells - 1) / cap))(arc, "arc");
   const [high, low] = levels(epsilon);
   const reserve = BigInt(cap * arc);
@@ -23,12 +19,12 @@ export function wheel({ schema, epsilon, options }) {
     if (!starts.length) return coins.below(cells);
     const gaps = starts.map((start, at) => (starts[at + 1] ?? starts[0] + cells) - start);
     const covered = gaps.map((gap) => Math.min(arc, gap)); // an arc ends where the next one starts
-    const sum = (list) => list.reduce((whole, one) => whole + one, 0);
+    const sum = (list) => list.reduce((whole, one) => whole + one);
     const inside = coins.chance(BigInt(sum(covered)) * high, total);
     const rooms = inside ? covered : gaps.map((gap, at) => gap - covered[at]);
     let rank = coins.below(sum(rooms));
     const at = rooms.findIndex((room) => rank < room || ((rank -= room), false));
     return (starts[at] + rank + (inside ? 0 : covered[at])) % cells;
   };
-  return { cap, ratio: fraction(high, low), codec: symbol(cells), respond };
+  return { cap, ratio: [high, low], codec: symbol(cells), respond };
 }

@@ -1,0 +1,36 @@
+/** A campaign in words for the person who decides: what, why, at what price, how often, until when, and to whom. */
+import { shown, spelled } from "./ledger.js";
+
+const KEYS = 12; // so many are named; of the others only their number
+
+/** The page that a person reads before agreeing; text from elsewhere loses what could steer a terminal or a page. */
+export function explained({ notice: { campaign, round }, spent, consent, agreed, remarks, refusal }) {
+  const { document, schema, several, ends, hash } = campaign;
+  const { name, purpose, protocol, contact, enrolment, retention_days, min_reports, every_days, series_until, renew_days, one_in } = document;
+  const keys = schema.names.slice(0, KEYS).join(", ") + (schema.d > KEYS ? `, and ${schema.d - KEYS} that are not named here` : "");
+  const each = renew_days
+    ? `one report is drawn for each ${renew_days} days and sent to every campaign in them, even if what you have changes`
+    : one_in
+      ? `you are asked in one of ${one_in} of them, chosen by a coin`
+      : "each is answered anew, until a cap ends it";
+  const later = `campaigns with the same terms go on under your consent${every_days ? `, at most every ${every_days} days` : ""}`;
+  const lines = {
+    Why: purpose,
+    What: `which of ${schema.d} keys you have (${keys}), and their values`,
+    "How often": several ? "one report in each round that asks you, all within the same epsilon" : "one report",
+    Until: campaign.until ?? "no last day is named",
+    Later: ends && `${later}${series_until ? `, until ${series_until}` : ""}; ${each}, each time at epsilon ${protocol.epsilon}`,
+    Privacy: `epsilon ${protocol.epsilon} for the whole campaign (${protocol.name})`,
+    Now: round ? `round ${round.number} costs epsilon ${shown(round.cost)}, computed here from ${round.mechanism.name}` : "nothing is asked",
+    Leaves: round && `a random id and a randomised answer of ${round.document.report_bytes} bytes, whatever you have`,
+    Kept: `single reports for at most ${retention_days} days; nothing is shown before ${min_reports} people have reported`,
+    Enrolment: enrolment,
+    Contact: contact || "none is named",
+    Spent: spent.map(spelled).join("; "),
+    Consent: consent === "given" && !agreed ? "given to something else: this campaign has changed" : (consent ?? "not given yet"),
+    Note: remarks.join(" "),
+    Verdict: refusal,
+  };
+  const page = Object.entries(lines).filter(([, said]) => said);
+  return [`${name} (${hash.slice(0, 8)}…)`, ...page.map(([what, said]) => `${what}: ${said.replace(/[\p{C}\p{Z}]/gu, " ")}`)].join("\n");
+}
