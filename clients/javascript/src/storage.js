@@ -32,6 +32,8 @@ export class MemoryStorage {
   }
 }
 
+const keepsNothing = () => refuse("storage/refused", "This browser keeps nothing for this page, so nothing is answered here.");
+
 /** IndexedDB under a Web Lock: one tab at a time. @implements {Storage} */
 export class BrowserStorage {
   constructor(name = "keyveil") {
@@ -57,7 +59,7 @@ export class BrowserStorage {
       const [found] = await Promise.all([wait(act(step.objectStore("device"))), over]);
       return found;
     } catch {
-      return refuse("storage/refused", "This browser keeps nothing for this page, so nothing is answered here.");
+      return keepsNothing();
     } finally {
       base?.close();
     }
@@ -71,9 +73,12 @@ export class BrowserStorage {
     await this._run("readwrite", (store) => store.put(text, "state"));
   }
 
-  alone(task) {
+  async alone(task) {
     const { locks } = globalThis.navigator ?? {};
-    return locks ? locks.request(`keyveil/${this.name}`, task) : refuse("storage/locks", "This browser cannot keep tabs apart.");
+    if (!locks) refuse("storage/locks", "This browser cannot keep tabs apart.");
+    let begun = false;
+    const alone = () => ((begun = true), task());
+    return locks.request(`keyveil/${this.name}`, alone).catch((reason) => (begun ? Promise.reject(reason) : keepsNothing()));
   }
 
   async durable() {
