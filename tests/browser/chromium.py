@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Playwright
 
 FLAGS = (
     "--headless",
+    "--hide-scrollbars",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",

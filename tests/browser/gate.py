@@ -5,15 +5,15 @@ from __future__ import annotations
 import http.client
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.clients.blackbox import CLIENT, holding
+
 HERE = Path(__file__).parent
-CLIENT = ROOT / "clients" / "javascript"
 TYPES = {".js": "text/javascript", ".html": "text/html; charset=utf-8", ".css": "text/css"}
 
 
@@ -136,17 +136,14 @@ def gate_to(port: int) -> Iterator[Gate]:
 
 @dataclass
 class Pages:
-    """A web site that uses the client from its own origin; ``spoil`` changes a file of it, to plant a mistake."""
+    """A web site that uses the client from its own origin; ``spoil`` changes the client, to plant a mistake."""
 
     origin: str
-    changes: dict[str, Callable[[str], str]] = field(default_factory=dict)
+    changes: list[tuple[str, str]] = field(default_factory=list)
 
-    def spoil(self, path: str, before: str, after: str) -> None:
-        def changed(text: str) -> str:
-            assert text.count(before) == 1, f"{path} has not {before!r} once."
-            return text.replace(before, after)
-
-        self.changes[path] = changed
+    def spoil(self, before: str, after: str) -> None:
+        assert len(holding(CLIENT, before)) == 1
+        self.changes.append((before, after))
 
 
 @contextmanager
@@ -161,8 +158,8 @@ def pages() -> Iterator[Pages]:
             if path == "/favicon.ico" or ".." in path or not file.is_file():
                 return self.answer(204 if path == "/favicon.ico" else 404, b"", [])
             text = file.read_text(encoding="utf-8")
-            if path in site.changes:
-                text = site.changes[path](text)
+            for before, after in site.changes:
+                text = text.replace(before, after)
             headers = [
                 ("Content-Type", TYPES[file.suffix]),
                 ("Cache-Control", "no-store"),

@@ -12,12 +12,11 @@ from tests.browser.conftest import Shop, opened
 from tests.browser.gate import pages
 
 TYPED = "4.125"  # what somebody types; it must not be found in any request
-DEVICE, STORAGE, TRANSPORT = "/client/src/device.js", "/client/src/storage.js", "/client/src/transport.js"
 
 
-def left_before_consent(shop: Shop) -> list[str]:
+def left_before_consent(shop: Shop, **options: int) -> list[str]:
     """What left the page before consent, other than asking for the site's own files and for the campaign."""
-    page = shop.tab()
+    page = shop.tab(**options)
     page.fill("[name=fries]", TYPED)
     shop.click(page, "explain", "explained")
     page.evaluate("device.preview(campaign, {fries: 4.125, pepsi: 2})")
@@ -46,9 +45,8 @@ def test_a_page_of_another_origin_gives_consent_and_reports(shop: Shop) -> None:
     assert shop.complaints == []
 
 
-def test_a_device_that_asks_nobody_is_noticed(shop: Shop) -> None:
-    shop.site.spoil(DEVICE, "function need(state, name) {", "function need(state, name) {\n  return;")
-    assert "POST" in left_before_consent(shop)
+def test_a_page_that_asks_nobody_is_noticed(shop: Shop) -> None:
+    assert "POST" in left_before_consent(shop, eager=1)
 
 
 def told_of_the_sender(shop: Shop) -> set[str]:
@@ -84,7 +82,7 @@ def test_requests_have_no_cookie_no_referrer_and_no_cache(shop: Shop) -> None:
     ],
 )
 def test_a_careless_request_is_noticed(shop: Shop, before: str, after: str, told: str) -> None:
-    shop.site.spoil(TRANSPORT, before, after)
+    shop.site.spoil(before, after)
     assert told_of_the_sender(shop) == {told}
 
 
@@ -138,9 +136,9 @@ def test_a_browser_that_crashes_comes_back_with_the_same_bytes(
     shop.browser = usual
 
 
-def answers_of_two_tabs(shop: Shop) -> tuple[int, int]:
+def answers_of_two_tabs(shop: Shop, script: str = "") -> tuple[int, int]:
     """Two tabs answer at once, on storage that takes its time: different reports heard, and entries in the ledger."""
-    first, second = shop.agreed(slow=200), shop.tab(slow=200)
+    first, second = shop.agreed(slow=200, script=script), shop.tab(slow=200, script=script)
     moment = first.evaluate("Date.now()") + 300
     for page in (first, second):
         page.evaluate("at => void setTimeout(() => document.querySelector('#send').click(), at - Date.now())", moment)
@@ -156,8 +154,10 @@ def test_two_tabs_spend_once(shop: Shop) -> None:
 
 
 def test_tabs_that_nothing_keeps_apart_are_noticed(shop: Shop) -> None:
-    shop.site.spoil(STORAGE, "locks.request(`keyveil/${this.name}`, alone)", "alone()")
-    assert answers_of_two_tabs(shop)[0] == 2
+    apart = (
+        "Object.defineProperty(Navigator.prototype, 'locks', {get: () => ({request: async (name, task) => task()})})"
+    )
+    assert answers_of_two_tabs(shop, apart)[0] == 2
 
 
 @pytest.mark.parametrize("where", ["private window", "persistence refused"])

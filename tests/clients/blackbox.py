@@ -94,11 +94,16 @@ def made(name: str, schema: dict[str, Any], epsilon: str, **options: Any) -> Mec
     return create_round(name, Schema.from_document(schema), epsilon, **options)
 
 
-def spoilt(folder: Path, path: str, before: str, after: str) -> Path:
-    """A copy of the client in which something stands otherwise in one file."""
+def spoilt(folder: Path, before: str, after: str) -> Path:
+    """A copy of the client in which something stands otherwise, at the one place where it stands."""
     copy = folder / "client"
     shutil.copytree(CLIENT, copy, dirs_exist_ok=True)
-    text = (copy / path).read_text(encoding="utf-8")
-    assert text.count(before) == 1, f"{path} has not {before!r} once."
-    (copy / path).write_text(text.replace(before, after), encoding="utf-8")
+    (path,) = holding(copy, before)
+    path.write_text(path.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
     return copy
+
+
+def holding(client: Path, text: str) -> list[Path]:
+    """The files of a client that have a text, once for each time."""
+    files = sorted(client.glob("src/**/*.js"))
+    return [file for file in files for _ in range(file.read_text(encoding="utf-8").count(text))]

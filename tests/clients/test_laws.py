@@ -74,14 +74,10 @@ CASES = [
 
 # Mistakes that leave the ratio as it is stated: the true answer, or one that meets what is held, too often; the part of
 # a circle that is held too often; single bits that are set too rarely.
-HEAVY = ("src/coins.js", "BigInt(count) * weight", "BigInt(count) * weight * (weight > 1n << 32n ? 2n : 1n)")
-EAGER = ("src/channels.js", "(hit ? high : low) * choose", "(hit ? 2n * high : low) * choose")
-WIDE = (
-    "src/mechanisms/wheel.js",
-    "BigInt(sum(covered)) * high, total",
-    "(BigInt(sum(covered)) * high * 5n) / 4n, total",
-)
-RARE = ("src/coins.js", "octets[at] < digit", "octets[at] < digit - 32")
+HEAVY = ("BigInt(count) * weight", "BigInt(count) * weight * (weight > 1n << 32n ? 2n : 1n)")
+EAGER = ("(hit ? high : low) * choose", "(hit ? 2n * high : low) * choose")
+WIDE = ("BigInt(sum(covered)) * high, total", "(BigInt(sum(covered)) * high * 5n) / 4n, total")
+RARE = ("octets[at] < digit", "octets[at] < digit - 32")
 
 
 def test_every_mechanism_has_a_case() -> None:
@@ -156,7 +152,7 @@ def test_many_reports_have_the_enumerated_law(case: Case, record_property: Any) 
     [(EAGER, CASES[0]), (HEAVY, CASES[3]), (WIDE, CASES[9]), (RARE, CASES[10])],
     ids=["ssr", "kvue", "wheel", "pckv-ue"],
 )
-def test_wrong_weights_are_noticed(planted: tuple[str, str, str], case: Case, tmp_path: Path) -> None:
+def test_wrong_weights_are_noticed(planted: tuple[str, str], case: Case, tmp_path: Path) -> None:
     assert least_p_value(case, 3_000, spoilt(tmp_path, *planted)) < LEAST
 
 
@@ -179,7 +175,7 @@ def test_the_audit_finds_no_more_than_epsilon(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("planted", "case"), [(EAGER, CASES[0]), (HEAVY, CASES[3])], ids=["ssr", "kvue"])
-def test_the_audit_finds_wrong_weights(planted: tuple[str, str, str], case: Case, tmp_path: Path) -> None:
+def test_the_audit_finds_wrong_weights(planted: tuple[str, str], case: Case, tmp_path: Path) -> None:
     found = attacked(case, 12_000, spoilt(tmp_path, *planted))
     assert found.violated
     assert found.lower_bound < 1.7  # e twice over: the truth is 1 + ln 2
