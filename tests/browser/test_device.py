@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Playwright
@@ -14,7 +15,7 @@ from tests.browser.gate import pages
 TYPED = "4.125"  # what somebody types; it must not be found in any request
 
 
-def left_before_consent(shop: Shop, **options: int) -> list[str]:
+def left_before_consent(shop: Shop, **options: Any) -> list[str]:
     """What left the page before consent, other than asking for the site's own files and for the campaign."""
     page = shop.tab(**options)
     page.fill("[name=fries]", TYPED)
@@ -181,7 +182,6 @@ def test_where_storage_may_be_forgotten_only_campaigns_for_browsers_are_answered
     if private:
         window.close()
         shop.tabs.clear()
-    shop.browser.keep_storage(shop.site.origin)
 
 
 @pytest.mark.parametrize("how", ["cleared", "deleted by another tab"])
