@@ -136,7 +136,7 @@ def server(site: Pages, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 @pytest.fixture
 def shop(browser: Chromium, site: Pages, server: Served) -> Iterator[Shop]:
-    """A new campaign in a browser that keeps storage; afterwards the usual window has forgotten everything of the site."""
+    """A new campaign in a browser that keeps storage; afterwards it has forgotten everything of the site."""
     browser.keep_storage(site.origin)
     with gate_to(server.port) as gate:
         one = Shop(opened(server), gate, site, server, browser)

@@ -140,6 +140,7 @@ class Pages:
 
     origin: str
     changes: list[tuple[str, str]] = field(default_factory=list)
+    own: dict[str, str] = field(default_factory=dict)  # pages by their paths, beside those of this folder
 
     def spoil(self, before: str, after: str) -> None:
         assert len(holding(CLIENT, before)) == 1
@@ -148,23 +149,23 @@ class Pages:
 
 @contextmanager
 def pages() -> Iterator[Pages]:
-    """The pages beside this file, and the client below /client/, on a port of their own."""
+    """The pages beside this file, and the client below /client/ and /keyveil/, on a port of their own."""
     site = Pages("")
 
     class Handler(_Quiet):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            file = CLIENT / path.removeprefix("/client/") if path.startswith("/client/") else HERE / path.lstrip("/")
-            if path == "/favicon.ico" or ".." in path or not file.is_file():
+            folder, _, rest = path.removeprefix("/").partition("/")
+            file = CLIENT / rest if folder in ("client", "keyveil") else HERE / path.removeprefix("/")
+            if path in site.own:
+                text = site.own[path]
+            elif ".." not in path and file.is_file():
+                text = file.read_text(encoding="utf-8")
+            else:
                 return self.answer(204 if path == "/favicon.ico" else 404, b"", [])
-            text = file.read_text(encoding="utf-8")
             for before, after in site.changes:
                 text = text.replace(before, after)
-            headers = [
-                ("Content-Type", TYPES[file.suffix]),
-                ("Cache-Control", "no-store"),
-                ("Access-Control-Allow-Origin", "*"),
-            ]
+            headers = [("Content-Type", TYPES[Path(path).suffix]), ("Cache-Control", "no-store")]
             return self.answer(200, text.encode(), headers)
 
     with _serving(Handler) as listening:
