@@ -14,6 +14,7 @@ WORKDIR /build
 COPY pyproject.toml README.md LICENSE requirements-run.lock ./
 COPY tools/sbom.py ./tools/sbom.py
 COPY src ./src
+COPY clients/javascript ./clients/javascript
 # Only files whose hash is in the lock get into /wheels, and nothing that would run code to be built. Everything else is
 # installed from there: the build backend, which stays in this stage, and what a collector needs, without the tools of
 # developers.

@@ -54,7 +54,7 @@ def test_the_steps_of_the_image_run_without_an_engine(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """The build stage, with its folders below one of our own; then the installed command answers."""
-    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements-run.lock", "src", "tools"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements-run.lock", "src", "clients", "tools"):
         (tmp_path / name).symlink_to(ROOT / name)
     for step in [step for step in STEPS if "groupadd" not in step]:
         here = (

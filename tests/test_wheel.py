@@ -105,6 +105,16 @@ def test_a_collector_without_its_extra_is_refused_in_one_sentence(installed: tup
         assert done.stderr.count("\n") == 1 and "pip install 'keyveil[server]'" in done.stderr
 
 
+def test_a_collector_finds_its_pages_and_the_client_in_the_wheel(wheel: Path) -> None:
+    client, page = ROOT / "clients" / "javascript", ROOT / "src" / "keyveil" / "collector" / "try_it"
+    with zipfile.ZipFile(wheel) as whole:
+        for folder, inside in ((client, "keyveil/clients/javascript"), (page, "keyveil/collector/try_it")):
+            files = [file for file in folder.rglob("*") if file.suffix in (".js", ".html", ".css")]
+            assert len(files) >= 4
+            for file in files:
+                assert whole.read(f"{inside}/{file.relative_to(folder).as_posix()}") == file.read_bytes()
+
+
 # -- what the metadata names ----------------------------------------------------------------------------------------
 
 

@@ -82,6 +82,8 @@ def go_through(server: Served, marked: Marks) -> None:
     expect(404, "GET", f"/{marked['path']}")
     expect(404, "GET", f"/v1/dictionaries/{marked['path']}")
     expect(405, "PUT", "/v1/campaigns/snacks")
+    expect(204, "OPTIONS", uploads, Access_Control_Request_Method="POST")  # a page of another origin asks first
+    expect(200, "GET", "/try/")
     expect(401, "GET", "/v1/campaigns", b"", **stranger)
     expect(401, "POST", "/v1/campaigns", json.dumps({marked["body"]: 1}).encode(), **stranger)
     expect(422, "POST", "/v1/campaigns", json.dumps({marked["body"]: 1}).encode(), **admin)
@@ -128,7 +130,9 @@ def traces(server: Served, marked: Marks, *more: bytes) -> set[str]:
 def searched(folder: Path, program: tuple[str, ...], fault: str = "") -> set[str]:
     """What a collector keeps of marked requests: while it runs (with its write-ahead log) and after it has stopped."""
     marked = marks()
-    with served(folder, program=(*program, fault) if fault else program, KEYVEIL_LOG_LEVEL="debug") as server:
+    with served(
+        folder, program=(*program, fault) if fault else program, KEYVEIL_LOG_LEVEL="debug", KEYVEIL_ORIGINS="*"
+    ) as server:
         if fault != "broken":
             go_through(server, marked)
         else:

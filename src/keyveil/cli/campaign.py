@@ -104,6 +104,7 @@ def create(
     min_reports: Annotated[int | None, typer.Option(help="Nothing is shown below so many reports.")] = None,
     enrolment: Annotated[str | None, typer.Option(help="none or token.")] = None,
     contact: Annotated[str | None, typer.Option(help="Whom people can ask.")] = None,
+    browser: Annotated[bool, typer.Option("--browser", help="Also for browsers, which may forget.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the document; only that unless --server or --database is given."),
@@ -152,6 +153,7 @@ def create(
             min_reports=min_reports,
             enrolment=enrolment,
             contact=contact,
+            browser=browser,
             every=None if every is None else days_of(every),
             until=until,
             renew=renew,

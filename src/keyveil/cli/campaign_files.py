@@ -71,6 +71,7 @@ def drafted(
     min_reports: int | None,
     enrolment: str | None,
     contact: str | None,
+    browser: bool = False,
     every: int | None = None,
     until: str | None = None,
     renew: int | None = None,
@@ -85,7 +86,7 @@ def drafted(
         opens, closes = _dates(every, opens, closes)
     renew_from = None if renew is None else opens or closes
     window = {"opens": opens, "closes": closes, "enough": enough}
-    settings = {"min_reports": min_reports, "enrolment": enrolment, "contact": contact}
+    settings = {"min_reports": min_reports, "enrolment": enrolment, "contact": contact, "browser": browser or None}
     settings |= {"every_days": every, "series_until": until}
     settings |= {"renew_days": renew, "renew_from": renew_from, "one_in": one_in, "reason": reason or None}
     document = {

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from keyveil.campaign.wire import JSON
 from keyveil.collector import endpoints, logs, models, problems
 from keyveil.collector.access import AccessControl, admin, admin_of_all, analyst
+from keyveil.collector.client_files import add_client_files
 from keyveil.collector.cors import SharedWithPages
 from keyveil.collector.metrics import Metrics, Watch
 from keyveil.collector.service import Service
@@ -76,6 +77,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
     app.add_exception_handler(HTTPException, problems.on_http_exception)
     app.add_exception_handler(RequestValidationError, problems.on_validation_error)
     route = _add_routes(app)
+    add_client_files(app, settings.serve_client)
     origins = [one.strip() for one in settings.origins.split(",") if one.strip()]
     app.direct = SharedWithPages(DirectUploads(app.by_the_framework, uploads, metrics, limits, route), origins)
     for path, page in pages.items():

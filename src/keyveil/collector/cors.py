@@ -1,7 +1,7 @@
 """Which pages of other origins may read campaigns and send reports: those that a setting lists, and no cookies ever.
 
-Only the routes of devices answer them (a campaign, a list of keys, uploads), and only with the headers that an upload
-has. Everything else stays closed to scripts of other origins.
+Only the routes of devices answer them (a campaign, a list of keys, uploads, and the client's modules where they are
+served), and only with the headers that an upload has. Everything else stays closed to scripts of other origins.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_DEVICES = re.compile(r"/v1/(campaigns/[^/]+|campaigns/[^/]+/reports|dictionaries/[0-9a-f]+)")
+_DEVICES = re.compile(r"/v1/(campaigns/[^/]+|campaigns/[^/]+/reports|dictionaries/[0-9a-f]+)|/client/.+")
 _KEPT = b"600"  # seconds for which a browser need not ask again
 
 

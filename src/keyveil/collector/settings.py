@@ -53,6 +53,7 @@ class Settings(BaseSettings):
     tick_seconds: Seconds = 1.0  # between two looks at rounds, folds and scrubs; 0 for never
     shutdown_seconds: Seconds = 30.0  # for requests under way
     origins: str = ""  # of pages that may send reports, with commas between them; * for all of them, nothing for none
+    serve_client: bool = False  # the client's modules below /client/, for development only
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     json_logs: bool | None = None  # JSON unless a terminal reads it
 
