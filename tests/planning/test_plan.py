@@ -81,7 +81,7 @@ def test_what_is_impossible_is_answered_with_what_is_possible() -> None:
     ("given", "code", "said"),
     [
         ({"goal": "moods"}, "plan/goal", "there are frequency"),
-        ({"goal": "mean:3"}, "plan/goal", "top:10"),
+        ({"goal": "rare:3"}, "plan/goal", "top:10"),
         ({"goal": "top:0"}, "plan/goal", "top:10"),
         ({"goal": ""}, "plan/goal", "has a goal"),
         ({"epsilon": 0}, "epsilon/invalid", "greater than zero"),
