@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from keyveil.planning.predict import predict
 from keyveil.planning.studies import choices, predictions, scenarios
 from keyveil.planning.studies.journal import go_on, read
 from keyveil.planning.studies.regret import Cell, cells, gain, measured, regret
@@ -30,8 +31,7 @@ def test_a_scenario_compares_a_prediction_with_what_happens(number: int) -> None
 
 def test_a_wrong_prediction_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with half of the people: errors are then said to be 1.4 times as large."""
-    honest = scenarios.predict
-    monkeypatch.setattr(scenarios, "predict", lambda made, people: honest(made, people.of(people.n // 2)))
+    monkeypatch.setattr(scenarios, "predict", lambda made, people: predict(made, people.of(people.n // 2)))
     line = scenarios.measured(KVUE, most=32)
     assert line["predicted"][0] / line["simulated"][0] > 1.3
     assert line["predicted"][2] / line["simulated"][2] > 1.3

@@ -13,13 +13,27 @@ from keyveil.cli.printing import printed
 from keyveil.core.errors import PlanError
 from keyveil.mechanisms.base import Mechanism
 from keyveil.planning.plan import Plan
+from keyveil.planning.wanted import WISHES
 
 if TYPE_CHECKING:
     from keyveil.planning.preview import Preview
+    from keyveil.planning.wanted import Solved, WishCurve
 
 SHOWN = 8  # lines of the table, unless told otherwise
 
-_NUMBERS = ("error", "frequency", "bias", "mean", "smallest", "change", "bits")
+_COLUMNS = {
+    "error": "error",
+    "frequency": "se_frequency",
+    "bias": "bias_frequency",
+    "mean": "error_mean",
+    "smallest": "smallest",
+    "difference": "difference",
+    "change": "change",
+    "bits": "bits",
+    "device µs": "device_us",
+    "server µs": "server_us",
+}
+"""Columns of the table, and the numbers of a line's document in them."""
 
 
 def plan(
@@ -28,11 +42,12 @@ def plan(
     pairs: Annotated[float | None, typer.Option(help="How many pairs a person holds on average.")] = None,
     epsilon: Epsilon = "1",
     goal: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="frequency, mean, both, top, rare, distribution, conditional, fairness or change; several with commas."
+            help="frequency, mean, both, top, rare, distribution, conditional, fairness or change; several with "
+            "commas. Unless given both, or what a wish is about."
         ),
-    ] = "both",
+    ] = None,
     sample: Annotated[
         str | None, typer.Option(metavar="DATA", help="People like those expected: a file, or synthetic:NAME.")
     ] = None,
@@ -82,13 +97,10 @@ def plan(
         smallest=smallest,
         change=change,
         at=at,
-        trade_offs=curves or plot is not None,
+        trade_offs=curves or (plot is not None and (error, smallest, change) == (None, None, None)),
     )
     if plot is not None:
-        from keyveil.display.plan import trade_offs
-
-        told = f"error ({', '.join(one.name for one in found.goals)})"
-        save(trade_offs([(one.axis, one.places, one.errors, one.here) for one in found.curves], told), plot)
+        _draw(found, plot)
     from keyveil.planning.preview import epsilon_in_words
     from keyveil.planning.preview import preview as previewed
 
@@ -116,6 +128,19 @@ def plan(
     return 0
 
 
+def _draw(found: Plan, plot: str) -> None:
+    """Trade-offs and the curves of a wish, into a file."""
+    from keyveil.display.plan import trade_offs
+
+    told, solved = f"error ({', '.join(one.name for one in found.goals)})", found.solved
+    drawn = [(one.axis, one.places, one.errors, one.here) for one in found.curves]
+    if solved is None:
+        save(trade_offs(drawn, told), plot)
+        return
+    wish = [(one.axis, one.places, one.reached, one.solved) for one in solved.curves]
+    save(trade_offs(drawn, told, wish, (WISHES[solved.wish.kind], solved.wish.value)), plot)
+
+
 def delta_for(people: int) -> float:
     """The δ of the line about an anonymous channel: a millionth, or a tenth of one person's share if that is less."""
     return min(1e-6, 0.1 / people)
@@ -125,16 +150,12 @@ def _show(found: Plan, top: int) -> None:
     page = screen()
     meanings = "; ".join(goal.meaning for goal in found.goals)
     rows = Table(title=f"To learn {meanings}, at epsilon {float(found.epsilon):g}", title_justify="left")
-    for column in ("mechanism", *_NUMBERS, "why"):
-        rows.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    for column in ("mechanism", *_COLUMNS, "why"):
+        rows.add_column(column, justify="right" if column in _COLUMNS else "left", overflow="fold")
     for line in found.lines[:top]:
         numbers = line.document()
-        told = (
-            numbers[name]
-            for name in ("error", "se_frequency", "bias_frequency", "error_mean", "smallest", "change", "bits")
-        )
-        cells = ("–" if number is None else f"{number:.3g}" for number in told)
-        rows.add_row(line.name, *cells, line.why)
+        cells = ("–" if numbers[name] is None else f"{numbers[name]:.3g}" for name in _COLUMNS.values())
+        rows.add_row(f"{line.name}, {line.rounds} rounds" if line.rounds > 1 else line.name, *cells, line.why)
     page.print(rows)
     page.print(f"Best: {found.best.name} with {_options(found)}.")
     page.print(f"For {found.people.about}")
@@ -144,6 +165,8 @@ def _show(found: Plan, top: int) -> None:
     if found.solved is not None:
         for sentence in found.solved.sentences(found.people.n, found.epsilon):
             page.print(sentence)
+        for one in found.solved.curves:
+            _show_wish(found.solved, one)
     if found.group_costs:
         _show_groups(found)
     for curve in found.curves:
@@ -167,6 +190,18 @@ def _show_groups(found: Plan) -> None:
         screen().print(f"{len(found.group_costs) - SHOWN:,} smaller groups are in --json.")
 
 
+def _show_wish(solved: Solved, curve: WishCurve) -> None:
+    """What is reached along one axis; an arrow stands where the wish is met."""
+    from keyveil.display.plan import bars
+
+    rows = Table(title=f"{WISHES[solved.wish.kind].capitalize()}, by {curve.axis}", title_justify="left")
+    for place in curve.places:
+        rows.add_column(f"{'▶ ' if place == curve.solved else ''}{place:,.7g}", justify="right")
+    rows.add_column("")
+    rows.add_row(*(f"{one:.3g}" for one in curve.reached), bars(curve.reached))
+    screen().print(rows)
+
+
 def _show_curve(found: Plan, axis: str) -> None:
     from keyveil.display.plan import bars
 
@@ -174,7 +209,7 @@ def _show_curve(found: Plan, axis: str) -> None:
     rows = Table(title=f"Error by {axis}", title_justify="left")
     rows.add_column("mechanism")
     for place in curve.places:
-        rows.add_column(f"{place:g}", justify="right")
+        rows.add_column(f"{place:,.7g}", justify="right")
     rows.add_column("")
     for name, errors in curve.errors.items():
         rows.add_row(name, *("–" if one is None else f"{one:.3g}" for one in errors), bars(errors))

@@ -15,7 +15,7 @@ from keyveil.planning.curves import curves
 from keyveil.planning.groups import group_costs, read_shares, shares_of, with_groups, without_groups
 from keyveil.planning.people import Floats, People, invented, sampled
 from keyveil.planning.plan import Plan, ranked
-from keyveil.planning.wanted import WISHES, Wish, solve
+from keyveil.planning.wanted import SERVING, WISHES, Wish, solve
 
 MOST_DRAWN = 20_000  # people of a synthetic population that stand for all
 
@@ -25,7 +25,7 @@ def plan(
     keys: int | None = None,
     pairs: float | None = None,
     epsilon: Number = 1,
-    goal: str = "both",
+    goal: str | None = None,
     *,
     sample: Population | str | Path | None = None,
     schema: Schema | None = None,
@@ -56,7 +56,7 @@ def plan(
                              value, or ``synthetic:NAME``
         schema               the keys and ranges of values; that of the sample, or numbered keys, unless given
         goal                 frequency, mean, both, top, rare, distribution, conditional, fairness or change; several
-                             with commas
+                             with commas; unless given, both, or what a wish is about
         bits, rounds         the most bits of a report, and the most rounds; more than one round also tries protocols,
                              by simulation
         mechanisms           the names to consider; all that suit the goal unless given
@@ -72,6 +72,8 @@ def plan(
         >>> found = kv.plan(users=20_000, keys=100, pairs=5, epsilon=1, goal="frequency")
         >>> found.best.name, found.best.why
     """
+    wish = wished(error, smallest, change, at)
+    wanted = goal if goal is not None else SERVING.get(wish.kind, "both") if wish is not None else "both"
     known, people = planned_people(users, keys, pairs, sample, schema, sizes, frequency, mean, typical, groups)
 
     def again(n: int | None = None, keys: int | None = None, **given: Any) -> Plan:
@@ -84,14 +86,13 @@ def plan(
         return ranked(
             crowd,
             given.get("epsilon", epsilon),
-            goal,
+            wanted,
             schema=agreed,
             bits=bits,
             rounds=given.get("rounds", rounds),
             mechanisms=given.get("mechanisms", mechanisms),
         )
 
-    wish = wished(error, smallest, change, at)
     found = again()
     if known.groups is not None:
         plain = again(plain=True, rounds=1)

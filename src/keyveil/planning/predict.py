@@ -31,6 +31,7 @@ from keyveil.mechanisms.capabilities import (
 )
 from keyveil.mechanisms.overflow.undercount import with_undercount
 from keyveil.mechanisms.responses import Solution, Spread, fieller
+from keyveil.planning.costs import Cost, cost
 from keyveil.planning.people import Floats, Kept, People, Places
 
 CASES = 61  # equally likely errors of a frequency and of f·m, over which the error of a mean as shown is averaged
@@ -121,7 +122,9 @@ class Prediction:
 
     ``frequency_bias`` and ``mean_bias`` are what is wrong on average. Means are NaN where the mechanism tells none, or
     where nobody holds the key. ``changing_se`` is the standard error of a frequency for a population of which these
-    people are a sample: what a comparison with another collection has to use.
+    people are a sample: what a comparison with another collection has to use. A cap that leaves a share of a frequency
+    leaves the same share of a change: ``changing_se`` and ``absent_se``, the error of a key that nobody holds, are
+    divided by it.
     """
 
     mechanism: Mechanism
@@ -135,6 +138,7 @@ class Prediction:
     heard: float  # the share of reports that say something about a key
     stated: Stated | Tried  # what intervals will be made of
     sent: float | None = None  # bits that a person sends in all, where that is not one report of ``mechanism``
+    asked: tuple[Mechanism, ...] = ()  # of every round that a person is asked, where there are several
 
     @cached_property
     def frequency_error(self) -> Floats:
@@ -179,6 +183,13 @@ class Prediction:
     def bits(self) -> float:
         return self.mechanism.bits_per_report if self.sent is None else self.sent
 
+    @property
+    def cost(self) -> Cost | None:
+        """What a person's reports cost in all; nothing where a mechanism was not measured."""
+        costs = [cost(one) for one in self.asked or (self.mechanism,)]
+        known = [one for one in costs if one is not None]
+        return Cost(*map(sum, zip(*known, strict=True))) if len(known) == len(costs) else None
+
     def document(self) -> dict[str, Any]:
         """The numbers of all keys together, as JSON."""
         known = self.shown_mean_errors(self.people.typical_keys)
@@ -198,6 +209,8 @@ class Prediction:
             "change": self.change,
             "heard": self.heard,
             "bits": self.bits,
+            "device_us": None if self.cost is None else self.cost.device,
+            "server_us": None if self.cost is None else self.cost.server,
             "tally_numbers": math.prod(self.mechanism.tally_shape),
         }
 
@@ -228,6 +241,8 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
         m = kept.mean + (0.0 if values is None else np.where(frequency > 0, values.bias / frequency, 0.0))
         var_m = np.maximum(spread.product + m**2 * spread.frequency - 2 * m * spread.covariance, 0) / frequency**2
     held = people.frequency > 0
+    seen = kept.share * float(np.mean(1 / scales))  # what is left of a frequency, and so of a change of it
+    seen_of_all = float(seen @ people.frequency) / max(people.pairs, 1e-12)
     return Prediction(
         mechanism,
         people,
@@ -235,8 +250,8 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
         bias,
         np.where(held, np.sqrt(var_m), np.nan),
         np.where(held & np.isfinite(spread.product), m - people.mean, np.nan),
-        np.sqrt((spread.frequency + frequency * (1 - frequency) / people.n) * larger),
-        math.sqrt(absent),
+        np.sqrt((spread.frequency + frequency * (1 - frequency) / people.n) * larger) / np.maximum(seen, 1e-9),
+        math.sqrt(absent) / max(seen_of_all, 1e-9),
         heard,
         Stated(Solution(frequency, frequency * m, spread), stated, tuple(cases)),
     )

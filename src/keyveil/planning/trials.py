@@ -92,6 +92,7 @@ def tried_protocol(protocol: Protocol, people: People, crowd: Population) -> Pre
     sampling = people.frequency * (1 - people.frequency) / people.n
     stated = [float(np.nanmin(one.frequency.se)) for one in found if np.isfinite(one.frequency.se).any()]
     columns = [one.frequency for one in found], [one.mean for one in found]
+    widths = [scale * np.mean([(one.high - one.low) / 2 for one in some], axis=0) for some in columns]
     last = histories[0][-1].round.mechanism
     mean_errors = scale * np.sqrt((np.nan_to_num(mean, nan=1.0) ** 2).mean(axis=0))
     return Prediction(
@@ -104,6 +105,7 @@ def tried_protocol(protocol: Protocol, people: People, crowd: Population) -> Pre
         np.sqrt(frequency_se**2 + sampling),
         scale * min(stated, default=1.0),
         1.0,
-        Tried(*(scale * np.mean([(one.high - one.low) / 2 for one in some], axis=0) for some in columns), mean_errors),
+        Tried(widths[0], widths[1], mean_errors),
         bits_per_person(histories[0], crowd.n),
+        tuple(one.round.mechanism for one in histories[0]),
     )

@@ -54,8 +54,8 @@ reports. Against it stand
   at most {NEAR:g} times that of the choice; every protocol of two rounds (up to {MOST_KEYS:,} keys), with the options
   that simulations choose; and everything that is published;
 * **the best published**: the forms of [the comparison with equal decoders](equal-decoders.md), with both splits of the
-  budget and their best caps, and the forms that the plan has for published mechanisms. With empirical Bayes those take
-  part whose squared error of some quantity, as estimated, is at most {SHRUNK:g} times the least of them.
+  budget and their best caps, and the forms that the plan has for published mechanisms. With empirical Bayes the
+  {SHRUNK} of them take part that have the least error of a quantity as estimated.
 
 Both are found on one half of {REPEATS} runs and measured on the other, `auto` on all of them. All spend the same exact
 ε. A cell has {PEOPLE:,} people (fewer where they would hold more than {MOST_PAIRS:,} pairs), the same in all runs.

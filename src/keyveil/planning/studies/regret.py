@@ -32,11 +32,11 @@ GOALS = {"frequency": "frequency", "mean": "mean", "mean_top": "mean:20"}
 """What is measured (``lab.metrics``), and the goal that ``auto`` is told for it."""
 EPSILONS = ("0.5", "1", "2", "4")
 PEOPLE, MOST_PAIRS = 10_000, 500_000  # of a cell; people are fewer where they hold very much
-REPEATS = 12
+REPEATS = 10
 NEAR = 1.25  # times the predicted error of ``auto`` up to which a mechanism is measured; predictions err by 10 %
-SHRUNK = 1.5
-"""Times the least squared error of the published, as estimated, up to which a published form is also measured with
-empirical Bayes, which takes longer than everything else."""
+SHRUNK = 3
+"""Published forms of least error, as estimated, of every quantity that are also measured with empirical Bayes, which
+takes longer than everything else."""
 ROUNDS = 2
 MOST_KEYS = 5_000  # up to which protocols of two rounds are measured
 
@@ -68,7 +68,7 @@ def measured(cell: Cell, seed: int, people: int = PEOPLE, repeats: int = REPEATS
 
     Squared errors with standard errors: ``auto`` over all runs; the ``best`` of all and the best ``published``, each
     found on one half of the runs and measured on the other. With empirical Bayes only those take part who are chosen
-    or, of the published, near the best as estimated.
+    or, of the published, among the first as estimated.
     """
     data = _people(cell.data, people, seed)
     everybody = data.population.keyed(data.schema)
@@ -79,15 +79,16 @@ def measured(cell: Cell, seed: int, people: int = PEOPLE, repeats: int = REPEATS
     asked: dict[str, Made | str] = {label: label for label in labels}
     asked |= ours | {repr(one): one for one in _two_rounds(data, epsilon)}
     raw = _measure(data, epsilon, asked, RAW, repeats, seed)
-    near = raw.near([key for key, one in asked.items() if not of_project(one if isinstance(one, str) else one.name)])
+    published = [key for key, one in asked.items() if not of_project(one if isinstance(one, str) else one.name)]
+    near = raw.first(published)
     kept = {key: one for key, one in asked.items() if key in {*near, *chosen.values()}}
     shrunk = _measure(data, epsilon, kept, BAYES, repeats, seed)
     rows = []
-    for found in (raw, shrunk):
+    for found, others in ((raw, published), (shrunk, near)):
         for quantity, made in chosen.items():
-            auto, best, published = (found.best_of(some, quantity) for some in ([made], list(found.labels), near))
-            if auto and best and published:
-                rows.append({"quantity": quantity, "decoder": found.decoder, **_row(auto, best, published)})
+            auto, best, other = (found.best_of(some, quantity) for some in ([made], list(found.labels), others))
+            if auto and best and other:
+                rows.append({"quantity": quantity, "decoder": found.decoder, **_row(auto, best, other)})
     return {
         "data": cell.data,
         "epsilon": cell.epsilon,
@@ -111,14 +112,13 @@ class _Measured(NamedTuple):
     def best_of(self, some: Sequence[str], quantity: str) -> Score | None:
         return self.found.best_of([self.labels[key] for key in some], self.epsilon, quantity)
 
-    def near(self, some: Sequence[str]) -> list[str]:
-        """Those whose error of some quantity is near the least one."""
-        near: dict[str, None] = {}
+    def first(self, some: Sequence[str]) -> list[str]:
+        """The ``SHRUNK`` of least error of every quantity."""
+        found: dict[str, None] = {}
         for quantity in GOALS:
-            scores = {key: one for key in some if (one := self.best_of([key], quantity)) is not None}
-            least = min((one.error for one in scores.values()), default=0.0)
-            near |= dict.fromkeys(key for key, one in scores.items() if one.error <= SHRUNK * least)
-        return list(near)
+            scores = {key: one.error for key in some if (one := self.best_of([key], quantity)) is not None}
+            found |= dict.fromkeys(sorted(scores, key=scores.__getitem__)[:SHRUNK])
+        return list(found)
 
 
 def _measure(
