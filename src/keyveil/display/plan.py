@@ -38,8 +38,11 @@ def trade_offs(
             panel.plot(places, [np.nan if one is None else one for one in found], marker="o", markersize=3, label=name)
         panel.axvline(here, color="0.6", linewidth=0.8, linestyle=":")
         panel.set(xscale="log", yscale="log", xlabel=axis)
-        panel.sharey(panels[0][0])
     if curves:
+        shown = panels[0][: len(curves)]
+        limits = min(panel.get_ylim()[0] for panel in shown), max(panel.get_ylim()[1] for panel in shown)
+        for panel in shown:
+            panel.set_ylim(*limits)
         panels[0][0].set_ylabel(what)
         panels[0][len(curves) - 1].legend(frameon=False, fontsize="small")
     words, value = wished

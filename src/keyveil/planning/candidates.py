@@ -75,7 +75,8 @@ def forms(name: str, schema: Schema, epsilon: Fraction, people: People, goal: Go
 
 def with_other_caps(made: Mechanism, people: People, goal: Goal) -> tuple[Iterator[Mechanism], Iterator[Mechanism]]:
     """The same form of a capped mechanism with smaller and smaller caps, and with larger and larger ones."""
-    kept = {option: made.options[option] for option in _KEPT if made.options.get(option) is not None}
+    own = {option: made.options[option] for option in _KEPT if made.options.get(option) is not None}
+    kept = {option: tuple(value) if isinstance(value, list) else value for option, value in own.items()}
     form, usual = form_of(find_mechanism(made.name), kept), need(made, Capped).cap()
     caps = sorted({people.cap_for(share) for share in CAPS})
 
