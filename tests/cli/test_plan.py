@@ -36,7 +36,7 @@ def test_the_table_has_a_reason_in_every_line(capsys: Output) -> None:
     assert "least error" in shown and "a report is about one key of 10" in shown
     assert "it takes" in shown and "Best: " in shown
     assert "A root mean squared error, by people" in shown and "▶" in shown
-    assert "device" in shown and "server" in shown
+    assert "device µs" in shown and "server µs" in shown
 
 
 def test_what_is_impossible_is_answered_with_what_is_possible(capsys: Output) -> None:

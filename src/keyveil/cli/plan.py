@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from keyveil.planning.wanted import Solved, WishCurve
 
 SHOWN = 8  # lines of the table, unless told otherwise
+WIDE = 110  # columns of a terminal that has room for the whole table
 
 _COLUMNS = {
     "error": "error",
@@ -34,6 +36,7 @@ _COLUMNS = {
     "server µs": "server_us",
 }
 """Columns of the table, and the numbers of a line's document in them."""
+_ONLY_WIDE = ("difference", "device µs", "server µs")
 
 
 def plan(
@@ -150,14 +153,18 @@ def _show(found: Plan, top: int) -> None:
     page = screen()
     meanings = "; ".join(goal.meaning for goal in found.goals)
     rows = Table(title=f"To learn {meanings}, at epsilon {float(found.epsilon):g}", title_justify="left")
-    for column in ("mechanism", *_COLUMNS, "why"):
-        rows.add_column(column, justify="right" if column in _COLUMNS else "left", overflow="fold")
+    columns = {name: field for name, field in _COLUMNS.items() if page.width >= WIDE or name not in _ONLY_WIDE}
+    rows.add_column("mechanism", overflow="fold")
+    for column in columns:
+        rows.add_column(column, justify="right")
     for line in found.lines[:top]:
         numbers = line.document()
-        cells = ("–" if numbers[name] is None else f"{numbers[name]:.3g}" for name in _COLUMNS.values())
-        rows.add_row(f"{line.name}, {line.rounds} rounds" if line.rounds > 1 else line.name, *cells, line.why)
+        cells = ("–" if numbers[field] is None else f"{numbers[field]:.3g}" for field in columns.values())
+        rows.add_row(line.name, *cells)
     page.print(rows)
-    page.print(f"Best: {found.best.name} with {_options(found)}.")
+    for line in found.lines[:top]:
+        page.print(f"{line.name}{f' ({line.rounds} rounds)' if line.rounds > 1 else ''}: {line.why}")
+    page.print(f"Best: {found.best.name} with {_options(found.best.options)}.")
     page.print(f"For {found.people.about}")
     tried = [line.name for line in found.lines if line.method == "simulation"]
     if tried:
@@ -229,6 +236,11 @@ def _show_preview(seen: Preview) -> None:
     screen().print(rows)
 
 
-def _options(found: Plan) -> str:
-    options = {name: value for name, value in found.best.options.items() if value is not None}
-    return ", ".join(f"{name}={value}" for name, value in options.items()) or "no options"
+def _options(given: Mapping[str, Any]) -> str:
+    """Options that are set; those of groups in brackets."""
+    told = [
+        f"{name}={f'({_options(value)})' if isinstance(value, Mapping) else value}"
+        for name, value in given.items()
+        if value is not None
+    ]
+    return ", ".join(told) or "no options"
