@@ -54,6 +54,9 @@ def plan(
     sample: Annotated[
         str | None, typer.Option(metavar="DATA", help="People like those expected: a file, or synthetic:NAME.")
     ] = None,
+    shares: Annotated[
+        str | None, typer.Option(help="Expected share of holders of every key, as in 0.4,0.1 or 0:0.4,1:0.1.")
+    ] = None,
     sizes: Annotated[str | None, typer.Option(help="The law of set sizes, such as 1:0.2,2:0.8.")] = None,
     typical: Annotated[
         str | None, typer.Option(help="Root mean square of a value, the range being -1 to 1; 0.5 unless given.")
@@ -91,6 +94,7 @@ def plan(
         goal,
         sample=sample,
         sizes=sizes,
+        frequency=shares,
         typical=typical,
         groups=groups,
         bits=bits,

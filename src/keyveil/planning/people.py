@@ -7,7 +7,7 @@ sampled(population, schema, n=20_000)       from a file of people, or a named sy
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -176,6 +176,35 @@ def invented(
         square = max(square, float(f @ m**2) / max(held, 1e-12)) if typical is None else square
     about = f"{people:,} people with {held:.3g} pairs on average of {d:,} keys" + (": " if told else "")
     return People(people, f, m, law, square, about + ", ".join(told) + ".")
+
+
+def expected_shares(given: Any, names: Sequence[str] | None) -> Floats | Sequence[float]:
+    """Shares of holders of all keys from a text or mapping such as "fries:0.4,pepsi:0.1"; or "0.4,0.1", key by key.
+
+    ``names`` are the keys, if they have names. Anything else is returned as it is.
+    """
+    if not isinstance(given, str | Mapping):
+        shares: Floats | Sequence[float] = given
+        return shares
+    entries = [one.strip() for one in given.split(",")] if isinstance(given, str) else []
+    parts = [one.rpartition(":") for one in entries] or [(name, ":", share) for name, share in given.items()]
+    numbers = {name.strip() or str(place): _number("a share of the people", share)
+               for place, (name, _, share) in enumerate(parts)}  # fmt: skip
+    if not any(name.strip() for name, _, _ in parts):
+        return list(numbers.values())
+    known = [str(place) for place in range(len(parts))] if names is None else list(names)
+    wrong = [name for name in numbers if name not in known] or [name for name in known if name not in numbers]
+    if wrong or len(numbers) < len(parts):
+        raise PlanError(
+            "plan/people", f"Expected shares name every key once, as in fries:0.4,pepsi:0.1; {_first(wrong, numbers)}"
+        )
+    return np.array([numbers[name] for name in known])
+
+
+def _first(wrong: list[str], numbers: Mapping[str, float]) -> str:
+    if not wrong:
+        return "a key is named twice."
+    return f"there is no key {wrong[0]!r}." if wrong[0] in numbers else f"{wrong[0]!r} is missing."
 
 
 def sampled(population: Population, schema: Schema, n: int | None = None, name: str = "the sample") -> People:

@@ -31,7 +31,7 @@ from keyveil.protocols.registry import as_protocol
 GOALS = {"frequency": "frequency", "mean": "mean", "mean_top": "mean:20"}
 """What is measured (``lab.metrics``), and the goal that ``auto`` is told for it."""
 EPSILONS = ("0.5", "1", "2", "4")
-PEOPLE, MOST_PAIRS = 10_000, 500_000  # of a cell; people are fewer where they hold very much
+PEOPLE, MOST_PAIRS = 10_000, 2_000_000  # of a cell; people are fewer where they hold very much
 REPEATS = 10
 NEAR = 1.25  # times the predicted error of ``auto`` up to which a mechanism is measured; predictions err by 10 %
 SHRUNK = 3
