@@ -17,7 +17,7 @@ import msgspec
 
 from keyveil.bench.rows import REGISTRY, Ratio, measured, run
 
-ROOMS = ("kernels", "reports", "limits")
+ROOMS = ("kernels", "reports", "limits", "plans")
 REPOSITORY = ("documents", "device", "counting", "service")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

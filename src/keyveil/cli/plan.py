@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,23 +116,23 @@ def plan(
         raise PlanError("plan/preview", f"A preview shows one round; {found.best.name} has {found.best.rounds}.")
     words = epsilon_in_words(found.best.mechanism, found.best.rounds)
     seen = None if preview is None else previewed(found.best.mechanism, found.people, found.schema, preview)
-    document = {**found.document(), "epsilon_in_words": words}
     anonymous = None
     if isinstance(found.mechanism, Mechanism):
         from keyveil.privacy.shuffled import MOST_PEOPLE, shuffled
 
         people = min(found.people.n, MOST_PEOPLE)
         anonymous = shuffled(found.mechanism, people, delta_for(people), confirm=False)
-        document["shuffled"] = anonymous.document()
+    if json:
+        more = {"shuffled": anonymous, "preview": seen}
+        beside = {name: one.document() for name, one in more.items() if one is not None}
+        printed(json, {**found.document(), "epsilon_in_words": words, **beside})
+        return 0
+    _show(found, top)
+    screen().print(words)
+    if anonymous is not None:
+        screen().print(anonymous.sentence())
     if seen is not None:
-        document["preview"] = seen.document()
-    if not printed(json, document):
-        _show(found, top)
-        screen().print(words)
-        if anonymous is not None:
-            screen().print(anonymous.sentence())
-        if seen is not None:
-            _show_preview(seen)
+        _show_preview(seen)
     return 0
 
 
@@ -162,8 +163,9 @@ def _show(found: Plan, top: int) -> None:
     for column in columns:
         rows.add_column(column, justify="right")
     for line in found.lines[:top]:
-        numbers = line.document()
-        cells = ("–" if numbers[field] is None else f"{numbers[field]:.3g}" for field in columns.values())
+        numbers = {"error": line.error, **line.prediction.numbers()}
+        known = {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
+        cells = (f"{known[field]:.3g}" if field in known else "–" for field in columns.values())
         rows.add_row(line.name, *cells)
     page.print(rows)
     for line in found.lines[:top]:

@@ -192,26 +192,31 @@ class Prediction:
 
     def document(self) -> dict[str, Any]:
         """The numbers of all keys together, as JSON."""
-        known = self.shown_mean_errors(self.people.typical_keys)
-        mean_se = self.mean_se
         frequency_width, mean_width = self.half_widths
-        widths = mean_width[np.isfinite(mean_se) & np.isfinite(mean_width)]
+        widths = mean_width[np.isfinite(self.mean_se) & np.isfinite(mean_width)]
+        return {
+            **self.numbers(),
+            "half_width_frequency": root_mean_square(frequency_width),
+            "half_width_mean": float(np.median(widths)) if len(widths) else None,
+            "heard": self.heard,
+            "tally_numbers": math.prod(self.mechanism.tally_shape),
+        }
+
+    def numbers(self) -> dict[str, Any]:
+        """Those of them that a table shows; half-widths take longer."""
+        known, told = self.shown_mean_errors(self.people.typical_keys), np.isfinite(self.mean_se)
         return {
             "se_frequency": root_mean_square(self.frequency_se),
             "bias_frequency": root_mean_square(self.frequency_bias),
             "error_frequency": root_mean_square(self.frequency_error),
-            "half_width_frequency": root_mean_square(frequency_width),
-            "se_mean": float(np.nanmedian(mean_se)) if np.isfinite(mean_se).any() else None,
-            "half_width_mean": float(np.median(widths)) if len(widths) else None,
+            "se_mean": float(np.median(self.mean_se[told])) if told.any() else None,
             "error_mean": root_mean_square(known) if len(known) else None,
             "smallest": self.smallest,
             "difference": self.difference,
             "change": self.change,
-            "heard": self.heard,
             "bits": self.bits,
             "device_us": None if self.cost is None else self.cost.device,
             "server_us": None if self.cost is None else self.cost.server,
-            "tally_numbers": math.prod(self.mechanism.tally_shape),
         }
 
 

@@ -248,9 +248,11 @@ class BesideOverflow(SideBySide):
         """Errors of the main group's people, and of those whom it does not hear; the cap is taken not to bind."""
         own, heard = need(self.main, PredictedVariance), float(self.shares[0] / sum(self.shares))
         people = max(round(n * heard), 1)
-        fixed, sampled = (own.predicted_spread(frequency, mean, sizes, people, whole) for whole in (False, True))
-        unheard = 1.0 if population else 1 - heard
-        return Spread(*(a + unheard * (b - a) for a, b in zip(fixed, sampled, strict=True)))
+        sampled = own.predicted_spread(frequency, mean, sizes, people, True)
+        if population:
+            return sampled
+        fixed = own.predicted_spread(frequency, mean, sizes, people, False)
+        return Spread(*(a + (1 - heard) * (b - a) for a, b in zip(fixed, sampled, strict=True)))
 
     def foreseen_values(
         self,
