@@ -119,6 +119,20 @@ def test_a_document_in_order_comes_with_errors_to_expect(tmp_path: Path, capsys:
     assert "1.5 % larger" in shown
 
 
+def test_a_document_is_checked_on_the_shares_that_its_author_expects(tmp_path: Path, capsys: Output) -> None:
+    file = tmp_path / "snacks.json"
+    assert run(["campaign", "create", *OPTIONS, "--out", str(file)]) == 0
+    keys = json.loads(file.read_text())["schema"]["keys"]
+    rare, held = (
+        said(capsys, "campaign", "check", str(file), "--shares", ",".join(f"{key}:{share}" for key in keys))
+        for share in ("0.05", "0.5")
+    )
+    assert rare["prediction"]["se_mean"] > 3 * held["prediction"]["se_mean"]
+    assert rare["prediction"]["device_us"] > 0
+    assert run(["campaign", "check", str(file), "--shares", f"{keys[0]}:0.5"]) == 2
+    assert "plan/people" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "code"),
     [

@@ -22,6 +22,8 @@ def test_the_object_has_what_was_agreed(capsys: Output) -> None:
     assert found["best"] == names[0] and set(names) == {"kvue", "wheel", "block"}
     for one in found["mechanisms"]:
         assert {"name", "se_frequency", "se_mean", "bits", "rounds", "why", "smallest", "change"} <= set(one)
+        assert {"difference", "device_us", "server_us", "half_width_frequency", "half_width_mean"} <= set(one)
+        assert one["device_us"] > one["server_us"] > 0
     assert len(found["preview"]["results"]) == 20
     assert "at most 7.39" in found["epsilon_in_words"]
     assert found["shuffled"]["people"] == 5000 and 0 < found["shuffled"]["epsilon"] < 1
@@ -33,6 +35,8 @@ def test_the_table_has_a_reason_in_every_line(capsys: Output) -> None:
     shown = " ".join(capsys.readouterr().out.split())
     assert "least error" in shown and "a report is about one key of 10" in shown
     assert "it takes" in shown and "Best: " in shown
+    assert "A root mean squared error, by people" in shown and "▶" in shown
+    assert "device µs" in shown and "server µs" in shown
 
 
 def test_what_is_impossible_is_answered_with_what_is_possible(capsys: Output) -> None:
@@ -55,6 +59,14 @@ def test_curves_are_shown_and_drawn(tmp_path: Path, capsys: Output) -> None:
     shown = capsys.readouterr().out
     assert all(f"Error by {axis}" in shown for axis in ("epsilon", "people", "keys"))
     assert picture.read_text().startswith("<?xml")
+
+
+def test_a_wish_is_drawn_with_its_point(tmp_path: Path) -> None:
+    picture = tmp_path / "wish.svg"
+    assert run([*FEW, "--mechanisms", "kvue", "--change", "0.05", "--curves", "--plot", str(picture)]) == 0
+    assert (
+        picture.read_text().count('id="axes_') == 5
+    )  # errors over epsilon, people and keys; the wish over people and epsilon
 
 
 @pytest.mark.parametrize(

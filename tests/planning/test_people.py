@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 
+import keyveil as kv
 from keyveil.core.errors import PlanError
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
-from keyveil.planning.people import independent_sizes, invented, sampled
+from keyveil.planning.people import expected_shares, independent_sizes, invented, sampled
 
 
 @pytest.mark.parametrize(("keys", "pairs"), [(10, 8.5), (100, 5), (1_000, 3.5), (7, 7), (1, 0.3)])
@@ -61,3 +65,35 @@ def test_people_who_make_no_sense_are_refused(given: dict[str, object], said: st
 def test_a_sample_of_other_keys_is_refused() -> None:
     with pytest.raises(PlanError, match="does not name"):
         sampled(Population.from_records([{"z": 1.0}]), Schema(keys=["a", "b"], low=0, high=1))
+
+
+@pytest.mark.parametrize("given", ["fries:0.4, pepsi:0.1", {"pepsi": 0.1, "fries": "2/5"}, "0.4,0.1", [0.4, 0.1]])
+def test_expected_shares_are_read_by_key(given: Any) -> None:
+    assert list(expected_shares(given, ["fries", "pepsi"])) == pytest.approx([0.4, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("fries:0.4", "'pepsi' is missing"),
+        ("fries:0.4,cola:0.1", "no key 'cola'"),
+        ("fries:0.4,pepsi:0.1,fries:0.2", "named twice"),
+        ("fries:0.4,pepsi:much", "takes a number"),
+    ],
+)
+def test_shares_of_other_keys_are_one_sentence(given: str, said: str) -> None:
+    with pytest.raises(PlanError, match=said):
+        expected_shares(given, ["fries", "pepsi"])
+
+
+def test_keys_are_as_many_as_their_shares() -> None:
+    found = kv.plan(users=5_000, frequency="0.5,0.3,0.2", mechanisms=["kvue"])
+    assert found.people.frequency.tolist() == [0.5, 0.3, 0.2]
+
+
+@pytest.mark.parametrize("few", [0.05, 0.5])
+def test_sizes_of_rare_and_of_frequent_keys_follow_the_same_law(few: float) -> None:
+    """Rare keys go through a series: the law of the sum of 60 keys of one frequency is binomial."""
+    law = independent_sizes(np.full(60, few)).by_size
+    exact = [math.comb(60, k) * few**k * (1 - few) ** (60 - k) for k in range(len(law))]
+    assert law == pytest.approx(exact, abs=2e-4)

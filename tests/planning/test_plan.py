@@ -8,8 +8,13 @@ import pytest
 
 import keyveil as kv
 from keyveil.core.errors import KeyveilError, PlanError
+from keyveil.core.schema import Schema
+from keyveil.mechanisms.registry import create
+from keyveil.planning.candidates import JOINT, considered
+from keyveil.planning.costs import cost, table
 from keyveil.planning.goals import NAMES, goals
 from keyveil.planning.people import invented
+from keyveil.planning.predict import predict
 from keyveil.planning.wanted import CLOSE
 
 SPARSE: dict[str, Any] = {"users": 20_000, "keys": 60, "pairs": 4}
@@ -38,6 +43,80 @@ def test_every_goal_has_a_best_mechanism(goal: str) -> None:
     found = kv.plan(**SPARSE, goal=goal)
     assert len(found.lines) > 5
     assert found.best.method == "closed form"
+
+
+def test_forms_with_weights_are_tried_with_other_caps() -> None:
+    found = kv.plan(users=20_000, keys=20, pairs=4, goal="fairness")
+    assert found.best.error <= min(line.error for line in found.lines)
+    assert found.best.method == "closed form"
+
+
+def test_a_cap_is_as_small_as_pays() -> None:
+    """Where hardly anything is learnt of a key, a smaller cap has less error; where much is, a larger one."""
+    rare, clear = (
+        kv.plan(users=users, keys=200, pairs=8, epsilon=epsilon, goal="frequency", mechanisms=["ssr"]).best
+        for users, epsilon in ((2_000, 1), (10**6, 4))
+    )
+    assert rare.options["max_pairs"] < clear.options["max_pairs"]
+
+
+def test_a_change_of_a_key_that_is_cut_is_seen_less() -> None:
+    """A cap of two leaves about half of every key and of its changes."""
+    people = invented(10_000, 20, 4)
+    cut, whole = (
+        predict(create("pckv-grr", Schema(keys=20), 2, max_pairs=cap), people) for cap in (2, 20)
+    )  # no overflow group corrects them
+    share = people.kept(2).share[0]
+    assert share < 0.6
+    kept = people.frequency * share
+    expected = (cut.frequency_se**2 + kept * (1 - kept) / people.n) ** 0.5 / share
+    assert cut.changing_se == pytest.approx(expected)
+    assert whole.changing_se == pytest.approx(
+        (whole.frequency_se**2 + people.frequency * (1 - people.frequency) / 1e4) ** 0.5
+    )
+
+
+def test_a_wish_without_a_goal_is_the_goal() -> None:
+    known = {"users": 5_000, "keys": 10, "pairs": 3, "mechanisms": ["kvue"]}
+    assert [
+        kv.plan(**known, **wish).goals[0].name for wish in ({"smallest": 0.1}, {"change": 0.1}, {"error": 0.1})
+    ] == [
+        "rare",
+        "change",
+        "both",
+    ]
+    assert kv.plan(**known, change=0.1, goal="mean").goals[0].name == "mean"
+
+
+def test_the_curves_of_a_wish_go_through_what_meets_it() -> None:
+    found = kv.plan(**SPARSE, change=0.05, at=0.1, mechanisms=["ssr", "kvue"])
+    assert found.solved is not None
+    for curve in found.solved.curves:
+        assert curve.solved is not None
+        reached = curve.reached[curve.places.index(curve.solved)]
+        assert 0.9 * 0.05 < reached <= CLOSE * 0.05
+        assert list(curve.reached) == sorted(curve.reached, reverse=True)
+
+
+@pytest.mark.parametrize("name", ["ssr", "kvue", "apart"])
+def test_what_a_report_costs_is_between_what_was_measured(name: str) -> None:
+    row = table()["mechanisms"][name]
+    small, large = (kv.plan(users=9_000, keys=d, pairs=4, mechanisms=[name]).best.prediction.cost for d in (100, 300))
+    assert small is not None and large is not None
+    assert small == pytest.approx((row["device"][1], row["server"][1]), rel=1e-9)
+    assert min(row["device"][1:3]) <= large.device <= max(row["device"][1:3])
+
+
+def test_every_mechanism_that_plans_consider_was_measured() -> None:
+    assert set(considered(goals("both")[0])) | set(JOINT) <= set(table()["mechanisms"])
+
+
+def test_the_cost_of_a_split_is_that_of_its_groups() -> None:
+    split = create("split", Schema(keys=100), 1, groups="kvue:3,block:1")
+    kvue, block = (table()["mechanisms"][name]["device"][1] for name in ("kvue", "block"))
+    found = cost(split)
+    assert found is not None and found.device == pytest.approx(0.75 * kvue + 0.25 * block)
+    assert cost(create("grr", Schema(keys=5), 1)) is None
 
 
 def test_goals_without_a_closed_form_are_tried() -> None:
@@ -81,7 +160,7 @@ def test_what_is_impossible_is_answered_with_what_is_possible() -> None:
     ("given", "code", "said"),
     [
         ({"goal": "moods"}, "plan/goal", "there are frequency"),
-        ({"goal": "mean:3"}, "plan/goal", "top:10"),
+        ({"goal": "rare:3"}, "plan/goal", "top:10"),
         ({"goal": "top:0"}, "plan/goal", "top:10"),
         ({"goal": ""}, "plan/goal", "has a goal"),
         ({"epsilon": 0}, "epsilon/invalid", "greater than zero"),

@@ -18,7 +18,7 @@ import msgspec
 from keyveil.bench.rows import REGISTRY, Ratio, measured, run
 from keyveil.kernels import backend
 
-ROOMS = ("kernels", "reports", "counting", "device", "two_threads", "limits")
+ROOMS = ("kernels", "reports", "counting", "device", "two_threads", "limits", "plans")
 REPOSITORY = ("documents", "service")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -88,6 +88,8 @@ def create(
     goal: Annotated[str | None, typer.Option(help="For auto: a goal of keyveil plan; both unless given.")] = None,
     typical: Annotated[str | None, typer.Option(help="For auto: root mean square of a value on -1 to 1.")] = None,
     bits: Annotated[float | None, typer.Option(help="For auto: the most bits of a report.")] = None,
+    shares: Annotated[str | None, typer.Option(help="For auto: expected holders, as in fries:0.4,pepsi:0.1.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="For auto: the most rounds; one unless given.")] = None,
     max_pairs: MaxPairs = None,
     set: Settings = None,
     enough: Annotated[int | None, typer.Option(help="The round closes at so many reports.")] = None,
@@ -121,13 +123,13 @@ def create(
             raise KeyveilError("campaign/create", "Give a file or options that describe the campaign, not both.")
         document = read_json(file)
     else:
-        if people is None and mechanism in (None, AUTO) and (pairs is not None or sample is not None):
+        if people is None and mechanism in (None, AUTO) and (pairs, sample, shares) != (None, None, None):
             people = enough
         method, options, reason = chosen(
             mechanism,
             settings(set, max_pairs),
             epsilon,
-            Expected(people, pairs, sample, goal, typical, bits),
+            Expected(people, pairs, sample, goal, typical, bits, shares, rounds),
             keys,
             low,
             high,
@@ -188,6 +190,7 @@ def check(
     ] = None,
     pairs: Annotated[float | None, typer.Option(help="How many pairs a person is expected to hold.")] = None,
     sample: Annotated[str | None, typer.Option(metavar="DATA", help="People like those who are expected.")] = None,
+    shares: Annotated[str | None, typer.Option(help="Expected holders, as in fries:0.4,pepsi:0.1.")] = None,
     keys_file: KeysFile = None,
     json: Json = False,
 ) -> int:
@@ -210,7 +213,7 @@ def check(
         bar.update(task, description="Inventing people")
         found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n))
     unwise = warnings(campaign, today(system_clock), found)
-    told = predicted(campaign, people, pairs, sample)
+    told = predicted(campaign, people, pairs, sample, shares)
     document = {
         "name": campaign.name,
         "hash": campaign.hash,

@@ -54,19 +54,21 @@ def forecast_campaign(campaign: Campaign, people: int | None, progress: Callable
     return forecast(campaign.protocol, expected_people(campaign, people), progress)
 
 
-def predicted(campaign: Campaign, people: int | None, pairs: float | None, sample: str | None) -> Prediction | None:
+def predicted(
+    campaign: Campaign, people: int | None, pairs: float | None, sample: str | None, shares: str | None = None
+) -> Prediction | None:
     """The errors by closed form for people whom the author describes; nothing if nobody is described."""
-    if pairs is None and sample is None:
+    if pairs is None and sample is None and shares is None:
         return None
     single = campaign.protocol.single
     if single is None or can(single, PredictedVariance) is None:
         raise PlanError(
             "plan/closed-form",
-            f"There is no closed form of the errors of {campaign.protocol_name}; without --pairs and --sample they are "
-            "forecast by simulation.",
+            f"There is no closed form of the errors of {campaign.protocol_name}; without --pairs, --shares and "
+            "--sample they are forecast by simulation.",
         )
     known = expected_people(campaign, people) if sample is None or people is not None else None
-    return predict(single, planned_people(known, None, pairs, sample, campaign.schema)[1])
+    return predict(single, planned_people(known, None, pairs, sample, campaign.schema, frequency=shares)[1])
 
 
 def prediction_said(told: Prediction) -> str:

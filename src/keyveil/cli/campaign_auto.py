@@ -25,11 +25,13 @@ class Expected:
     goal: str | None = None
     typical: str | None = None
     bits: float | None = None
+    shares: str | None = None
+    rounds: int | None = None
 
     @property
     def told(self) -> dict[str, Any]:
         """As ``auto`` takes it; what was not said is left out."""
-        names = {"people": "users"}
+        names = {"people": "users", "shares": "frequency"}
         return {names.get(name, name): value for name, value in vars(self).items() if value is not None}
 
 
@@ -66,7 +68,8 @@ def chosen(
             "campaign/auto", "auto does not plan for keys in a hierarchy: leave --hierarchy out, or name a mechanism."
         )
     schema = Schema.from_document(schema_document(keys, low, high, levels, groups=groups))
-    if expected.sample is None and (expected.people is None or expected.pairs is None):
+    described = expected.pairs is not None or expected.shares is not None
+    if expected.sample is None and (expected.people is None or not described):
         raise CampaignError(
             "campaign/people",
             "Say how many people will report and how many pairs they hold on average (--people 20000 --pairs 3), or "

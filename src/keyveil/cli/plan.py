@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,13 +15,29 @@ from keyveil.cli.printing import printed
 from keyveil.core.errors import PlanError
 from keyveil.mechanisms.base import Mechanism
 from keyveil.planning.plan import Plan
+from keyveil.planning.wanted import WISHES
 
 if TYPE_CHECKING:
     from keyveil.planning.preview import Preview
+    from keyveil.planning.wanted import Solved, WishCurve
 
 SHOWN = 8  # lines of the table, unless told otherwise
+WIDE = 110  # columns of a terminal that has room for the whole table
 
-_NUMBERS = ("error", "frequency", "bias", "mean", "smallest", "change", "bits")
+_COLUMNS = {
+    "error": "error",
+    "frequency": "se_frequency",
+    "bias": "bias_frequency",
+    "mean": "error_mean",
+    "smallest": "smallest",
+    "difference": "difference",
+    "change": "change",
+    "bits": "bits",
+    "device µs": "device_us",
+    "server µs": "server_us",
+}
+"""Columns of the table, and the numbers of a line's document in them."""
+_ONLY_WIDE = ("difference", "device µs", "server µs")
 
 
 def plan(
@@ -28,13 +46,17 @@ def plan(
     pairs: Annotated[float | None, typer.Option(help="How many pairs a person holds on average.")] = None,
     epsilon: Epsilon = "1",
     goal: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="frequency, mean, both, top, rare, distribution, conditional, fairness or change; several with commas."
+            help="frequency, mean, both, top, rare, distribution, conditional, fairness or change; several with "
+            "commas. Unless given both, or what a wish is about."
         ),
-    ] = "both",
+    ] = None,
     sample: Annotated[
         str | None, typer.Option(metavar="DATA", help="People like those expected: a file, or synthetic:NAME.")
+    ] = None,
+    shares: Annotated[
+        str | None, typer.Option(help="Expected share of holders of every key, as in 0.4,0.1 or 0:0.4,1:0.1.")
     ] = None,
     sizes: Annotated[str | None, typer.Option(help="The law of set sizes, such as 1:0.2,2:0.8.")] = None,
     typical: Annotated[
@@ -73,6 +95,7 @@ def plan(
         goal,
         sample=sample,
         sizes=sizes,
+        frequency=shares,
         typical=typical,
         groups=groups,
         bits=bits,
@@ -82,13 +105,10 @@ def plan(
         smallest=smallest,
         change=change,
         at=at,
-        trade_offs=curves or plot is not None,
+        trade_offs=curves or (plot is not None and (error, smallest, change) == (None, None, None)),
     )
     if plot is not None:
-        from keyveil.display.plan import trade_offs
-
-        told = f"error ({', '.join(one.name for one in found.goals)})"
-        save(trade_offs([(one.axis, one.places, one.errors, one.here) for one in found.curves], told), plot)
+        _draw(found, plot)
     from keyveil.planning.preview import epsilon_in_words
     from keyveil.planning.preview import preview as previewed
 
@@ -96,24 +116,37 @@ def plan(
         raise PlanError("plan/preview", f"A preview shows one round; {found.best.name} has {found.best.rounds}.")
     words = epsilon_in_words(found.best.mechanism, found.best.rounds)
     seen = None if preview is None else previewed(found.best.mechanism, found.people, found.schema, preview)
-    document = {**found.document(), "epsilon_in_words": words}
     anonymous = None
     if isinstance(found.mechanism, Mechanism):
         from keyveil.privacy.shuffled import MOST_PEOPLE, shuffled
 
         people = min(found.people.n, MOST_PEOPLE)
         anonymous = shuffled(found.mechanism, people, delta_for(people), confirm=False)
-        document["shuffled"] = anonymous.document()
+    if json:
+        more = {"shuffled": anonymous, "preview": seen}
+        beside = {name: one.document() for name, one in more.items() if one is not None}
+        printed(json, {**found.document(), "epsilon_in_words": words, **beside})
+        return 0
+    _show(found, top)
+    screen().print(words)
+    if anonymous is not None:
+        screen().print(anonymous.sentence())
     if seen is not None:
-        document["preview"] = seen.document()
-    if not printed(json, document):
-        _show(found, top)
-        screen().print(words)
-        if anonymous is not None:
-            screen().print(anonymous.sentence())
-        if seen is not None:
-            _show_preview(seen)
+        _show_preview(seen)
     return 0
+
+
+def _draw(found: Plan, plot: str) -> None:
+    """Trade-offs and the curves of a wish, into a file."""
+    from keyveil.display.plan import trade_offs
+
+    told, solved = f"error ({', '.join(one.name for one in found.goals)})", found.solved
+    drawn = [(one.axis, one.places, one.errors, one.here) for one in found.curves]
+    if solved is None:
+        save(trade_offs(drawn, told), plot)
+        return
+    wish = [(one.axis, one.places, one.reached, one.solved) for one in solved.curves]
+    save(trade_offs(drawn, told, wish, (WISHES[solved.wish.kind], solved.wish.value)), plot)
 
 
 def delta_for(people: int) -> float:
@@ -125,18 +158,19 @@ def _show(found: Plan, top: int) -> None:
     page = screen()
     meanings = "; ".join(goal.meaning for goal in found.goals)
     rows = Table(title=f"To learn {meanings}, at epsilon {float(found.epsilon):g}", title_justify="left")
-    for column in ("mechanism", *_NUMBERS, "why"):
-        rows.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    columns = {name: field for name, field in _COLUMNS.items() if page.width >= WIDE or name not in _ONLY_WIDE}
+    rows.add_column("mechanism", overflow="fold")
+    for column in columns:
+        rows.add_column(column, justify="right")
     for line in found.lines[:top]:
-        numbers = line.document()
-        told = (
-            numbers[name]
-            for name in ("error", "se_frequency", "bias_frequency", "error_mean", "smallest", "change", "bits")
-        )
-        cells = ("–" if number is None else f"{number:.3g}" for number in told)
-        rows.add_row(line.name, *cells, line.why)
+        numbers = {"error": line.error, **line.prediction.numbers()}
+        known = {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
+        cells = (f"{known[field]:.3g}" if field in known else "–" for field in columns.values())
+        rows.add_row(line.name, *cells)
     page.print(rows)
-    page.print(f"Best: {found.best.name} with {_options(found)}.")
+    for line in found.lines[:top]:
+        page.print(f"{line.name}{f' ({line.rounds} rounds)' if line.rounds > 1 else ''}: {line.why}")
+    page.print(f"Best: {found.best.name} with {_options(found.best.options)}.")
     page.print(f"For {found.people.about}")
     tried = [line.name for line in found.lines if line.method == "simulation"]
     if tried:
@@ -144,6 +178,8 @@ def _show(found: Plan, top: int) -> None:
     if found.solved is not None:
         for sentence in found.solved.sentences(found.people.n, found.epsilon):
             page.print(sentence)
+        for one in found.solved.curves:
+            _show_wish(found.solved, one)
     if found.group_costs:
         _show_groups(found)
     for curve in found.curves:
@@ -167,6 +203,18 @@ def _show_groups(found: Plan) -> None:
         screen().print(f"{len(found.group_costs) - SHOWN:,} smaller groups are in --json.")
 
 
+def _show_wish(solved: Solved, curve: WishCurve) -> None:
+    """What is reached along one axis; an arrow stands where the wish is met."""
+    from keyveil.display.plan import bars
+
+    rows = Table(title=f"{WISHES[solved.wish.kind].capitalize()}, by {curve.axis}", title_justify="left")
+    for place in curve.places:
+        rows.add_column(f"{'▶ ' if place == curve.solved else ''}{place:,.7g}", justify="right")
+    rows.add_column("")
+    rows.add_row(*(f"{one:.3g}" for one in curve.reached), bars(curve.reached))
+    screen().print(rows)
+
+
 def _show_curve(found: Plan, axis: str) -> None:
     from keyveil.display.plan import bars
 
@@ -174,7 +222,7 @@ def _show_curve(found: Plan, axis: str) -> None:
     rows = Table(title=f"Error by {axis}", title_justify="left")
     rows.add_column("mechanism")
     for place in curve.places:
-        rows.add_column(f"{place:g}", justify="right")
+        rows.add_column(f"{place:,.7g}", justify="right")
     rows.add_column("")
     for name, errors in curve.errors.items():
         rows.add_row(name, *("–" if one is None else f"{one:.3g}" for one in errors), bars(errors))
@@ -194,6 +242,11 @@ def _show_preview(seen: Preview) -> None:
     screen().print(rows)
 
 
-def _options(found: Plan) -> str:
-    options = {name: value for name, value in found.best.options.items() if value is not None}
-    return ", ".join(f"{name}={value}" for name, value in options.items()) or "no options"
+def _options(given: Mapping[str, Any]) -> str:
+    """Options that are set; those of groups in brackets."""
+    told = [
+        f"{name}={f'({_options(value)})' if isinstance(value, Mapping) else value}"
+        for name, value in given.items()
+        if value is not None
+    ]
+    return ", ".join(told) or "no options"

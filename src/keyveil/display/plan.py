@@ -14,23 +14,56 @@ if TYPE_CHECKING:
 
 Errors = Mapping[str, Sequence[float | None]]
 
+EPSILONS = (0.25, 0.5, 1, 2, 4, 8)  # that are written at an axis
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def trade_offs(curves: Sequence[tuple[str, Sequence[float], Errors, float]], what: str) -> Figure:
-    """One panel a curve (what changes, where, errors of mechanisms, the place that was planned for), on log scales."""
+def trade_offs(
+    curves: Sequence[tuple[str, Sequence[float], Errors, float]],
+    what: str,
+    wish: Sequence[tuple[str, Sequence[float], Sequence[float], float | None]] = (),
+    wished: tuple[str, float] = ("", 0.0),
+) -> Figure:
+    """One panel a curve (what changes, where, errors of mechanisms, the place that was planned for), on log scales.
+
+    Below them stand the curves of a ``wish`` (what changes, where, what is reached, where the wish is met), with what
+    is ``wished`` in words and as a number.
+    """
     with extra("plots", "Plots"):
         from matplotlib import pyplot
-    size = (4.2 * len(curves), 3.4)
-    figure, panels = pyplot.subplots(1, len(curves), figsize=size, sharey=True, squeeze=False, layout="constrained")
-    for panel, (axis, places, errors, here) in zip(panels[0], curves, strict=True):
+    rows, wide = bool(curves) + bool(wish), max(len(curves), len(wish))
+    figure, panels = pyplot.subplots(rows, wide, figsize=(4.2 * wide, 3.4 * rows), squeeze=False, layout="constrained")
+    for panel, (axis, places, errors, here) in zip(panels[0], curves, strict=False):
         for name, found in errors.items():
             panel.plot(places, [np.nan if one is None else one for one in found], marker="o", markersize=3, label=name)
         panel.axvline(here, color="0.6", linewidth=0.8, linestyle=":")
         panel.set(xscale="log", yscale="log", xlabel=axis)
-        panel.grid(alpha=0.3, which="both", linewidth=0.4)
-    panels[0][0].set_ylabel(what)
-    panels[0][-1].legend(frameon=False, fontsize="small")
+    if curves:
+        shown = panels[0][: len(curves)]
+        limits = min(panel.get_ylim()[0] for panel in shown), max(panel.get_ylim()[1] for panel in shown)
+        for panel in shown:
+            panel.set_ylim(*limits)
+        panels[0][0].set_ylabel(what)
+        panels[0][len(curves) - 1].legend(frameon=False, fontsize="small")
+    words, value = wished
+    for panel, (axis, places, reached, solved) in zip(panels[-1], wish, strict=False):
+        panel.plot(places, reached, marker="o", markersize=3, color="0.3")
+        panel.axhline(value, color="tab:orange", linewidth=0.8, linestyle="--")
+        if solved is not None:
+            panel.plot([solved], [value], marker="o", markersize=8, color="tab:orange")
+            told = f"{solved:,.0f}" if axis == "people" else f"{solved:g}"
+            panel.annotate(told, (solved, value), xytext=(8, 8), textcoords="offset points", color="tab:orange")
+        panel.set(xscale="log", yscale="log", xlabel=axis)
+    if wish:
+        panels[-1][0].set_ylabel(words)
+    for panel in panels.flat:
+        if panel.get_xlabel() == "epsilon":
+            panel.set_xticks(EPSILONS, [f"{one:g}" for one in EPSILONS])
+            panel.set_xticks([], minor=True)
+        if panel.lines:
+            panel.grid(alpha=0.3, which="both", linewidth=0.4)
+        else:
+            panel.set_visible(False)
     return figure
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from keyveil.core.histogram import Histogram
     from keyveil.core.records import Records
     from keyveil.core.tally import Tally
+    from keyveil.core.undercount import Undercount
     from keyveil.mechanisms.base import Mechanism
     from keyveil.mechanisms.dependence import Dependence, PairTerms
     from keyveil.mechanisms.families.set_response import Odds
@@ -154,21 +155,28 @@ class PredictedVariance(Protocol):
         """
 
 
-class Cutting(NamedTuple):
-    """What cutting large values off does to f·m, per key: its bias, and variance beyond ``predicted_spread``."""
+class Foreseen(NamedTuple):
+    """Errors of f·m per key where values are cut: what is wrong on average, and variances with and without allowance.
+
+    ``product`` is the variance of f·m and ``covariance`` that with f; the ``stated`` ones are those that intervals will
+    be made of, which may allow for more.
+    """
 
     bias: Floats
-    variance: Floats
+    product: Floats
+    covariance: Floats
+    stated_product: Floats
+    stated_covariance: Floats
 
 
 @runtime_checkable
-class PredictedCutting(Protocol):
-    """Large values are cut off, and what that does is known for people who are known.
+class ForeseenValues(Protocol):
+    """Large values are cut off, so that errors of f·m depend on more than frequencies, means and set sizes.
 
     Only predictions look for it: it is no question that reports answer, so it is not among ``CAPABILITIES``.
     """
 
-    def predicted_cutting(
+    def foreseen_values(
         self,
         records: Records | None,
         coins: Coins,
@@ -177,11 +185,22 @@ class PredictedCutting(Protocol):
         deviation: Floats,
         sizes: Floats,
         n: int,
-    ) -> Cutting:
-        """For ``n`` people like those of the ``records``, or of whom only the other numbers are known.
+    ) -> Foreseen | None:
+        """Errors of f·m for ``n`` people like those of the ``records``, or of whom only the other numbers are known.
 
-        Half of the holders have a value above the mean by ``deviation``, half below; the variance is what must be
-        added to the average of ``predicted_spread`` over both. The rest is as there, after the cap.
+        Half of the holders have a value above the mean by ``deviation``, half below. The rest is as in
+        ``predicted_spread``, after the cap. ``None`` if nothing is cut, and ``predicted_spread`` says all.
+        """
+
+
+@runtime_checkable
+class ForeseenUndercount(Protocol):
+    """What a cap hides is measured, stated, and maybe corrected. Only predictions look for it, too."""
+
+    def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Sequence[Undercount]:
+        """What will be said of the cap, in equally likely cases.
+
+        ``frequency`` is what the cap leaves and ``spread`` its errors, ``sizes`` the shares of people by true set size.
         """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.planning.curves import curves
 from keyveil.planning.groups import group_costs, read_shares, shares_of, with_groups, without_groups
-from keyveil.planning.people import Floats, People, invented, sampled
+from keyveil.planning.people import Floats, People, expected_shares, invented, sampled
 from keyveil.planning.plan import Plan, ranked
-from keyveil.planning.wanted import WISHES, Wish, solve
+from keyveil.planning.wanted import SERVING, WISHES, Wish, solve
 
 MOST_DRAWN = 20_000  # people of a synthetic population that stand for all
 
@@ -25,12 +25,12 @@ def plan(
     keys: int | None = None,
     pairs: float | None = None,
     epsilon: Number = 1,
-    goal: str = "both",
+    goal: str | None = None,
     *,
     sample: Population | str | Path | None = None,
     schema: Schema | None = None,
     sizes: Any = None,
-    frequency: Sequence[float] | Floats | None = None,
+    frequency: Sequence[float] | Floats | Mapping[str, float] | str | None = None,
     mean: Sequence[float] | Floats | None = None,
     typical: Any = None,
     groups: Any = None,
@@ -48,7 +48,8 @@ def plan(
     Parameters
         users, keys, pairs   how many people report, how many keys there are, how many a person holds on average
         sizes                the law of set sizes, such as "1:0.2,2:0.8", instead of ``pairs``
-        frequency, mean      expected share of holders and mean value (on [-1, 1]) of every key
+        frequency, mean      expected share of holders, such as "fries:0.4,pepsi:0.1" or [0.4, 0.1], and mean value
+                             (on [-1, 1]) of every key
         typical              root mean square of a value on [-1, 1]; 0.5 unless given
         groups               groups of people whose keys are told apart: "de:0.6,fr:0.4", "de,fr" or a number; keys
                              and pairs are those of a person, whatever the group
@@ -56,7 +57,7 @@ def plan(
                              value, or ``synthetic:NAME``
         schema               the keys and ranges of values; that of the sample, or numbered keys, unless given
         goal                 frequency, mean, both, top, rare, distribution, conditional, fairness or change; several
-                             with commas
+                             with commas; unless given, both, or what a wish is about
         bits, rounds         the most bits of a report, and the most rounds; more than one round also tries protocols,
                              by simulation
         mechanisms           the names to consider; all that suit the goal unless given
@@ -72,6 +73,8 @@ def plan(
         >>> found = kv.plan(users=20_000, keys=100, pairs=5, epsilon=1, goal="frequency")
         >>> found.best.name, found.best.why
     """
+    wish = wished(error, smallest, change, at)
+    wanted = goal if goal is not None else SERVING.get(wish.kind, "both") if wish is not None else "both"
     known, people = planned_people(users, keys, pairs, sample, schema, sizes, frequency, mean, typical, groups)
 
     def again(n: int | None = None, keys: int | None = None, **given: Any) -> Plan:
@@ -84,14 +87,13 @@ def plan(
         return ranked(
             crowd,
             given.get("epsilon", epsilon),
-            goal,
+            wanted,
             schema=agreed,
             bits=bits,
             rounds=given.get("rounds", rounds),
             mechanisms=given.get("mechanisms", mechanisms),
         )
 
-    wish = wished(error, smallest, change, at)
     found = again()
     if known.groups is not None:
         plain = again(plain=True, rounds=1)
@@ -119,7 +121,7 @@ def planned_people(
     sample: Population | str | Path | None = None,
     schema: Schema | None = None,
     sizes: Any = None,
-    frequency: Sequence[float] | Floats | None = None,
+    frequency: Sequence[float] | Floats | Mapping[str, float] | str | None = None,
     mean: Sequence[float] | Floats | None = None,
     typical: Any = None,
     groups: Any = None,
@@ -132,6 +134,9 @@ def planned_people(
         if said:
             raise PlanError("plan/people", f"A sample tells {' and '.join(said)}; give either.")
         return _of_sample(sample, schema, users, keys)
+    frequency = expected_shares(frequency, None if schema is None else schema.keys)
+    if schema is None and keys is None and frequency is not None:
+        keys = len(frequency)
     if schema is not None and keys not in (None, schema.d):
         raise PlanError("plan/people", f"The schema has {schema.d:,} keys, and {keys:,} were given.")
     if groups is not None and schema is not None:

@@ -21,7 +21,11 @@ from keyveil.planning.people import People
 from keyveil.protocols.weights import fair_weights
 
 USUAL_CAP = 0.9  # share of the people within the cap, as simulations choose it
-OTHER_CAPS = (0.75, 0.97, 1.0)  # tried beside it for the mechanisms that are best with it
+CAPS = (0.5, 0.75, USUAL_CAP, 0.97, 1.0)
+"""Shares of the people within the caps that are tried for the mechanisms that are best with the usual one. Where keys
+are so rare that hardly anything is learnt, a cap of one pair has the least squared error of all: it hides much of
+little. But noise can be shrunk afterwards and what is hidden cannot be found again, so caps stop at half of the people
+(docs/decisions/0100-errors-as-shown.md)."""
 FAIR = 0.5  # exponent of weights for rare keys (docs/fairness.md)
 STATES, WIDTHS = (3, 4, 5), (1, 2, 3, 4)
 BINS = 4  # of a distribution
@@ -69,14 +73,20 @@ def forms(name: str, schema: Schema, epsilon: Fraction, people: People, goal: Go
         raise refused
 
 
-def with_other_caps(made: Mechanism, people: People, goal: Goal) -> Iterator[Mechanism]:
-    """The same form of a capped mechanism with caps that other shares of the people keep to."""
-    kept = {option: made.options[option] for option in _KEPT if made.options.get(option) is not None}
+def with_other_caps(made: Mechanism, people: People, goal: Goal) -> tuple[Iterator[Mechanism], Iterator[Mechanism]]:
+    """The same form of a capped mechanism with smaller and smaller caps, and with larger and larger ones."""
+    own = {option: made.options[option] for option in _KEPT if made.options.get(option) is not None}
+    kept = {option: tuple(value) if isinstance(value, list) else value for option, value in own.items()}
     form, usual = form_of(find_mechanism(made.name), kept), need(made, Capped).cap()
-    for cap in sorted({people.cap_for(share) for share in OTHER_CAPS} - {usual}):
-        options = {**kept, **_suited(form, people, goal, cap)}
-        with suppress(KeyveilError):  # a cap that the mechanism does not take is no choice
-            yield _built(made.name, made.schema, made.epsilon, tuple(options.items()))
+    caps = sorted({people.cap_for(share) for share in CAPS})
+
+    def with_caps(some: list[int]) -> Iterator[Mechanism]:
+        for cap in some:
+            options = {**kept, **_suited(form, people, goal, cap)}
+            with suppress(KeyveilError):  # a cap that the mechanism does not take is no choice
+                yield _built(made.name, made.schema, made.epsilon, tuple(options.items()))
+
+    return with_caps([cap for cap in reversed(caps) if cap < usual]), with_caps([cap for cap in caps if cap > usual])
 
 
 @lru_cache(maxsize=256)

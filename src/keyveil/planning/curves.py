@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from keyveil.core.errors import KeyveilError
 from keyveil.planning.plan import Plan
+from keyveil.planning.wanted import EPSILONS
 
-EPSILONS = tuple(Fraction(*one) for one in ((1, 4), (1, 2), (1, 1), (2, 1), (4, 1), (8, 1)))
 TIMES = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # the people that were planned for
 KEY_TIMES = (0.25, 0.5, 1.0, 2.0, 4.0)
 LINES = 4  # mechanisms of a curve

@@ -16,6 +16,7 @@ from keyveil.core.errors import PlanError
 from keyveil.core.hints import did_you_mean
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.questions import ASKABLE
+from keyveil.planning.people import Places
 from keyveil.planning.predict import Prediction, root_mean_square
 
 TOP = 20  # keys that "the most frequent" means, unless a number is given
@@ -58,8 +59,7 @@ def _read(text: str) -> Goal:
     if not colon:
         return NAMES[name](None)
     if name not in SIZED or not (number.isascii() and number.isdigit() and 1 <= int(number) <= SIZED[name]):
-        sized = " and ".join(f"{one}:{few}" for one, few in (("top", 10), ("conditional", 3)))
-        raise PlanError("plan/goal", f"A goal with a number looks like {sized}, not {text!r}.")
+        raise PlanError("plan/goal", f"A goal with a number looks like top:10, mean:20 or conditional:3, not {text!r}.")
     return NAMES[name](int(number))
 
 
@@ -67,33 +67,39 @@ def _frequencies(one: Prediction) -> float:
     return root_mean_square(one.frequency_error)
 
 
-def _means(one: Prediction) -> float:
-    known = one.bounded_mean_error[np.isfinite(one.bounded_mean_error)]
+def _means(one: Prediction, count: int | None = None) -> float:
+    """Of all keys that somebody holds, or of the most frequent ones."""
+    known = one.shown_mean_errors(one.people.typical_keys if count is None else _most_frequent(one, count))
     return root_mean_square(known) if len(known) else math.inf
+
+
+def _most_frequent(one: Prediction, count: int) -> Places:
+    return one.people.by_frequency[:count]
 
 
 def _both(one: Prediction) -> float:
     return math.sqrt(_frequencies(one) * _means(one))
 
 
-def _of_most_frequent(count: int) -> Callable[[Prediction], float]:
-    def error(one: Prediction) -> float:
-        most = np.argsort(-one.people.frequency, kind="stable")[:count]
-        return root_mean_square(one.frequency_error[most])
-
-    return error
-
-
 def _fairness(one: Prediction) -> float:
     """The fourth root of the mean fourth power: the error of means over the fourth root of Jain's fairness of it."""
-    known = one.bounded_mean_error[np.isfinite(one.bounded_mean_error)]
+    known = one.shown_mean_errors(one.people.typical_keys)
     return float(np.mean(known**4) ** 0.25) if len(known) else math.inf
 
 
 def _top(size: int | None) -> Goal:
     count = size or TOP
     meaning = f"which {count} keys are most frequent, and how many people have them"
-    return Goal("top", meaning, ("top",), _of_most_frequent(count), "frequency", count)
+
+    def error(one: Prediction) -> float:
+        return root_mean_square(one.frequency_error[_most_frequent(one, count)])
+
+    return Goal("top", meaning, ("top",), error, "frequency", count)
+
+
+def _mean(size: int | None) -> Goal:
+    meaning = "the mean value of each key" if size is None else f"the mean values of the {size} most frequent keys"
+    return Goal("mean", meaning, ("mean",), lambda one: _means(one, size), "mean", size or 0)
 
 
 def _conditional(size: int | None) -> Goal:
@@ -114,7 +120,7 @@ def _fixed(
 
 NAMES: dict[str, Callable[[int | None], Goal]] = {
     "frequency": _fixed("frequency", "how many people have each key", ("frequency",), _frequencies, "frequency"),
-    "mean": _fixed("mean", "the mean value of each key", ("mean",), _means, "mean"),
+    "mean": _mean,
     "both": _fixed("both", "how many people have each key, and its mean", ("frequency", "mean"), _both),
     "top": _top,
     "rare": _fixed(
@@ -133,5 +139,5 @@ NAMES: dict[str, Callable[[int | None], Goal]] = {
 }
 """Every goal by name; the number is that of a sized goal, or ``None``."""
 
-SIZED = {"top": 10_000, "conditional": MOST_ORDER}
+SIZED = {"top": 10_000, "mean": 10_000, "conditional": MOST_ORDER}
 _LISTED = ", ".join(NAMES)

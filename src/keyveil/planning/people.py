@@ -7,7 +7,7 @@ sampled(population, schema, n=20_000)       from a file of people, or a named sy
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -23,11 +23,14 @@ from keyveil.frames.population import Population
 from keyveil.mechanisms.size_law import PLACES, SizeLaw
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 TYPICAL = 0.5  # root mean square of a value on [-1, 1] where nothing is known of values; as in ``apart``
 MOST_HELD = 0.9  # share of the people who hold the most frequent of invented keys, unless all are held more often
 GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples, without whole parts, lie evenly in [0, 1] whatever their number is
 MOST_PEOPLE = 10**12
+MOST_LOOKED_AT = 300  # keys over which errors of means are averaged, where there are more
+RARE, TERMS = 0.1, 24  # frequencies up to which a series of so many terms is exact to 1e-16: (2·0.1)^24
 CLOSE = 0.02  # relative difference up to which two statements about the mean set size agree
 
 
@@ -70,6 +73,19 @@ class People:
     def typical(self) -> float:
         """The root mean square of a value on [-1, 1]."""
         return math.sqrt(self.energy)
+
+    @cached_property
+    def by_frequency(self) -> Places:
+        """The places of all keys, the most frequent first."""
+        return np.argsort(-self.frequency, kind="stable")
+
+    @cached_property
+    def typical_keys(self) -> Places:
+        """The places of all keys, or of ``MOST_LOOKED_AT`` that stand evenly among them by frequency."""
+        order = self.by_frequency[: int(np.count_nonzero(self.frequency > 0))]
+        if len(order) <= MOST_LOOKED_AT:
+            return order
+        return order[((np.arange(MOST_LOOKED_AT) + 0.5) * len(order) / MOST_LOOKED_AT).astype(np.intp)]
 
     @cached_property
     def known_records(self) -> Records | None:
@@ -162,6 +178,35 @@ def invented(
     return People(people, f, m, law, square, about + ", ".join(told) + ".")
 
 
+def expected_shares(given: Any, names: Sequence[str] | None) -> Floats | Sequence[float]:
+    """Shares of holders of all keys from a text or mapping such as "fries:0.4,pepsi:0.1"; or "0.4,0.1", key by key.
+
+    ``names`` are the keys, if they have names. Anything else is returned as it is.
+    """
+    if not isinstance(given, str | Mapping):
+        shares: Floats | Sequence[float] = given
+        return shares
+    entries = [one.strip() for one in given.split(",")] if isinstance(given, str) else []
+    parts = [one.rpartition(":") for one in entries] or [(name, ":", share) for name, share in given.items()]
+    numbers = {name.strip() or str(place): _number("a share of the people", share)
+               for place, (name, _, share) in enumerate(parts)}  # fmt: skip
+    if not any(name.strip() for name, _, _ in parts):
+        return list(numbers.values())
+    known = [str(place) for place in range(len(parts))] if names is None else list(names)
+    wrong = [name for name in numbers if name not in known] or [name for name in known if name not in numbers]
+    if wrong or len(numbers) < len(parts):
+        raise PlanError(
+            "plan/people", f"Expected shares name every key once, as in fries:0.4,pepsi:0.1; {_first(wrong, numbers)}"
+        )
+    return np.array([numbers[name] for name in known])
+
+
+def _first(wrong: list[str], numbers: Mapping[str, float]) -> str:
+    if not wrong:
+        return "a key is named twice."
+    return f"there is no key {wrong[0]!r}." if wrong[0] in numbers else f"{wrong[0]!r} is missing."
+
+
 def sampled(population: Population, schema: Schema, n: int | None = None, name: str = "the sample") -> People:
     """People like those of a sample, as many as given or as there are in it; keys and ranges are the schema's."""
     if population.n < 1:
@@ -200,10 +245,15 @@ def independent_sizes(frequency: Floats) -> SizeLaw:
     low = max(0, math.floor(mean - 10 * deviation) - 5)
     window = min(len(frequency), math.ceil(mean + 10 * deviation) + 10) - low + 1
     turns = np.exp(2j * math.pi * np.arange(window) / window)
+    few, rest = frequency[frequency > RARE], frequency[frequency <= RARE]
     logs = np.zeros(window, dtype=np.complex128)
     with np.errstate(divide="ignore", invalid="ignore"):
-        for part in np.array_split(frequency, max(1, len(frequency) * window >> 20)):
+        for part in np.array_split(few, max(1, len(few) * window >> 20)):
             logs += np.log(1 + part[:, None] * (turns - 1)).sum(axis=0)
+        power = np.ones_like(rest)
+        for term in range(1, TERMS + 1):  # the series of log(1 + f·x), summed over all rare keys at once
+            power = power * rest
+            logs -= float(power.sum()) * (1 - turns) ** term / term
         shares = np.fft.fft(np.nan_to_num(np.exp(logs)) * turns**-low).real / window
     return SizeLaw.of([0.0] * low + np.round(np.maximum(shares, 0), PLACES).tolist())
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from keyveil.planning.wanted import Solved
 
 CLOSED, TRIED = "closed form", "simulation"
-REFINED = 2  # capped mechanisms whose cap is tried at other shares of the people
+REFINED = 3  # capped mechanisms whose cap is tried at other shares of the people
 WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism: more rounds take time, and trials err
 SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
 
@@ -183,9 +184,18 @@ class _Search:
         }
         ranked = sorted(found.values(), key=lambda line: line.error)
         for line in islice((line for line in ranked if can(line.mechanism, Capped)), REFINED):
-            others = [self._line(other, goal) for other in with_other_caps(line.mechanism, self.people, goal)]
-            found[line.name] = min((line, *filter(self._allowed, others)), key=lambda one: one.error)
+            found[line.name] = self._with_best_cap(line, goal)
         return sorted(found.values(), key=lambda line: line.error)
+
+    def _with_best_cap(self, line: Line, goal: Goal) -> Line:
+        """The line with the cap of least error: smaller and larger ones are tried as long as they are better."""
+        best = line
+        for others in with_other_caps(line.mechanism, self.people, goal):
+            for other in map(partial(self._line, goal=goal), filter(self._short, others)):
+                if other.error >= best.error:
+                    break
+                best = other
+        return best
 
     def protocols(self, wanted: tuple[Goal, ...], rounds: int, names: Sequence[str] | None) -> Iterator[Line]:
         """Protocols of at most so many rounds, tried by simulation; only for one goal that has a closed form."""
@@ -250,9 +260,6 @@ class _Search:
         ratios = [line.error / best[goal.name][0].error for line, goal in zip(found, wanted, strict=True)]
         error = math.exp(sum(map(math.log, ratios)) / len(ratios))
         return Line(found[0].prediction, error, TRIED if any(line.method == TRIED for line in found) else CLOSED)
-
-    def _allowed(self, line: Line) -> bool:
-        return self._short(line.mechanism)
 
     def _best(self, name: str, goal: Goal) -> Line | None:
         """The form of a mechanism with the least error; nothing if none will do, with the reason in ``left_out``."""

@@ -8,32 +8,112 @@ Everything is on the scale [-1, 1] of values.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
+from keyveil.core.schema import Schema
+from keyveil.core.undercount import Undercount
+from keyveil.kernels.normal import hazard
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Capped, Cutting, PredictedCutting, PredictedVariance, can, need
-from keyveil.mechanisms.responses import Spread
-from keyveil.planning.people import Floats, Kept, People
+from keyveil.mechanisms.capabilities import (
+    Capped,
+    Foreseen,
+    ForeseenUndercount,
+    ForeseenValues,
+    PredictedVariance,
+    can,
+    need,
+)
+from keyveil.mechanisms.overflow.undercount import with_undercount
+from keyveil.mechanisms.responses import Solution, Spread, fieller
+from keyveil.planning.costs import Cost, cost
+from keyveil.planning.people import Floats, Kept, People, Places
 
-PRIOR = 0.2
-"""Variance of means over keys before any report, as in ``protocols.second_round``: where a mean is hardly known, this
-is the squared error of whoever says 0, so that no mean counts as worse."""
+CASES = 61  # equally likely errors of a frequency and of f·m, over which the error of a mean as shown is averaged
+_STEP = 17  # the lattice of these cases in two dimensions has the points (k, 17·k modulo 61)
 HALF_WIDTH = 1.96  # standard errors of half a 95 % interval
 SEEN = 1.96 + 0.84
 """Standard errors that a difference must have to be seen: with a two-sided error of 5 % in four cases of five."""
 
 
-@runtime_checkable
-class Corrected(Protocol):
-    """Frequencies may be divided by what a cap leaves of them, as an overflow group tells it."""
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """What estimates will be made of: f and f·m as expected with their errors, and the errors that will be stated.
 
-    def predicted_scales(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Floats:
-        """Equally likely divisors, at the frequencies that the cap leaves and the shares of people by set size."""
+    ``cases`` are what may be said of the cap, equally likely.
+    """
+
+    expected: Solution
+    stated: Spread
+    cases: tuple[Undercount, ...]
+
+    def half_widths(self, schema: Schema) -> tuple[Floats, Floats]:
+        """Half of the 95 % intervals of frequencies and means, in the middle of the cases: a few may be far wider."""
+        both = [self._of_case(schema, one) for one in self.cases]
+        return np.median([one for one, _ in both], axis=0), np.median([one for _, one in both], axis=0)
+
+    def mean_errors(self, truth: Floats, keys: Places) -> Floats:
+        """Root mean squared errors of some means as they are shown: cut to [-1, 1], and 0 where no key is seen.
+
+        Averaged over errors of f and f·m that are equally likely in pairs (``CASES``), as a ratio has no closed form.
+        """
+        var_f, var_u, covariance = (part[keys] for part in self.expected.spread)
+        frequency, product, truth = self.expected.frequency[keys], self.expected.product[keys], truth[keys]
+        se = np.sqrt(np.maximum(var_f, 1e-300))
+        along = covariance / se
+        rest = np.sqrt(np.maximum(var_u - along**2, 0))
+        total, score = np.zeros_like(truth), frequency / se
+        for some in np.array_split(_PAIRS, max(1, len(_PAIRS) * len(truth) >> 17)):  # a few at a time, to fit in caches
+            first, second = some.T[:, :, None]
+            ratio = score + first
+            moved = np.interp(ratio, _PLACES, _HAZARDS, right=0.0)  # as ``given_positive`` of estimates does
+            shown = product + along * (first + moved) + rest * second
+            shown /= se * (ratio + moved)
+            np.clip(shown, -1, 1, out=shown)
+            shown[ratio <= 0] = 0.0
+            shown -= truth
+            total += np.einsum("ck,ck->k", shown, shown)
+        errors: Floats = np.sqrt(total / len(_PAIRS))
+        return errors
+
+    def _of_case(self, schema: Schema, case: Undercount) -> tuple[Floats, Floats]:
+        own = replace(self.expected, spread=self.stated)
+        told = with_undercount(own, case)
+        half = HALF_WIDTH * np.sqrt(told.spread.frequency)
+        if not case.corrected and case.widens:
+            highest = case.highest(own.frequency + HALF_WIDTH * np.sqrt(own.spread.frequency))
+            half = (np.maximum(highest, told.frequency + half) - (told.frequency - half)) / 2
+        if not np.isfinite(own.product).any():
+            return half, np.full_like(half, np.nan)
+        means = fieller(schema, told.frequency, told.product, told.spread, HALF_WIDTH)
+        return half, (means.high - means.low) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """Half-widths and errors of means as shown that were seen in trials."""
+
+    frequency: Floats
+    mean: Floats
+    errors: Floats
+
+    def half_widths(self, schema: Schema) -> tuple[Floats, Floats]:
+        return self.frequency, self.mean
+
+    def mean_errors(self, truth: Floats, keys: Places) -> Floats:
+        return self.errors[keys]
+
+
+_NORMAL = np.array([NormalDist().inv_cdf((place + 0.5) / CASES) for place in range(CASES)])
+_PAIRS = np.stack((_NORMAL, _NORMAL[np.arange(CASES) * _STEP % CASES]), axis=1)
+"""Points of a lattice as standard errors of two independent normal laws."""
+_PLACES = np.linspace(-6.0, 6.0, 241)
+_HAZARDS = hazard(_PLACES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +122,9 @@ class Prediction:
 
     ``frequency_bias`` and ``mean_bias`` are what is wrong on average. Means are NaN where the mechanism tells none, or
     where nobody holds the key. ``changing_se`` is the standard error of a frequency for a population of which these
-    people are a sample: what a comparison with another collection has to use.
+    people are a sample: what a comparison with another collection has to use. A cap that leaves a share of a frequency
+    leaves the same share of a change: ``changing_se`` and ``absent_se``, the error of a key that nobody holds, are
+    divided by it.
     """
 
     mechanism: Mechanism
@@ -54,7 +136,9 @@ class Prediction:
     changing_se: Floats
     absent_se: float
     heard: float  # the share of reports that say something about a key
+    stated: Stated | Tried  # what intervals will be made of
     sent: float | None = None  # bits that a person sends in all, where that is not one report of ``mechanism``
+    asked: tuple[Mechanism, ...] = ()  # of every round that a person is asked, where there are several
 
     @cached_property
     def frequency_error(self) -> Floats:
@@ -66,12 +150,15 @@ class Prediction:
         """Root mean squared error of every mean."""
         return np.hypot(self.mean_se, self.mean_bias)
 
+    def shown_mean_errors(self, keys: Places) -> Floats:
+        """The same of means as shown: cut to [-1, 1], and 0 where a key is not seen; of those keys that are held."""
+        held = keys[np.isfinite(self.mean_bias[keys])]
+        return self.stated.mean_errors(self.people.mean, held)
+
     @cached_property
-    def bounded_mean_error(self) -> Floats:
-        """The same of who knows that means lie in [-1, 1]: at most √``PRIOR``; NaN where nobody holds a key."""
-        square = self.mean_error**2
-        bounded: Floats = np.sqrt(np.where(np.isinf(square), PRIOR, square * PRIOR / (square + PRIOR)))
-        return bounded
+    def half_widths(self) -> tuple[Floats, Floats]:
+        """Half of the 95 % intervals of every frequency and mean that will be stated."""
+        return self.stated.half_widths(self.mechanism.schema)
 
     @property
     def tells_means(self) -> bool:
@@ -96,24 +183,40 @@ class Prediction:
     def bits(self) -> float:
         return self.mechanism.bits_per_report if self.sent is None else self.sent
 
+    @property
+    def cost(self) -> Cost | None:
+        """What a person's reports cost in all; nothing where a mechanism was not measured."""
+        costs = [cost(one) for one in self.asked or (self.mechanism,)]
+        known = [one for one in costs if one is not None]
+        return Cost(*map(sum, zip(*known, strict=True))) if len(known) == len(costs) else None
+
     def document(self) -> dict[str, Any]:
         """The numbers of all keys together, as JSON."""
-        known = self.bounded_mean_error[np.isfinite(self.bounded_mean_error)]
-        mean_se = self.mean_se[np.isfinite(self.mean_se)]
+        frequency_width, mean_width = self.half_widths
+        widths = mean_width[np.isfinite(self.mean_se) & np.isfinite(mean_width)]
+        return {
+            **self.numbers(),
+            "half_width_frequency": root_mean_square(frequency_width),
+            "half_width_mean": float(np.median(widths)) if len(widths) else None,
+            "heard": self.heard,
+            "tally_numbers": math.prod(self.mechanism.tally_shape),
+        }
+
+    def numbers(self) -> dict[str, Any]:
+        """Those of them that a table shows; half-widths take longer."""
+        known, told = self.shown_mean_errors(self.people.typical_keys), np.isfinite(self.mean_se)
         return {
             "se_frequency": root_mean_square(self.frequency_se),
             "bias_frequency": root_mean_square(self.frequency_bias),
             "error_frequency": root_mean_square(self.frequency_error),
-            "half_width_frequency": HALF_WIDTH * root_mean_square(self.frequency_se),
-            "se_mean": float(np.median(mean_se)) if len(mean_se) else None,
-            "half_width_mean": HALF_WIDTH * float(np.median(mean_se)) if len(mean_se) else None,
+            "se_mean": float(np.median(self.mean_se[told])) if told.any() else None,
             "error_mean": root_mean_square(known) if len(known) else None,
             "smallest": self.smallest,
             "difference": self.difference,
             "change": self.change,
-            "heard": self.heard,
             "bits": self.bits,
-            "tally_numbers": math.prod(self.mechanism.tally_shape),
+            "device_us": None if self.cost is None else self.cost.device,
+            "server_us": None if self.cost is None else self.cost.server,
         }
 
 
@@ -125,42 +228,45 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
     frequency = people.frequency * kept.share
     own = need(mechanism, PredictedVariance)
     absent, heard = _of_one_report(own, people.d, sizes, people.n)
+    values = _values(mechanism, people, frequency, kept.mean, sizes)
     spread = _spread(own, frequency, kept.mean, people.spread(), sizes, people.n, heard)
-    scales = (
-        mechanism.predicted_scales(frequency, spread, people.law.by_size, people.n)
-        if isinstance(mechanism, Corrected)
-        else np.ones(1)
-    )
+    stated = spread
+    if values is not None:
+        stated = Spread(spread.frequency, values.stated_product, values.stated_covariance)
+        spread = Spread(spread.frequency, values.product, values.covariance)
+    cases = (
+        mechanism.foreseen_undercounts(frequency, spread, people.law.by_size, people.n)
+        if isinstance(mechanism, ForeseenUndercount)
+        else ()
+    ) or (Undercount(people.d),)
+    scales = np.array([one.scale for one in cases])
     larger = float(np.mean(scales**-2))
-    off = np.outer(1 / scales, frequency) - people.frequency  # in each of the equally likely cases
-    bias, correcting = off.mean(axis=0), off.var(axis=0)
+    bias, correcting = frequency * float(np.mean(1 / scales)) - people.frequency, frequency**2 * np.var(1 / scales)
     with np.errstate(divide="ignore", invalid="ignore"):
-        m = kept.mean
-        cutting = _cutting(mechanism, people, frequency, m, sizes)
-        var_m = (
-            np.maximum(spread.product + cutting.variance + m**2 * spread.frequency - 2 * m * spread.covariance, 0)
-            / frequency**2
-        )
-        cut = np.where(frequency > 0, cutting.bias / frequency, 0.0)
+        m = kept.mean + (0.0 if values is None else np.where(frequency > 0, values.bias / frequency, 0.0))
+        var_m = np.maximum(spread.product + m**2 * spread.frequency - 2 * m * spread.covariance, 0) / frequency**2
     held = people.frequency > 0
+    seen = kept.share * float(np.mean(1 / scales))  # what is left of a frequency, and so of a change of it
+    seen_of_all = float(seen @ people.frequency) / max(people.pairs, 1e-12)
     return Prediction(
         mechanism,
         people,
         np.sqrt(spread.frequency * larger + correcting),
         bias,
         np.where(held, np.sqrt(var_m), np.nan),
-        np.where(held & np.isfinite(spread.product), kept.mean - people.mean + cut, np.nan),
-        np.sqrt((spread.frequency + frequency * (1 - frequency) / people.n) * larger),
-        math.sqrt(absent),
+        np.where(held & np.isfinite(spread.product), m - people.mean, np.nan),
+        np.sqrt((spread.frequency + frequency * (1 - frequency) / people.n) * larger) / np.maximum(seen, 1e-9),
+        math.sqrt(absent) / max(seen_of_all, 1e-9),
         heard,
+        Stated(Solution(frequency, frequency * m, spread), stated, tuple(cases)),
     )
 
 
-def _cutting(mechanism: Mechanism, people: People, frequency: Floats, mean: Floats, sizes: Floats) -> Cutting:
-    """What cutting large values off does, where a mechanism does that."""
-    if not isinstance(mechanism, PredictedCutting):
-        return Cutting(np.zeros_like(frequency), np.zeros_like(frequency))
-    return mechanism.predicted_cutting(
+def _values(mechanism: Mechanism, people: People, frequency: Floats, mean: Floats, sizes: Floats) -> Foreseen | None:
+    """Errors of f·m that depend on how values are cut, where a mechanism does that."""
+    if not isinstance(mechanism, ForeseenValues):
+        return None
+    return mechanism.foreseen_values(
         people.known_records, SeededCoins(0), frequency, mean, people.spread(), sizes, people.n
     )
 
@@ -174,12 +280,13 @@ def _of_one_report(own: PredictedVariance, d: int, sizes: Floats, n: int) -> tup
 
     The variance of f·m of a sample, at m = 1, is (a + b·f - f²)/(n·share): its bend in f says the share.
     """
-    share = np.arange(d) % 3 / 2  # nobody, half of the people and everybody
+    share = np.resize((0.0, 0.5, 1.0), d)  # nobody, half of the people and everybody
     spread = own.predicted_spread(share, np.ones(d), sizes, n, True)
-    absent, (least, middle, most) = float(spread.frequency[::3].mean()), (spread.product[at::3] for at in range(3))
-    if d < 3 or not np.isfinite(spread.product).all():
+    absent, product = float(spread.frequency[0]), spread.product
+    if d < 3 or not np.isfinite(product[:3]).all():
         return absent, 1.0
-    bend = float(2 * middle.mean() - least.mean() - most.mean())
+    least, middle, most = (float(product[at::3].mean()) for at in range(3))
+    bend = 2 * middle - least - most
     return absent, min(max(0.5 / (n * bend), 1 / d), 1.0) if bend > 0 else 1.0
 
 

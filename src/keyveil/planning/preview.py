@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,15 +34,18 @@ def epsilon_in_words(mechanism: Mechanism, rounds: int = 1) -> str:
         ceiling = "That is one round of several; keyveil certify says what all of them spend."
     rates = can(mechanism, SupportRates)
     if rates is not None:
-        holds, lacks = (float(rate) for rate in rates.support_rates())
+        holds, lacks = map(_chance, rates.support_rates())
         return (
-            f"Of 1,000 reports about a key from people who hold it {1000 * holds:.0f} speak for it, of 1,000 from "
-            f"people who do not {1000 * lacks:.0f}. {ceiling}"
+            f"A report about a key speaks for it with probability {holds} if its sender holds the key, and with "
+            f"probability {lacks} if not. {ceiling}"
         )
-    worst = mechanism.certificate().worst
+    certificate = mechanism.certificate()
+    worst = certificate.worst
+    likely, unlikely = map(_chance, worst.chances)
+    small = "" if certificate.worst_sizes == mechanism.sizes else f" (with {certificate.worst_sizes['keys']} keys)"
     return (
-        f"The report that tells most is {_up(math.exp(log_ceiling(worst.ratio)))} times as likely from somebody with "
-        f"{_record(worst.likely)} as from somebody with {_record(worst.unlikely)}. {ceiling}"
+        f"The report that tells most{small} has probability {likely} if its sender has {_record(worst.likely)}, and "
+        f"probability {unlikely} with {_record(worst.unlikely)}. {ceiling}"
     )
 
 
@@ -87,6 +91,11 @@ def _place(schema: Schema, key: str) -> int:
     if key not in names:
         raise PlanError("plan/key", f"There is no key {key!r} among those that are planned for.")
     return names.index(key)
+
+
+def _chance(exact: Fraction) -> str:
+    """A probability in per cent, to four digits."""
+    return f"{100 * float(exact):.4g} %"
 
 
 def _up(number: float) -> str:

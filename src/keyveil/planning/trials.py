@@ -24,7 +24,7 @@ from keyveil.mechanisms.capabilities import JointStatistics, need
 from keyveil.mechanisms.joint.statistics import share
 from keyveil.planning.goals import Goal
 from keyveil.planning.people import People
-from keyveil.planning.predict import Prediction
+from keyveil.planning.predict import Prediction, Tried
 from keyveil.protocols.base import Finished, Protocol, Round
 
 MOST_TRIED = 20_000  # people of a trial; errors of more follow from the square root of their number
@@ -87,20 +87,25 @@ def tried_protocol(protocol: Protocol, people: People, crowd: Population) -> Pre
     found = [protocol.estimate(history) for history in histories]
     scale, nothing = math.sqrt(crowd.n / people.n), np.zeros(people.d)
     frequency = np.array([one.frequency.values - truth.frequency for one in found])
-    mean = np.array([np.clip(one.mean.values, -1, 1) - truth.mean for one in found])
+    mean = np.array([np.nan_to_num(np.clip(one.mean.values, -1, 1)) - truth.mean for one in found])
     frequency_se = scale * np.sqrt((np.nan_to_num(frequency, nan=1.0) ** 2).mean(axis=0))
     sampling = people.frequency * (1 - people.frequency) / people.n
     stated = [float(np.nanmin(one.frequency.se)) for one in found if np.isfinite(one.frequency.se).any()]
+    columns = [one.frequency for one in found], [one.mean for one in found]
+    widths = [scale * np.mean([(one.high - one.low) / 2 for one in some], axis=0) for some in columns]
     last = histories[0][-1].round.mechanism
+    mean_errors = scale * np.sqrt((np.nan_to_num(mean, nan=1.0) ** 2).mean(axis=0))
     return Prediction(
         last,
         people,
         frequency_se,
         nothing,
-        np.where(people.frequency > 0, scale * np.sqrt((np.nan_to_num(mean, nan=1.0) ** 2).mean(axis=0)), np.nan),
-        nothing,
+        np.where(people.frequency > 0, mean_errors, np.nan),
+        np.where(people.frequency > 0, nothing, np.nan),
         np.sqrt(frequency_se**2 + sampling),
         scale * min(stated, default=1.0),
         1.0,
+        Tried(widths[0], widths[1], mean_errors),
         bits_per_person(histories[0], crowd.n),
+        tuple(one.round.mechanism for one in histories[0]),
     )

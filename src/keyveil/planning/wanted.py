@@ -23,12 +23,17 @@ LEAST_EPSILON, MOST_EPSILON = Fraction(1, 20), Fraction(8)  # between which an e
 STEPS = 8  # of bisection: epsilon to 2 %
 ROUNDS = 6  # of the search for people, of which each is right up to changes of the best form
 CLOSE = 1.005
+TIMES = (0.1, 0.3, 1.0, 3.0, 10.0)  # people of a curve, around those that meet a wish
+EPSILONS = tuple(Fraction(*one) for one in ((1, 4), (1, 2), (1, 1), (2, 1), (4, 1), (8, 1)))
 
 WISHES = {
     "error": "a root mean squared error",
     "smallest": "the smallest frequency told from absence",
     "change": "the smallest change that is seen",
 }
+
+SERVING = {"smallest": "rare", "change": "change"}
+"""The goal of a plan that has a wish and no goal."""
 
 Again = Callable[..., Plan]
 """``again(n=…, epsilon=…)`` plans the same for other people or another epsilon."""
@@ -64,9 +69,24 @@ class Wish:
             return error
         if self.kind == "smallest":
             return SEEN * one.absent_se
-        errors = one.changing_se
-        place = int(np.argmin(np.abs(one.people.frequency - self.at))) if self.at is not None else None
-        return SEEN * math.sqrt(2) * float(np.median(errors) if place is None else errors[place])
+        if self.at is None:
+            return SEEN * math.sqrt(2) * float(np.median(one.changing_se))
+        rising = one.people.by_frequency[::-1]  # between two keys the variance is nearly linear in the frequency
+        variance = np.interp(self.at, one.people.frequency[rising], one.changing_se[rising] ** 2)
+        return SEEN * math.sqrt(2 * float(variance))
+
+
+@dataclass(frozen=True)
+class WishCurve:
+    """What is reached over people or epsilon (``axis``), the rest as planned; ``solved`` is where the wish is met."""
+
+    axis: str
+    places: tuple[float, ...]
+    reached: tuple[float, ...]
+    solved: float | None
+
+    def document(self) -> dict[str, Any]:
+        return {"axis": self.axis, "places": self.places, "reached": self.reached, "solved": self.solved}
 
 
 @dataclass(frozen=True)
@@ -83,6 +103,7 @@ class Solved:
     epsilon: Fraction | None
     most_people_reach: float | None = None
     most_epsilon_reach: float | None = None
+    curves: tuple[WishCurve, ...] = ()
 
     @property
     def met(self) -> bool:
@@ -97,6 +118,7 @@ class Solved:
             "reached": self.reached,
             "people": self.people,
             "epsilon": None if self.epsilon is None else float(self.epsilon),
+            "curves": [one.document() for one in self.curves],
         }
 
     def sentences(self, n: int, epsilon: Fraction) -> list[str]:
@@ -126,7 +148,25 @@ def solve(wish: Wish, found: Plan, again: Again) -> Solved:
     """People at the plan's epsilon, and epsilon at the plan's people, that meet a wish."""
     people, limit = _people(wish, found, again)
     epsilon, least = _epsilon(wish, found, again)
-    return Solved(wish, wish.reached(found), people, epsilon, limit, least)
+    return Solved(
+        wish, wish.reached(found), people, epsilon, limit, least, _curves(wish, found, again, people, epsilon)
+    )
+
+
+def _curves(
+    wish: Wish, found: Plan, again: Again, people: int | None, epsilon: Fraction | None
+) -> tuple[WishCurve, WishCurve]:
+    """What is reached with more or fewer people, and with other epsilons; the solution is one of the places."""
+    names = [line.name for line in found.lines[:3]]
+    middle = people or found.people.n
+    crowds = sorted({min(max(round(middle * times), 1), MOST_PEOPLE) for times in TIMES})
+    spent = sorted({*EPSILONS, *([] if epsilon is None else [epsilon])})
+    by_people = tuple(wish.reached(again(n=n, mechanisms=names)) for n in crowds)
+    by_epsilon = tuple(wish.reached(again(epsilon=one, mechanisms=names)) for one in spent)
+    return (
+        WishCurve("people", tuple(crowds), by_people, people),
+        WishCurve("epsilon", tuple(map(float, spent)), by_epsilon, None if epsilon is None else float(epsilon)),
+    )
 
 
 def _people(wish: Wish, found: Plan, again: Again) -> tuple[int | None, float | None]:

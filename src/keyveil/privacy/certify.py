@@ -53,6 +53,7 @@ class Worst:
     unlikely: Pairs
     report: Payload
     word: int
+    chances: tuple[Fraction, Fraction]  # of the report, given the word, with the likely and with the unlikely record
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,9 @@ def enumerate_worst(mechanism: Certifiable, limit: int = LIMIT) -> Worst:
             high, low = max(weights), min(weights)
             ratio = math.inf if low == 0 else Fraction(high, low)
             if worst is None or ratio > worst.ratio:
-                worst = Worst(ratio, records[weights.index(high)], records[weights.index(low)], report, word)
+                likely, unlikely = (records[weights.index(weight)] for weight in (high, low))
+                chances = Fraction(high, total), Fraction(low, total)
+                worst = Worst(ratio, likely, unlikely, report, word, chances)
     if worst is None:
         raise PrivacyError("privacy/nothing", "The mechanism has no records to compare.")
     return worst

@@ -28,7 +28,7 @@ from keyveil.mechanisms.capabilities import (
     CAPABILITIES,
     Announced,
     Capped,
-    Cutting,
+    Foreseen,
     JointStatistics,
     KeyDependence,
     LearnsSizes,
@@ -38,7 +38,16 @@ from keyveil.mechanisms.capabilities import (
 )
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.key_value import FREQUENCIES_AND_MEANS, refused
-from keyveil.mechanisms.keyvalue.apart_forecast import CONTROLLED, GUESSED, SURE, Forecast
+from keyveil.mechanisms.keyvalue.apart_forecast import (
+    CONTROLLED,
+    GUESSED,
+    GUESSED_SPREAD,
+    LEAST_KEPT,
+    MOST_KEPT,
+    SURE,
+    UNALIKE,
+    Forecast,
+)
 from keyveil.mechanisms.keyvalue.block import Block
 from keyveil.mechanisms.merging import Floats
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread
@@ -57,10 +66,7 @@ from keyveil.mechanisms.size_law import SizeLaw
 
 UNEVEN = 1.3  # mean square of set sizes over the square of their mean, where the law is not known
 REACHES = (1.0, 1.5, 2.0)  # squared radius over the mean squared length of a vector
-LEAST_KEPT, MOST_KEPT = 0.05, 1.05  # between which the measured share is believed
 CLIPPED = 0.8  # kept on average: below it values are larger than was declared
-GUESSED_SPREAD = 0.1  # of what is kept, where too few reports measure it
-UNALIKE = 0.1  # of what is cut off on average, which may be cut off one holder more than another
 
 
 @dataclass(frozen=True)
@@ -249,7 +255,7 @@ class Apart(SideBySide):
     ) -> Spread:
         return Forecast(self, n, population).spread(frequency, mean, sizes)
 
-    def predicted_cutting(
+    def foreseen_values(
         self,
         records: Records | None,
         coins: Coins,
@@ -258,8 +264,8 @@ class Apart(SideBySide):
         deviation: Floats,
         sizes: Floats,
         n: int,
-    ) -> Cutting:
-        return Forecast(self, n).cutting(records, coins, frequency, mean, deviation, sizes)
+    ) -> Foreseen | None:
+        return Forecast(self, n).foreseen(records, coins, frequency, mean, deviation, sizes)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ sample of people, which also tells of every key whether its holders are cut more
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,20 +16,26 @@ import numpy as np
 from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID
-from keyveil.mechanisms.capabilities import Cutting, PredictedVariance, need
+from keyveil.mechanisms.capabilities import Foreseen, KeyDependence, PredictedVariance, can, need
 from keyveil.mechanisms.merging import Floats
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.rounds.topsel_project import gain
 
 if TYPE_CHECKING:
     from keyveil.mechanisms.keyvalue.apart import Apart
+    from keyveil.mechanisms.rounds.value_projection import ValueProjection
 
 LEFT = {0.1: 0.33, 0.4: 0.66, 1.0: 0.90, 1.5: 0.965, 2.0: 0.99}
 """What cutting leaves of vectors, on average, at such squared radii over the mean squared length of a vector
 (docs/mechanisms/apart.md; the first by proportion)."""
 CONTROLLED = 0.08  # of a vector's energy that the control takes
 GUESSED = 0.9  # of what is kept, where too few reports measure it
+GUESSED_SPREAD = 0.1  # relative variance of that
 SURE = 3.0  # standard errors that the control and the mean size must have
+LEAST_KEPT, MOST_KEPT = 0.05, 1.05  # between which the measured share is believed
+UNALIKE = 0.1  # of what is cut off on average, which may be cut off one holder more than another
+CASES = np.array([NormalDist().inv_cdf((place + 0.5) / 99) for place in range(99)])
+"""Standard errors by which the control may be off, equally likely."""
 
 
 class Errors(NamedTuple):
@@ -37,6 +45,53 @@ class Errors(NamedTuple):
     noise: float  # variance of a sum of values, before it is divided by what cutting left
     size: float  # pairs a person
     var_size: float
+
+
+class Moments(NamedTuple):
+    """Averages over people, of keys and of all: a value v, what cutting leaves of it (cut), and pairs s and c·s.
+
+    c is what cutting leaves of a person's vector; ``counted`` is c·s, ``held`` 1 for holders of the key.
+    """
+
+    whole: Floats  # v
+    cut: Floats  # c·v
+    squares: Floats  # (c·v)²
+    counted: float  # c·s
+    sizes: float  # s
+    counted_squares: float
+    counted_sizes: float
+    size_squares: float
+    cut_counted: Floats
+    cut_sizes: Floats
+    held_counted: Floats
+    held_sizes: Floats
+
+
+def _of_people(values: ValueProjection, kept: Records) -> Moments:
+    """The moments of records within the cap."""
+    factor, sizes, d = values.cut_factors(kept), kept.sizes.astype(np.float64), values.schema.d
+    each, held = np.repeat(factor, kept.sizes), np.repeat(sizes, kept.sizes)
+    value = kept.values / GRID
+    cut, counted = each * value, factor * sizes
+
+    def by_key(numbers: Floats) -> Floats:
+        total: Floats = np.bincount(kept.keys, numbers, minlength=d) / kept.n
+        return total
+
+    return Moments(
+        whole=by_key(value),
+        cut=by_key(cut),
+        squares=by_key(cut**2),
+        counted=float(counted.mean()),
+        sizes=float(sizes.mean()),
+        counted_squares=float((counted**2).mean()),
+        counted_sizes=float((counted * sizes).mean()),
+        size_squares=float((sizes**2).mean()),
+        cut_counted=by_key(cut * each * held),
+        cut_sizes=by_key(cut * held),
+        held_counted=by_key(each * held),
+        held_sizes=by_key(held),
+    )
 
 
 @dataclass(frozen=True)
@@ -51,38 +106,101 @@ class Forecast:
         """As if cutting left what it leaves of vectors of the declared length; the cap is taken not to bind."""
         return self._spread(self._left(frequency, mean, sizes), frequency, mean, self._errors(frequency, sizes))
 
-    def cutting(
+    def foreseen(
         self, records: Records | None, coins: Coins, frequency: Floats, mean: Floats, deviation: Floats, sizes: Floats
-    ) -> Cutting:
-        """What cutting does beyond ``spread``, averaged over values above and below the mean by ``deviation``.
+    ) -> Foreseen:
+        """Errors of f·m to first order in the errors of keys and sizes; in what the control says they are exact.
 
-        What a sum is divided by is the same for all holders, so its error counts at the mean, not at their values. Its
-        noise also makes sums larger: the mean of 1/x is above 1/mean.
+        Derivation: docs/mechanisms/apart.md, "Errors before anybody reports".
         """
-        left = self._left(frequency, mean, sizes)
-        whole = cut = frequency * mean
-        if records is not None:
-            values = self.mechanism.values
-            kept = values.encoder.draw_many(records, coins)
-            factor = values.cut_factors(kept)
-            left = float(factor @ kept.sizes) / max(float(kept.sizes.sum()), 1.0)
-            whole, cut = (
-                np.bincount(kept.keys, share * kept.values / GRID, minlength=len(frequency)) / max(kept.n, 1)
-                for share in (np.ones(len(kept.keys)), np.repeat(factor, kept.sizes) / left)
-            )
-        errors = self._errors(frequency, sizes)
-        _, noise, size, var_size = errors
-        share, relative = self._divisor(left, noise, size, var_size)
-        upward = noise / self._counted(left, size) ** 2 if relative else 0.0
-        usual = [
-            self._spread(self._left(frequency, value, sizes), frequency, value, errors).product
-            for value in (mean - deviation, mean + deviation)
-        ]
-        at_mean = self._spread(left, frequency, mean, errors).product
-        between = frequency * deviation**2 * (1.0 if self.population else float(self.mechanism.presence))
-        at_mean = at_mean + 3 * upward * noise / share**2  # the mean of 1/x² is above 1/mean²
-        variance = at_mean + between / self._people[1] - (usual[0] + usual[1]) / 2
-        return Cutting(cut * (left / share) * (1 + upward) - whole, variance)
+        moments = self._moments(records, coins, frequency, mean, deviation, sizes)
+        own, told = self.mechanism, self._people[1]
+        _, noise, size, var_size = self._errors(frequency, sizes)
+        weight = own.values.weight / own.values.unit
+        cases = self._divisors(weight * moments.counted, noise, weight * size, size, var_size)
+        times, square = float(np.mean(1 / cases)), float(np.mean(1 / cases**2))
+        product = moments.cut * times
+        heard = float(own.presence)
+        ahead, back = math.sqrt(heard / (1 - heard)), math.sqrt((1 - heard) / heard)
+        # what one person moves: a value by ahead·times, the control by -control, the mean size and the key by -back
+        control, total = ahead * product / max(moments.counted, 1e-9), back * product / max(size, 1e-9)
+        if not self._measures(weight * moments.counted, noise, size, var_size):
+            control, total = np.zeros_like(product), np.zeros_like(product)
+        one = ahead * times
+        between = (
+            one**2 * moments.squares
+            + control**2 * moments.counted_squares
+            + total**2 * moments.size_squares
+            - 2 * one * control * moments.cut_counted
+            - 2 * one * total * moments.cut_sizes
+            + 2 * control * total * moments.counted_sizes
+            - (one * moments.cut - control * moments.counted - total * moments.sizes) ** 2
+        )
+        with_key = (one * moments.cut - control * moments.held_counted - total * moments.held_sizes) - frequency * (
+            one * moments.cut - control * moments.counted - total * moments.sizes
+        )
+        fixed_f, fixed_size = self._within(frequency, sizes)
+        share = fixed_f / max(float(fixed_f.sum()), 1e-300)  # of the error of the size that a key has a part in
+        relative = fixed_size / max(size, 1e-9) ** 2 if control.any() or total.any() else 0.0
+        spread_of_times = float(np.var(1 / cases))
+        variance = noise * square + np.maximum(between, 0) / self.n + moments.cut**2 * spread_of_times
+        variance = variance + product**2 * relative
+        covariance = -back * with_key / self.n + product * share * relative * size
+        left = float(np.median(cases))
+        lost = max(1 / left - 1, 0.0)
+        q2 = float(own.typical) ** 2
+        said = noise / max(weight * moments.counted, 1e-9) ** 2 + var_size / max(size, 1e-9) ** 2
+        stated = noise * square + heard * frequency * q2 / told + product**2 * min(said, GUESSED_SPREAD)
+        stated = stated + np.maximum(product**2, frequency**2 * q2) * max(lost**2, UNALIKE * lost)
+        return Foreseen(product - moments.whole, variance, covariance, stated, -product * (1 - frequency) / self.n)
+
+    def _moments(
+        self, records: Records | None, coins: Coins, frequency: Floats, mean: Floats, deviation: Floats, sizes: Floats
+    ) -> Moments:
+        """Of people who are known; or as if sizes, values and what cutting leaves had nothing to do with each other."""
+        if records is not None and records.n:
+            return _of_people(self.mechanism.values, self.mechanism.values.encoder.draw_many(records, coins))
+        left, pairs = self._left(frequency, mean, sizes), np.arange(len(sizes))
+        size, square = float(pairs @ sizes), float(pairs**2 @ sizes)
+        among_holders = square / max(size, 1e-9)  # pairs of a key's holder, on average
+        whole, values = frequency * mean, frequency * (mean**2 + deviation**2)
+        return Moments(
+            whole=whole,
+            cut=left * whole,
+            squares=left**2 * values,
+            counted=left * size,
+            sizes=size,
+            counted_squares=left**2 * square,
+            counted_sizes=left * square,
+            size_squares=square,
+            cut_counted=left**2 * whole * among_holders,
+            cut_sizes=left * whole * among_holders,
+            held_counted=left * frequency * among_holders,
+            held_sizes=frequency * among_holders,
+        )
+
+    def _divisors(self, control: float, noise: float, expected: float, size: float, var_size: float) -> Floats:
+        """What sums will be divided by, in equally likely cases of what the control says."""
+        told = control + math.sqrt(noise) * CASES
+        sure = (told >= SURE * math.sqrt(noise)) & (size >= SURE * math.sqrt(var_size)) & (expected > 0)
+        share = np.clip(told / max(expected, 1e-9), LEAST_KEPT, MOST_KEPT)
+        divisors: Floats = np.where(sure, share, GUESSED)
+        return divisors
+
+    def _measures(self, control: float, noise: float, size: float, var_size: float) -> bool:
+        """Whether the control will mostly be sure."""
+        return control >= SURE * math.sqrt(noise) and size >= SURE * math.sqrt(var_size)
+
+    def _within(self, frequency: Floats, sizes: Floats) -> tuple[Floats, float]:
+        """The variances of frequencies and of the mean size that come from coins alone."""
+        who, people = self.mechanism.who, self._people[0]
+        nothing = np.zeros_like(frequency)
+        fixed = need(who, PredictedVariance).predicted_spread(frequency, nothing, sizes, people, False).frequency
+        known = can(who, KeyDependence)
+        if known is None:
+            return fixed, self.mechanism.size_variance(people, float(frequency.sum()), fixed, 0.0)
+        constants = replace(known.dependence(False), n=people)
+        return fixed, constants.variance(np.ones_like(frequency), frequency, np.sqrt(fixed))
 
     def _left(self, frequency: Floats, mean: Floats, sizes: Floats) -> float:
         """What cutting leaves of vectors of the declared length, on average."""

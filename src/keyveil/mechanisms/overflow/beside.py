@@ -9,7 +9,8 @@ all of its other options are those of SSR.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -33,12 +34,12 @@ from keyveil.mechanisms.capabilities import (
     Announced,
     Capped,
     Cells,
-    Cutting,
+    Foreseen,
+    ForeseenValues,
     Histograms,
     KeyDependence,
     KnownTotal,
     Parted,
-    PredictedCutting,
     PredictedVariance,
     SupportRates,
     TallyLaw,
@@ -48,7 +49,14 @@ from keyveil.mechanisms.capabilities import (
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
-from keyveil.mechanisms.overflow.undercount import among_everybody, judged, size_error, undercount
+from keyveil.mechanisms.overflow.undercount import (
+    Whole,
+    among_everybody,
+    judged,
+    size_error,
+    undercount,
+    undercount_of,
+)
 from keyveil.mechanisms.registry import find
 from keyveil.mechanisms.responses import Solution, Spread
 from keyveil.mechanisms.rounds.overflow import OverflowQuestion
@@ -61,8 +69,21 @@ if TYPE_CHECKING:
 
 OPTION = "overflow"
 USUAL_SHARE = Fraction(3, 100)  # of the people; costs 3 % of variance (docs/decisions/0048-overflow-group.md)
-CHANCES = tuple(NormalDist().inv_cdf((place + 0.5) / 9) for place in range(9))
-"""Standard errors by which what the group tells may be off, equally likely, for predictions."""
+TOGETHER = 0.5
+"""The correlation of the errors of the two numbers that the group tells, at small ε: √((1 - 2q)/(2 - 2q)) at q = 1/3,
+the share of false answers of each kind. At large ε it goes to 0.7."""
+
+
+def _chances(count: int = 31, steps: tuple[int, ...] = (1, 12, 20)) -> Iterator[tuple[float, float, float]]:
+    """Points of a lattice in three dimensions, as standard errors of normal laws; 12² is 20 modulo 31."""
+    for place in range(count):
+        one, other, size = (NormalDist().inv_cdf((place * step % count + 0.5) / count) for step in steps)
+        yield one, TOGETHER * one + math.sqrt(1 - TOGETHER**2) * other, size
+
+
+CHANCES = tuple(_chances())
+"""Standard errors by which what the group tells (the surplus, and how many people have one) and the sum of all
+frequencies may be off, equally likely, for predictions."""
 
 _OWN = frozenset({"schema", "epsilon", OPTION})
 _UNBIASED = {"estimator": "unbiased", "variant": "repaired"}  # forms of which only the cap is to be judged
@@ -227,11 +248,13 @@ class BesideOverflow(SideBySide):
         """Errors of the main group's people, and of those whom it does not hear; the cap is taken not to bind."""
         own, heard = need(self.main, PredictedVariance), float(self.shares[0] / sum(self.shares))
         people = max(round(n * heard), 1)
-        fixed, sampled = (own.predicted_spread(frequency, mean, sizes, people, whole) for whole in (False, True))
-        unheard = 1.0 if population else 1 - heard
-        return Spread(*(a + unheard * (b - a) for a, b in zip(fixed, sampled, strict=True)))
+        sampled = own.predicted_spread(frequency, mean, sizes, people, True)
+        if population:
+            return sampled
+        fixed = own.predicted_spread(frequency, mean, sizes, people, False)
+        return Spread(*(a + (1 - heard) * (b - a) for a, b in zip(fixed, sampled, strict=True)))
 
-    def predicted_cutting(
+    def foreseen_values(
         self,
         records: Records | None,
         coins: Coins,
@@ -240,26 +263,34 @@ class BesideOverflow(SideBySide):
         deviation: Floats,
         sizes: Floats,
         n: int,
-    ) -> Cutting:
-        """Of the main group's people; none where it cuts nothing off."""
+    ) -> Foreseen | None:
+        """Of the main group's people; nothing where it cuts no values."""
         people = max(round(n * float(self.shares[0] / sum(self.shares))), 1)
-        if isinstance(self.main, PredictedCutting):
-            return self.main.predicted_cutting(records, coins, frequency, mean, deviation, sizes, people)
-        return Cutting(np.zeros_like(frequency), np.zeros_like(frequency))
+        if isinstance(self.main, ForeseenValues):
+            return self.main.foreseen_values(records, coins, frequency, mean, deviation, sizes, people)
+        return None
 
-    def predicted_scales(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Floats:
-        """What frequencies will be divided by, in as many equally likely cases as there are ``CHANCES``.
+    def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> list[Undercount]:
+        """What the overflow group will say, in as many equally likely cases as there are ``CHANCES``.
 
-        ``frequency`` is what the cap leaves and ``spread`` its errors, ``sizes`` the shares of people by true set size.
+        The group's two numbers and the sum of all frequencies, which it is held against, all may come out otherwise.
         """
         if self.question is None:
-            return np.ones(1)
+            return []
         heard = max(round(n * float(self.shares[0])), 1)
         solution = Solution(frequency, np.full_like(frequency, np.nan), spread)
-        error = size_error(self.main, heard, solution, False)
+        whole = Whole.of(solution, size_error(self.main, heard, solution, False))
         expected = self.question.predicted_surplus(sizes, max(n - heard, 1))
-        told = (expected._replace(mean=expected.mean + chance * expected.se) for chance in CHANCES)
-        return np.array([undercount(self.cap(), one, solution, error).scale for one in told])
+        return [
+            undercount_of(
+                self.cap(),
+                expected._replace(
+                    mean=expected.mean + surplus * expected.se, over=expected.over + over * expected.over_se
+                ),
+                whole._replace(size=whole.size + size * whole.size_se),
+            )
+            for surplus, over, size in CHANCES
+        ]
 
 
 @cache

@@ -123,18 +123,41 @@ def share_and_error(count: int, n: int, true: float, false: float) -> tuple[floa
     return (seen - false) / (true - false), math.sqrt(variance) / (true - false)
 
 
+class Whole(NamedTuple):
+    """What a judgement of the cap has to know of the estimates of all keys."""
+
+    size: float  # the sum of all frequencies, unclipped
+    size_se: float
+    squares: float | None  # the mean square of the largest frequencies; None where nothing is known
+    variance: float  # the mean variance of a frequency
+
+    @classmethod
+    def of(cls, solution: Solution, size_se: float) -> Whole:
+        """From the estimates of all keys and the error of their sum."""
+        frequency, variance = solution.frequency, solution.spread.frequency
+        known = np.isfinite(frequency) & np.isfinite(variance)
+        if not known.any():
+            return cls(float(np.nansum(frequency)), size_se, None, 0.0)
+        squares = np.sort(frequency[known])[-MOST_FREQUENT:] ** 2
+        return cls(float(np.nansum(frequency)), size_se, float(squares.mean()), float(variance[known].mean()))
+
+
 def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exact: bool = True) -> Undercount:
     """What the cap hides, from the surplus and the estimates of all keys; ``size_se`` is the error of their sum.
 
     ``exact`` says that the cap cuts everybody's record alike, so that a correction is possible.
     """
-    frequency, variance = solution.frequency, solution.spread.frequency
+    return undercount_of(cap, told, Whole.of(solution, size_se), exact)
+
+
+def undercount_of(cap: int, told: Surplus, whole: Whole, exact: bool = True) -> Undercount:
+    """The same from what has to be known of the estimates."""
     by_pairs = (told.mean + ONE_SIDED * told.se) / min(cap + 1, told.reach)
     limit = max(0.0, min(1.0, told.over + ONE_SIDED * told.over_se, by_pairs))
     surplus = max(0.0, told.mean)
     least = cap * max(0.0, told.over - ONE_SIDED * told.over_se)  # whoever exceeds the cap keeps so many
-    size = min(max(float(np.nansum(frequency)), least), float(cap))
-    kept, error = _kept(surplus, told.se, size, size_se)
+    size = min(max(whole.size, least), float(cap))
+    kept, error = _kept(surplus, told.se, size, whole.size_se)
     found = Undercount(cap, told.over, told.over_se, told.mean, told.se, kept, error, limit)
     shift = (SHIFT * (1 - kept)) ** 2
     if size <= 0:
@@ -142,7 +165,7 @@ def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exac
     if surplus <= ONE_SIDED * told.se:
         return replace(found, stretch=1 / kept)  # what is not ruled out belongs into the interval
     surely_kept, _ = _kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)
-    if exact and told.reached and _pays(surely_kept, kept, error, frequency, variance):
+    if exact and told.reached and _pays(surely_kept, kept, error, whole):
         common = (error / kept) ** 2 + ((1 - kept) / 2) ** 2
         return replace(found, seen=True, corrected=True, common=common, shift=shift)
     raised = 0.0 if told.reached else limit
@@ -157,17 +180,15 @@ def _kept(surplus: float, surplus_se: float, size: float, size_se: float) -> tup
     return size / whole, math.hypot(size * surplus_se, surplus * size_se) / whole**2
 
 
-def _pays(surely_kept: float, kept: float, error: float, frequency: Floats, variance: Floats) -> bool:
+def _pays(surely_kept: float, kept: float, error: float, whole: Whole) -> bool:
     """Whether a correction makes the squared errors of the most frequent keys smaller than it makes noise larger.
 
     ``surely_kept`` is the share of kept pairs at a surplus of two standard errors less than what was found.
     """
-    known = np.isfinite(frequency) & np.isfinite(variance)
-    if not known.any():
+    if whole.squares is None:
         return False
-    squares = np.sort(frequency[known])[-MOST_FREQUENT:] ** 2
-    bias = float(squares.mean()) * (1 - surely_kept) ** 2
-    price = float(variance[known].mean()) * (1 / kept**2 - 1) + float(squares.mean()) * error**2
+    bias = whole.squares * (1 - surely_kept) ** 2
+    price = whole.variance * (1 / kept**2 - 1) + whole.squares * error**2
     return bias > price
 
 
