@@ -37,7 +37,8 @@ from keyveil.kernels.reading import fast
 from keyveil.kernels.writing import padded
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import CountDraws, TallyLaw, need
+from keyveil.mechanisms.capabilities import CountDraws, ReportEffects, TallyLaw, need
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import PartAnswer, merge, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
 from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
@@ -290,6 +291,15 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
         heard = [one for one in both if one[1].reports] or both[:1]
         fixed, sampled = ([part.estimate(own, confidence, whole) for part, own in heard] for whole in (False, True))
         return heard, fixed, sampled
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Those of every part on the merged estimates, whose weights follow from the data."""
+        answers = part_answers(*self._heard(tally))
+        return [
+            effect.scaled(one.frequency_weights, one.product_weights, fixed=len(answers) == 1)
+            for one in answers
+            for effect in need(one.mechanism, ReportEffects).report_effects(one.tally)
+        ]
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         """People are parted one by one, and the tally of every part has its own law."""

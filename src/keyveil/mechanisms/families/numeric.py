@@ -29,6 +29,7 @@ from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.effects import Effects, asked
 from keyveil.mechanisms.encoders import UniformKey, round_many, round_to
 from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.families.window_levels import WindowLevels
@@ -81,6 +82,15 @@ class Numeric(Mechanism):
         """
         nothing = np.zeros_like(mean)
         return Spread(nothing, (self.squares_at(mean) - mean**2) / (self.reach * n), nothing)
+
+    @abstractmethod
+    def extreme_counts(self) -> Sequence[NDArray[np.int64]]:
+        """Counts in which one report about every key says the least, or the most, that a report can say."""
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """A mean is the average of what the reports about a key say."""
+        respondents = self.answers(self._own(tally), tally.reports).respondents
+        return [asked(self, ((1, counts) for counts in self.extreme_counts()), respondents)]
 
     # -- records ------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
+from keyveil.mechanisms.effects import Effects, of_statistics
 from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split, count_states, others, vector_ratio
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
@@ -228,6 +229,11 @@ class KVSW(Sampled):
             self.header(n, confidence, population),
             respondents=respondents,
         )
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """A report says nothing of a key, or a cell of it; the outermost cells say most of values."""
+        far = self.window.outputs - 1
+        return [of_statistics(self.response, (0, 1, 1), (0, -far, far), np.full(self.schema.d, tally.reports))]
 
     def _variance(self, solution: Solution, square: Floats, n: int, population: bool) -> Floats:
         """Variance of the estimates of f·m from the recorded mean square of T.
