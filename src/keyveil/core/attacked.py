@@ -76,11 +76,17 @@ class Attacked:
 
     def __str__(self) -> str:
         told = {
-            "bound": "at most this far",
-            "first order": "about this far, to first order",
-            "largest found": "this far, as a search found",
-            "none": "",
+            "bound": "at most as far as the limits beside them",
+            "first order": "as far as the limits beside them, to first order",
+            "largest found": "as far as the limits beside them, which a search found",
+            "none": "nobody knows how far",
         }
         said = told[self.frequency_kind if self.frequency_kind != "none" else self.mean_kind]
-        whom = "1 crafted report" if self.attackers == 1 else f"{self.attackers:,} crafted reports"
-        return f'The limits beside "{self.attackers:,} attackers" are how far {whom} could have moved each: {said}.'
+        whom = "One crafted report" if self.attackers == 1 else f"{self.attackers:,} crafted reports"
+        return f"{whom} could have moved these estimates {said}."
+
+    def cell(self, which: str, at: int) -> str:
+        """The limits of the frequency or the mean of one key, for a table; a dash where there are none."""
+        columns = self.columns()
+        low, high = (float(columns[f"{which}_attacked_{end}"][at]) for end in ("low", "high"))
+        return "–" if np.isnan(low) or np.isnan(high) else f"[{low:.3f}, {high:.3f}]"

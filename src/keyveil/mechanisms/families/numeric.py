@@ -28,7 +28,7 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
-from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.capabilities import ReportEffects, Takes
 from keyveil.mechanisms.effects import Effects, asked
 from keyveil.mechanisms.encoders import UniformKey, round_many, round_to
 from keyveil.mechanisms.families.window import Window
@@ -83,9 +83,15 @@ class Numeric(Mechanism):
         nothing = np.zeros_like(mean)
         return Spread(nothing, (self.squares_at(mean) - mean**2) / (self.reach * n), nothing)
 
-    @abstractmethod
     def extreme_counts(self) -> Sequence[NDArray[np.int64]]:
         """Counts in which one report about every key says the least, or the most, that a report can say."""
+        return ()
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        """What one report can add is known to those who say the extremes."""
+        said = type(self).extreme_counts is not Numeric.extreme_counts
+        return super().lacks | (frozenset() if said else frozenset({ReportEffects}))
 
     def report_effects(self, tally: Tally) -> list[Effects]:
         """A mean is the average of what the reports about a key say."""
