@@ -71,8 +71,9 @@ class Attacked:
     @classmethod
     def from_document(cls, document: Any, schema: Schema) -> Attacked:
         """What ``document`` wrote down."""
-        limits = (read_numbers(document[name]) for name in LIMITS)
-        return cls(schema, document["attackers"], *limits, document["frequency_kind"], document["mean_kind"])
+        low, high, mean_low, mean_high = (read_numbers(document[name]) for name in LIMITS)
+        kinds = document["frequency_kind"], document["mean_kind"]
+        return cls(schema, int(document["attackers"]), low, high, mean_low, mean_high, *kinds)
 
     def __str__(self) -> str:
         told = {

@@ -94,5 +94,6 @@ def from_exact(header: Header, numbers: Any) -> Estimates:
         mean=Column.from_document(numbers["mean"], schema, scaled=True),
         alone=None if alone is None else np.array([FLAGS.index(name) for name in alone], dtype=np.int8),
         truth=None if truth is None else Truth.from_document(truth, schema),
+        attacked=None,
         **{name: read_numbers(numbers[name]) for name in OPTIONAL if name in numbers},
     )

@@ -43,6 +43,7 @@ from keyveil.mechanisms.merging import PartAnswer, merge, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
 from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
 from keyveil.mechanisms.parts_capabilities import CapabilitiesOfParts
+from keyveil.mechanisms.report_laws import Asked
 
 
 @dataclass(frozen=True)
@@ -291,6 +292,12 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
         heard = [one for one in both if one[1].reports] or both[:1]
         fixed, sampled = ([part.estimate(own, confidence, whole) for part, own in heard] for whole in (False, True))
         return heard, fixed, sampled
+
+    def asked_about(self, tally: Tally) -> Asked:
+        """The people of every part; if a part is about some keys only, they are not said here."""
+        heard = np.array([self.part_tally(tally, number).reports for number in range(len(self.parts))])
+        shares = np.array([float(whom.share) for whom in self.people])
+        return Asked(heard, shares, np.full((len(heard), 1), -1))
 
     def report_effects(self, tally: Tally) -> list[Effects]:
         """Those of every part on the merged estimates, whose weights follow from the data."""

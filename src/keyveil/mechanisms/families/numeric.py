@@ -33,6 +33,7 @@ from keyveil.mechanisms.effects import Effects, asked
 from keyveil.mechanisms.encoders import UniformKey, round_many, round_to
 from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.families.window_levels import WindowLevels
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, Spread, normal_quantile
 
 Floats = NDArray[np.float64]
@@ -162,6 +163,11 @@ class OneValue(Numeric):
     @property
     def reach(self) -> float:
         return 1 / self.schema.d
+
+    def asked_about(self, tally: Tally) -> Asked:
+        return Asked.evenly(
+            self.answers(self._own(tally), tally.reports).respondents, np.arange(self.schema.d)[:, None]
+        )
 
     def every_word(self) -> list[int]:
         return self.encoder.every_word()

@@ -43,6 +43,7 @@ from keyveil.mechanisms.families.through_oracle import ThroughOracle
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.state_tables import answer_from_states, needed
 from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import FEWEST, Floats, Response, Solution, Spread, support_counts
 from keyveil.mechanisms.tally_laws import people_by
 
@@ -294,6 +295,10 @@ class Block(ThroughOracle):
             spread = form.spread(kept, likely, product, squares, asked, 0 if population else tally.reports)
             var_u = np.maximum(spread.product, FEWEST / (asked * kept) ** 2)
         return replace(known, product=product, spread=Spread(known.spread.frequency, var_u, spread.covariance))
+
+    def asked_about(self, tally: Tally) -> Asked:
+        blocks = (np.arange(self.schema.d)[:, None] + np.arange(self.form.width)) % self.schema.d
+        return Asked.evenly(self._own(tally).sum(axis=1), blocks)
 
     def report_effects(self, tally: Tally) -> list[Effects]:
         """A report tells one state of every key of its block: each state, of all keys."""

@@ -37,6 +37,7 @@ from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split, c
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
 from keyveil.mechanisms.families.window_levels import WindowLevels, points_for_levels, window_levels
 from keyveil.mechanisms.numeric.square_wave import bandwidth
+from keyveil.mechanisms.report_laws import OnePairRates
 from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
 from keyveil.mechanisms.tally_laws import draw_outputs
 
@@ -196,6 +197,12 @@ class KVSW(Sampled):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_labels(payloads, self.window.outputs)
+
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        return payloads > 0
+
+    def one_pair_rates(self) -> OnePairRates:
+        return OnePairRates(float(SEEN), float(self.fake), always=False)
 
     @cached_property
     def response(self) -> Response:

@@ -47,6 +47,7 @@ from keyveil.mechanisms.joint.cells import (
 )
 from keyveil.mechanisms.joint.ranks import Ints, unrank_sets
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, share, solution, total
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.tally_laws import people_by
 
@@ -209,6 +210,9 @@ class Marginals(ThroughOracle):
         given = self.size, frequency, mean, respondents, n, population
         covariance = predicted_from_cells(self.inner, *given)
         return Spread(covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1])
+
+    def asked_about(self, tally: Tally) -> Asked:
+        return Asked.evenly(self._own(tally)[:, 0], self.family)
 
     def report_effects(self, tally: Tally) -> list[Effects]:
         """Averages over the reports about any member with the key, which tell its state or support cells of it."""

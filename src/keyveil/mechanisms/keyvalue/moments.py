@@ -44,6 +44,7 @@ from keyveil.mechanisms.joint.statistics import (
     solution,
     total,
 )
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.tally_laws import draw_outputs, people_by
 
@@ -222,6 +223,13 @@ class Moments(KeyValue):
         wanted = WithProducts(statistics, _product)
         self._refuse(wanted.every)
         return _answered(wanted, lambda term: self._column(tally, keys, term), tally.reports, population)
+
+    def asked_about(self, tally: Tally) -> Asked:
+        own, ids = self.coefficients, np.arange(self.coefficients.count)
+        sizes = np.diff(own.starts)
+        shares = np.repeat([own.share(family) for family in self.families], sizes)
+        valued, others = own.keys(ids)
+        return Asked(self._own(tally).sum(axis=0), shares, np.column_stack((valued, others)))
 
     def report_effects(self, tally: Tally) -> list[Effects]:
         """Reports about the presence of a key, and those about its value, are averaged apart."""

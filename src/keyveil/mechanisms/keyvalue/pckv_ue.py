@@ -25,6 +25,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, others, vector_ratio
+from keyveil.mechanisms.report_laws import OnePairRates, bits_of
 from keyveil.mechanisms.tally_laws import draw_outputs
 
 COLD, MINUS, PLUS = range(3)
@@ -107,6 +108,12 @@ class PCKVUE(PCKV):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_signs(payloads, self.schema.d)
+
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        return bits_of(payloads[:, 0], self.schema.d) | bits_of(payloads[:, 1], self.schema.d)
+
+    def one_pair_rates(self) -> OnePairRates:
+        return OnePairRates(float(self.rates.seen), float(self.rates.fake), always=False)
 
     def votes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return counts
