@@ -11,7 +11,13 @@ from keyveil.display.estimates import BLUE, GREY, INK, ORANGE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = {"maximal": ORANGE, "adaptive": BLUE, "random pairs": "#2f855a", "random messages": "#805ad5"}
+COLOURS = {
+    "maximal": ORANGE,
+    "bare": "#975a16",
+    "adaptive": BLUE,
+    "random pairs": "#2f855a",
+    "random messages": "#805ad5",
+}
 
 
 def gains_over_shares(rows: Sequence[dict[str, Any]], title: str) -> Figure:

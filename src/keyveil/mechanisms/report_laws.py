@@ -46,6 +46,7 @@ class OnePairRates(NamedTuple):
     own: float
     other: float
     always: bool  # whether every report is about a key
+    scale: float  # how many people hold a key for each report that is about it
 
 
 @runtime_checkable

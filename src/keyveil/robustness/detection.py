@@ -32,6 +32,7 @@ Counts = NDArray[np.int64]
 
 LEVEL = 0.01  # the chance of an alarm on honest reports
 GROUPS = 16  # of keys whose common support is counted
+MOST_NUMBERS = 33  # numbers of supported keys that are told apart when keys are counted; larger ones are one class
 EXPECTED = 10.0  # reports that a class of the test of counts has at least: fewer have no normal law
 _NAMED = 5  # keys that a sentence names
 
@@ -91,8 +92,8 @@ def detect(mechanism: Mechanism, tally: Tally, sketched: Tally | None = None, le
     if sketched is not None:
         sketched.refuse_other(sketch_fingerprint(mechanism), _shape(mechanism))
         if sketched.reports and isinstance(mechanism, OnePairSupports):
-            parts = np.split(sketched.counts, [mechanism.schema.d + 1])
-            signs += [_numbers(mechanism.one_pair_rates(), parts[0]), _together(mechanism, parts[1], sketched.reports)]
+            numbers, crossed, _ = parts_of(mechanism, sketched)
+            signs += [_numbers(mechanism.one_pair_rates(), numbers), _together(mechanism, crossed, sketched.reports)]
     return Detection(tuple(signs), level)
 
 
@@ -105,7 +106,7 @@ def sketch_fingerprint(mechanism: Mechanism) -> bytes:
 
 
 def sketch(mechanism: Mechanism, reports: Reports) -> Tally:
-    """How many reports support 0, 1, …, d keys, and in how many cases two groups of keys come together."""
+    """How many reports support 0, 1, …, d keys; how often groups of keys come together; and the keys by that number."""
     if not isinstance(mechanism, OnePairSupports):
         raise MechanismError(
             "detect/no-sketch",
@@ -116,13 +117,24 @@ def sketch(mechanism: Mechanism, reports: Reports) -> Tally:
         supported = mechanism.supported(some.payloads)
         numbers = np.bincount(supported.sum(axis=1), minlength=mechanism.schema.d + 1)
         in_groups = supported.astype(np.int64) @ members
-        counts += np.concatenate((numbers, in_groups.sum(axis=0), (in_groups.T @ in_groups).reshape(-1)))
+        rows = np.minimum(supported.sum(axis=1), MOST_NUMBERS - 1)
+        by_number = np.zeros((MOST_NUMBERS, mechanism.schema.d), dtype=np.int64)
+        np.add.at(by_number, rows, supported)
+        crossed = in_groups.T @ in_groups
+        counts += np.concatenate((numbers, in_groups.sum(axis=0), crossed.reshape(-1), by_number.reshape(-1)))
     return Tally(sketch_fingerprint(mechanism), len(reports), counts)
 
 
 def _shape(mechanism: Mechanism) -> tuple[int, ...]:
-    groups = min(GROUPS, mechanism.schema.d)
-    return (mechanism.schema.d + 1 + groups + groups**2,)
+    d, groups = mechanism.schema.d, min(GROUPS, mechanism.schema.d)
+    return (d + 1 + groups + groups**2 + MOST_NUMBERS * d,)
+
+
+def parts_of(mechanism: Mechanism, sketched: Tally) -> tuple[Counts, Counts, Counts]:
+    """The three parts of a sketch: numbers of keys, groups together, and keys by number [number, key]."""
+    d, groups = mechanism.schema.d, min(GROUPS, mechanism.schema.d)
+    numbers, crossed, by_number = np.split(sketched.counts, [d + 1, d + 1 + groups + groups**2])
+    return numbers, crossed, by_number.reshape(MOST_NUMBERS, d)
 
 
 def _groups(mechanism: Mechanism) -> Counts:
@@ -163,19 +175,30 @@ def _about(mechanism: Mechanism, asked: Asked, n: int) -> list[Sign]:
 
 def _numbers(rates: OnePairRates, numbers: Counts) -> Sign:
     """How many keys reports support, against noise with one key or none that reports are about."""
-    d, n = len(numbers) - 1, int(numbers.sum())
-    none = _binomial(d, rates.other)
-    noise = _binomial(d - 1, rates.other)
-    one = np.convolve(noise, (1 - rates.own, rates.own))
-    shares = np.ones(1) if rates.always else np.linspace(0, 1, 201)
-    tried = [_fit(numbers, n * (share * one + (1 - share) * none)) for share in shares]
-    squares, classes = min(tried)
+    d = len(numbers) - 1
+    share, squares, classes = about_a_key(rates, numbers)
     chance = _chi_squared(squares, classes - 1 - (not rates.always))
-    expected = n * (one if rates.always else shares[int(np.argmin([fit[0] for fit in tried]))] * (one - none) + none)
+    expected = numbers.sum() * law_of_numbers(rates, d, share)
     most = int(np.argmax((numbers - expected) / np.sqrt(np.maximum(expected, 1))))
     surplus = round(float(numbers[most] - expected[most]))
     told = f"There are {surplus:,} more reports that support exactly {most} of {d} keys than noise gives."
     return Sign("number of keys", chance, told)
+
+
+def law_of_numbers(rates: OnePairRates, d: int, share: float) -> Floats:
+    """The law of how many of d keys a report supports, if a ``share`` of the reports is about one of them."""
+    one = np.convolve(binomial(d - 1, rates.other), (1 - rates.own, rates.own))
+    law: Floats = share * one + (1 - share) * binomial(d, rates.other)
+    return law
+
+
+def about_a_key(rates: OnePairRates, numbers: Counts) -> tuple[float, float, int]:
+    """The share of reports about a key that fits best, the sum of squares of the fit, and its classes."""
+    shares = np.ones(1) if rates.always else np.linspace(0, 1, 201)
+    one, none = (numbers.sum() * law_of_numbers(rates, len(numbers) - 1, share) for share in (1.0, 0.0))
+    tried = [(*_fit(numbers, share * one + (1 - share) * none), float(share)) for share in shares]
+    squares, classes, share = min(tried)
+    return share, squares, classes
 
 
 def _fit(numbers: Counts, expected: Floats) -> tuple[float, int]:
@@ -235,7 +258,7 @@ def _chi_squared(squares: float, degrees: int) -> float:
     return 1 - NormalDist().cdf(((squares / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))
 
 
-def _binomial(trials: int, chance: float) -> Floats:
+def binomial(trials: int, chance: float) -> Floats:
     """The law of a binomial number, 0 … trials."""
     k = np.arange(trials + 1)
     choose = np.array([math.lgamma(trials + 1) - math.lgamma(i + 1) - math.lgamma(trials - i + 1) for i in k])

@@ -20,25 +20,29 @@ from keyveil.frames.population import Population
 from keyveil.lab.attacks.crafting import (
     Judge,
     Scene,
+    bare,
     random_messages,
     random_pairs,
     single_counts,
     strongest,
     unremarkable,
+    with_given_ids,
 )
 from keyveil.lab.attacks.goals import QUANTITIES, Goal, Quantity, need_possible, possible, usual_target
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Blocks, ask
 from keyveil.mechanisms.base import Mechanism, joined
+from keyveil.mechanisms.report_laws import AskedAbout
 from keyveil.protocols.base import Finished, History, Protocol, Round
 from keyveil.protocols.registry import as_protocol
 from keyveil.robustness.influence import influence
 
-Kind = Literal["maximal", "random messages", "random pairs", "adaptive"]
-KINDS: tuple[Kind, ...] = ("maximal", "adaptive", "random pairs", "random messages")
-"""By what reports are crafted: those that do most, those that do most among reports like honest ones, honest reports
-of a wanted pair, and any valid messages."""
+Kind = Literal["maximal", "bare", "adaptive", "random pairs", "random messages"]
+KINDS: tuple[Kind, ...] = ("maximal", "bare", "adaptive", "random pairs", "random messages")
+"""By what reports are crafted: those that do most; those that say the wanted thing and nothing else, as published
+attacks do; those that do most among reports that no test tells from honest ones; honest reports of a wanted pair; and
+any valid messages."""
 
 _STREAM = 1 << 40  # the attackers' coins are numbered far from everybody else's
 
@@ -73,6 +77,10 @@ class Attack:
         scene = Scene(mechanism, mechanism.tally(others), attackers, judge)
         if self.kind == "maximal":
             crafted = strongest(scene, self.goal, coins)
+        elif self.kind == "bare":
+            crafted = bare(scene, self.goal, coins)
+        elif self.kind == "adaptive" and isinstance(mechanism, AskedAbout):
+            crafted = with_given_ids(scene, self.goal, coins)
         elif self.kind == "adaptive":
             crafted = unremarkable(scene, self.goal, honest, coins)
         elif self.kind == "random pairs":

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.coins import Coins
 from keyveil.core.estimates import Estimates
@@ -25,6 +26,7 @@ from keyveil.mechanisms.base import Mechanism, joined
 
 TRIED = 2000  # ids and draws that an attacker tries
 JUDGED = 500  # different reports among them whose effect is computed
+IDS, DRAWS = 150, 12  # ids that are not chosen, and draws under each
 MOST_BITS = 1024  # of reports whose bits are tried one by one
 ALIKE = 1e-9  # two reports that move a quantity so equally do it equally well
 
@@ -113,6 +115,47 @@ def _by_bits(scene: Scene, goal: Goal, pool: Reports) -> Reports | None:
     worths = np.array([scene.worth(goal, counts) for counts in single])
     helpful = worths[1:] > worths[0] + ALIKE
     return Reports(pool.publics[:1], codec.stack([BitVector.pack(helpful)]))
+
+
+def bare(scene: Scene, goal: Goal, coins: Coins) -> Reports:
+    """Reports that say what the attacker wants and nothing else, as published attacks do; else the strongest."""
+    codec, target = scene.mechanism.codec, goal.target
+    pool = thought_of(scene.mechanism, target, coins, 4)
+    single = _by_bits(scene, goal, pool)
+    if single is None and isinstance(codec, LabelledKeys):
+        labels = codec.labels
+        said: list[tuple[int, ...]] = [(), (labels * target,), (labels * target + labels - 1,)]
+        rows = Reports(pool.publics[:1].repeat(3, axis=0), codec.stack(said))
+        worths = [scene.worth(goal, counts) for counts in single_counts(scene.mechanism, rows)]
+        best = [int(np.argmax(worths))]
+        single = Reports(rows.publics[best], rows.payloads[best])
+    return strongest(scene, goal, coins) if single is None else repeated(single, scene.attackers, coins)
+
+
+def with_given_ids(scene: Scene, goal: Goal, coins: Coins) -> Reports:
+    """The strongest reports under ids that were not chosen: what they are about has the law of honest ids."""
+    mechanism = scene.mechanism
+    publics = coins.words(2 * IDS).view(np.uint8).reshape(IDS, PUBLIC_BYTES).repeat(DRAWS, axis=0)
+    words, parts = mechanism.read_words(publics), _records(mechanism, goal.target)
+    each = -(-DRAWS // len(parts))
+    mixed = [pairs for pairs in parts for _ in range(each)][:DRAWS] * IDS
+    rows = mechanism.respond_many(several_records(mixed, mechanism.schema.d), words, coins)
+    worths: dict[bytes, float] = {}
+    found = np.empty(len(publics))
+    for at, counts in enumerate(single_counts(mechanism, Reports(publics, rows))):
+        kind = counts.tobytes()
+        if kind not in worths:
+            worths[kind] = scene.worth(goal, counts)
+        found[at] = worths[kind]
+    best = np.arange(IDS) * DRAWS + found.reshape(IDS, DRAWS).argmax(axis=1)
+    return repeated(Reports(publics[best], rows[best]), scene.attackers, coins)
+
+
+def several_records(records: list[list[tuple[int, int]]], d: int) -> Records:
+    flat = [pair for pairs in records for pair in pairs]
+    keys, values = (np.array([pair[part] for pair in flat], dtype=np.int32) for part in (0, 1))
+    offsets = np.concatenate(([0], np.cumsum([len(pairs) for pairs in records]))).astype(np.int64)
+    return Records(offsets, keys, values, d)
 
 
 def repeated(reports: Reports, count: int, coins: Coins) -> Reports:

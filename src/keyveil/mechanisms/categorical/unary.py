@@ -85,7 +85,7 @@ class Unary(FrequencyOracle):
 
     def one_pair_rates(self) -> OnePairRates:
         own, other = (float(rate) for rate in self.response.rates)
-        return OnePairRates(own, other, always=True)
+        return OnePairRates(own, other, always=True, scale=1.0)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         return self.draw_supports(self.people_by_key(records), draws)

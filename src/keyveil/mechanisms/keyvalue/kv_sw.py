@@ -202,7 +202,7 @@ class KVSW(Sampled):
         return payloads > 0
 
     def one_pair_rates(self) -> OnePairRates:
-        return OnePairRates(float(SEEN), float(self.fake), always=False)
+        return OnePairRates(float(SEEN), float(self.fake), always=False, scale=float(self.max_pairs))
 
     @cached_property
     def response(self) -> Response:

@@ -113,7 +113,7 @@ class PCKVUE(PCKV):
         return bits_of(payloads[:, 0], self.schema.d) | bits_of(payloads[:, 1], self.schema.d)
 
     def one_pair_rates(self) -> OnePairRates:
-        return OnePairRates(float(self.rates.seen), float(self.rates.fake), always=False)
+        return OnePairRates(float(self.rates.seen), float(self.rates.fake), always=False, scale=float(self.max_pairs))
 
     def votes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return counts
