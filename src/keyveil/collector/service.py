@@ -217,7 +217,7 @@ class Service:
         mechanism: Mechanism | None = None
         if round is not None:
             finished = self.finished(name, round)
-            history = (finished,)
+            history: History = [finished]
             mechanism, estimates = finished.round.mechanism, finished.estimates(confidence)
         else:
             with self.database.read() as connection:

@@ -141,7 +141,8 @@ def _groups(mechanism: Mechanism) -> Counts:
     """Which group every key belongs to, [key, group]: key k to group k modulo their number."""
     d = mechanism.schema.d
     groups = min(GROUPS, d)
-    return (np.arange(d)[:, None] % groups == np.arange(groups)).astype(np.int64)
+    members: Counts = (np.arange(d)[:, None] % groups == np.arange(groups)).astype(np.int64)
+    return members
 
 
 # -- what reports are about -----------------------------------------------------------------------------------------

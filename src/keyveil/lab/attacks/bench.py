@@ -33,7 +33,7 @@ from keyveil.lab.coins import SeededCoins
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Blocks, ask
 from keyveil.mechanisms.base import Mechanism, joined
-from keyveil.mechanisms.report_laws import AskedAbout
+from keyveil.mechanisms.report_laws import AskedAbout, OnePairSupports
 from keyveil.protocols.base import Finished, History, Protocol, Round
 from keyveil.protocols.registry import as_protocol
 from keyveil.robustness.influence import influence
@@ -175,7 +175,7 @@ def attack(
     shares: Sequence[float] = (0.01, 0.05),
     target: str | int | None = None,
     quantities: Sequence[Quantity] | None = None,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[Kind] | None = None,
     directions: Sequence[bool] = (True,),
     seed: int = 0,
     round: int | None = None,
@@ -185,7 +185,7 @@ def attack(
     """Simulate attacks on the estimates of one key, beside the most that so many reports can do.
 
     ``target`` is the least frequent key that is told from absent, unless given. ``quantities`` are frequency, mean and
-    rank, as far as they are estimated. ``round`` is the only round in which attackers speak. ``worst`` replaces the
+    rank, as far as they are estimated; ``kinds`` are all that differ, unless given. ``round`` is the only round in which attackers speak. ``worst`` replaces the
     reports that stand against the goal instead of any.
     """
     for share in shares:
@@ -209,9 +209,14 @@ def attack(
         for share in shares
         for one in moved
         for up in directions
-        for kind in kinds
+        for kind in (_differing(protocol) if kinds is None else kinds)
     ]
     return AttackStudy(protocol, protocol.schema.keys[place], people.n, seed, before, tuple(gains), notes)
+
+
+def _differing(protocol: Protocol) -> list[Kind]:
+    """Reports that say one thing and nothing else are the strongest ones, unless a report speaks of every key."""
+    return [kind for kind in KINDS if kind != "bare" or isinstance(protocol.single, OnePairSupports)]
 
 
 def _gain(protocol: Protocol, blocks: Blocks, honest: list[Finished], before: Estimates, one: Attack) -> Gain:

@@ -22,7 +22,7 @@ from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.attacks.bench import Attack, Kind
-from keyveil.lab.attacks.goals import Goal, possible
+from keyveil.lab.attacks.goals import Goal, Quantity, possible
 from keyveil.lab.attacks.ids import id_search
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.public_options import collected_for
@@ -41,6 +41,7 @@ FREQUENCIES, MEANS = np.linspace(0.08, 0.35, KEYS), np.linspace(-0.6, 0.7, KEYS)
 EPSILONS, SHARES = ("1", "4", "2", "0.5"), (0.01, 0.05)
 TARGET = 0  # the rarest key
 TRIED: tuple[Kind, ...] = ("maximal", "bare", "adaptive")
+MOVED: tuple[Quantity, ...] = ("frequency", "mean")
 LEFT_OUT = frozenset({"hierarchy", "coordinates"})  # their parts are kvue, and nothing else happens
 
 
@@ -95,18 +96,16 @@ def rows(name: str, epsilon: str) -> Iterator[dict[str, Any]]:
                 limits = influence(protocol.single, honest[0].tally, attackers, before)
             except KeyveilError:
                 limits = None
-        for quantity in ("frequency", "mean"):
-            if not possible(before, quantity):  # type: ignore[arg-type]
+        for quantity in MOVED:
+            if not possible(before, quantity):
                 continue
-            goal = Goal(TARGET, quantity)  # type: ignore[arg-type]
+            goal = Goal(TARGET, quantity)
             row: dict[str, Any] = {"name": name, "epsilon": epsilon, "share": share, "quantity": quantity}
             row["bound"] = None if limits is None else goal.bound(before, limits)
             if limits is not None:
                 row["bound_kind"] = limits.mean_kind if quantity == "mean" else limits.frequency_kind
             for kind in TRIED:
-                if kind == "bare" and not (
-                    protocol.single is not None and isinstance(protocol.single, OnePairSupports)
-                ):
+                if kind == "bare" and not isinstance(protocol.single, OnePairSupports):
                     continue  # there is nothing that such reports could leave unsaid
                 row[kind] = _outcome(protocol, blocks, before, Attack(protocol, goal, kind, share, SEED))
             yield row
