@@ -185,8 +185,8 @@ def attack(
     """Simulate attacks on the estimates of one key, beside the most that so many reports can do.
 
     ``target`` is the least frequent key that is told from absent, unless given. ``quantities`` are frequency, mean and
-    rank, as far as they are estimated; ``kinds`` are all that differ, unless given. ``round`` is the only round in which attackers speak. ``worst`` replaces the
-    reports that stand against the goal instead of any.
+    rank, as far as they are estimated; ``kinds`` are all that differ, unless given. ``round`` is the only one in which
+    attackers speak. ``worst`` replaces the reports that stand against the goal instead of any.
     """
     for share in shares:
         if not 0 < share <= 1:
