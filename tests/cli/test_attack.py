@@ -87,3 +87,21 @@ def test_limits_are_known_before_postprocessing_only(tmp_path: Path, capsys: Out
     assert run(["simulate", DATA, "--mechanism", "kvue", "--epsilon", "2", "--seed", "1", "--tally", str(tally)]) == 0
     assert run(["estimate", str(tally), "--attackers", "8", "--postprocess", "norm-sub"]) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("[attack/postprocess]")
+
+
+def test_conditionals_and_quantiles_say_the_largest_change_that_was_found(tmp_path: Path, capsys: Output) -> None:
+    moments, cells = tmp_path / "m.kvt", tmp_path / "c.kvt"
+    made = ["simulate", "synthetic:survey:2000", "--epsilon", "4", "--seed", "1"]
+    assert run([*made, "--mechanism", "moments", "--tally", str(moments)]) == 0
+    assert run([*made, "--mechanism", "kvue", "--set", "bins=5", "--tally", str(cells)]) == 0
+    capsys.readouterr()
+    assert run(["estimate", str(moments), "--given", "1|2", "--attackers", "40", "--json"]) == 0
+    frequency = json.loads(capsys.readouterr().out)["given"][0]["frequency"]
+    assert frequency["attacked"]["low"] < frequency["value"] < frequency["attacked"]["high"]
+    assert frequency["attacked"]["kind"] == "largest found"
+    question = ["estimate", str(cells), "--quantiles", "0.5", "--keys", "1", "--attackers", "40"]
+    assert run([*question, "--json"]) == 0
+    median = json.loads(capsys.readouterr().out)["quantiles"][0]["value"]
+    assert median["attacked"]["low"] <= median["value"] <= median["attacked"]["high"]
+    assert run(question) == 0
+    assert "largest found" in capsys.readouterr().out

@@ -15,7 +15,9 @@ ONE_KEY = {"name": "kvue", "epsilon": "1"}
 
 def chosen(document: RoundDocument, people: int, key: int) -> Batch:
     """Reports whose senders tried ids until their word asked about one key."""
-    coins, mechanism, ids, payloads = Coins(), document.mechanism, [], []
+    coins, mechanism = Coins(), document.mechanism
+    ids: list[bytes] = []
+    payloads: list[bytes] = []
     while len(ids) < people:
         report = mechanism.perturb({"fries": 5}, coins)
         about = mechanism.asked_about(mechanism.tally([report]))  # type: ignore[attr-defined]

@@ -7,11 +7,15 @@ import pytest
 
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
 from keyveil.lab.attacks.bench import KINDS, attack
+from keyveil.lab.attacks.found import largest_found
 from keyveil.lab.attacks.goals import usual_target
 from keyveil.lab.attacks.ids import id_search
 from keyveil.lab.coins import SeededCoins
+from keyveil.learn import postprocess
 from keyveil.mechanisms.registry import create, forms
+from keyveil.robustness.influence import influence
 from keyveil.testing.people import people
 
 FORMS = dict(forms())
@@ -44,13 +48,12 @@ def test_no_attack_exceeds_the_bound_and_the_strongest_on_averages_reaches_it(ti
 @pytest.mark.parametrize("name", ["kvue", "ssr", "pckv-ue"])
 def test_every_kind_of_attack_stays_below_the_bound(name: str) -> None:
     mechanism = create(name, Schema(keys=6), 2, **({} if name == "kvue" else {"max_pairs": 2}))
-    study = attack(mechanism, people(mechanism, 1500, 7), shares=(0.02,), directions=(True, False), seed=1)
+    study = attack(mechanism, people(mechanism, 600, 7), shares=(0.02,), quantities=("frequency", "mean"), seed=1)
     assert {one.kind for one in study.gains} == set(KINDS) - (set() if name == "pckv-ue" else {"bare"})
     for one in study.gains:
         assert one.bound is not None and one.gain <= one.bound + 1e-9
     gained = {one.kind: one.gain for one in study.gains if one.quantity == "frequency" and one.up}
-    assert gained["maximal"] >= gained["adaptive"] >= gained["random messages"]
-    assert gained["maximal"] > 2 * abs(gained["random pairs"])
+    assert gained["maximal"] >= max(gained.values()) - 1e-9 and gained["maximal"] > gained["random messages"]
 
 
 def test_a_protocol_is_attacked_in_one_round_and_nothing_is_claimed() -> None:
@@ -118,3 +121,24 @@ def test_trying_ids_pays_only_where_something_follows_from_them() -> None:
     assert gains["ssr"] is None, "nothing is derived from the id"
     assert gains["kvue"] is not None and gains["kvue"].searched > 4 * gains["kvue"].given
     assert gains["olh"] is not None and gains["olh"].searched == pytest.approx(gains["olh"].given, rel=0.01)
+
+
+def test_the_largest_change_of_any_answer_is_found_and_named_so() -> None:
+    """Empirical Bayes has no bound; on an average the search comes near the bound and not beyond it."""
+    mechanism = create("kvue", Schema(keys=5), 2)
+    crowd = people(mechanism, 3000, 3)
+    tally = mechanism.tally(mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(2)))
+    limits = influence(mechanism, tally, 30)
+
+    def frequency(counts: Tally) -> float:
+        return float(mechanism.estimate(counts).frequency.values[0])
+
+    def shrunk(counts: Tally) -> float:
+        return float(postprocess.estimates("bayes", mechanism.estimate(counts)).frequency.values[0])
+
+    plain = largest_found(mechanism, tally, 30, frequency, [0], SeededCoins(5))
+    bayes = largest_found(mechanism, tally, 30, shrunk, [0], SeededCoins(5), judged=12)
+    assert plain.kind == bayes.kind == "largest found"
+    assert limits.frequency_low[0] - 1e-3 <= plain.low < plain.value < plain.high <= limits.frequency_high[0] + 1e-3
+    assert plain.high - plain.value > 0.3 * (limits.frequency_high[0] - plain.value)
+    assert bayes.low < bayes.value < bayes.high

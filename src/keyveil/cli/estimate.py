@@ -96,6 +96,10 @@ def estimate(
     settings = mechanism, counts, estimates, min_reports, confidence, population
     wanted = questions(given, quantiles, keys, subset, compare, of, rank, within)
     answers = grouped((question, answer(question, *settings)) for question in wanted)
+    if attackers:
+        from keyveil.cli.attacked_answers import with_found
+
+        with_found(answers, mechanism, counts, attackers)
     refuse_silent(estimates, plot, report)
     if plot is not None:
         save(estimates.plot(top=top), plot)

@@ -7,7 +7,6 @@ of the plane (f, f·m). The mean is a quotient of the two; its limits follow by 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
@@ -156,14 +155,3 @@ def _with_levers(mechanism: Mechanism, tally: Tally, found: Attacked) -> Attacke
         mean_low=np.fmin(found.mean_low, np.fmin.reduce(mean)),
         mean_high=np.fmax(found.mean_high, np.fmax.reduce(mean)),
     )
-
-
-def per_percent(effects: Sequence[Effects]) -> float:
-    """By how much one report in a hundred can move the frequency of a key, or its mean; the mean over keys.
-
-    NaN where nothing is known of it.
-    """
-    frequency, product = (1.0, 0.0) if not effects[0].direct else (0.0, 1.0)
-    total = max(int(np.max([one.people for one in effects])), 1)
-    shift = _shift(effects, frequency, product, math.ceil(total / 100))
-    return float(np.mean(shift)) if np.isfinite(shift).all() else math.nan
