@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from keyveil.core.schema import Schema as Schema
     from keyveil.core.tally import Tally as Tally
     from keyveil.frames.population import Population as Population
+    from keyveil.lab.attacks.bench import attack as attack
     from keyveil.lab.compare import compare as compare
     from keyveil.lab.simulate import simulate as simulate
     from keyveil.learn import postprocess as postprocess
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from keyveil.protocols.catalogue import catalogue as mechanisms
     from keyveil.protocols.proofs import audit as audit
     from keyveil.protocols.proofs import certify as certify
+    from keyveil.robustness.influence import influence as influence
 
 offer(
     {
@@ -57,11 +59,13 @@ _WHERE = {
     "Population": "frames.population:Population",
     "Schema": "core.schema:Schema",
     "Tally": "core.tally:Tally",
+    "attack": "lab.attacks.bench:attack",
     "audit": "protocols.proofs:audit",
     "certify": "protocols.proofs:certify",
     "compare": "lab.compare:compare",
     "composition": "privacy.composition",
     "in_group": "core.groups:in_group",
+    "influence": "robustness.influence:influence",
     "mechanism": "planning.auto:make",
     "mechanisms": "mechanisms",
     "plan": "planning.ask:plan",
@@ -79,11 +83,13 @@ __all__ = [
     "Population",
     "Schema",
     "Tally",
+    "attack",
     "audit",
     "certify",
     "compare",
     "composition",
     "in_group",
+    "influence",
     "mechanism",
     "mechanisms",
     "plan",

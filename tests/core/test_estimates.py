@@ -498,6 +498,7 @@ def test_json_brings_back_every_bit(data: st.DataObject) -> None:
         mean=column(scaled=True),
         **{name: data.draw(st.none() | numbers(schema)) for name in OPTIONAL},
         truth=Truth(schema, 10, np.array([1, 2]), np.array([0.1, -0.3])) if known else None,
+        attacked=None,
     )
 
     with np.errstate(all="ignore"):

@@ -35,6 +35,7 @@ from keyveil.mechanisms.capabilities import (
     LearnsSizes,
     Parted,
     PredictedVariance,
+    ReportEffects,
     SupportRates,
     Takes,
     TallyLaw,
@@ -44,6 +45,7 @@ from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.categorical.ss import SS
 from keyveil.mechanisms.dependence import Dependence, PairTerms
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.families.one_key import OneKey
 from keyveil.mechanisms.keyvalue.ioh import IOH
 from keyveil.mechanisms.keyvalue.kvue import KVUE
@@ -485,6 +487,20 @@ class Guessing(TopSelCover):
         return {"colour": cap}
 
 
+class Harmless(KVUE):
+    """Says that a report can do half of what it does."""
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        return [one.scaled(0.5, 0.5, fixed=True) for one in super().report_effects(tally)]
+
+
+class Fearful(WSR):
+    """Says that a report can do thirty times what it does."""
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        return [one.scaled(30.0, 30.0, fixed=True) for one in super().report_effects(tally)]
+
+
 BROKEN: list[tuple[Any, dict[str, Any], str]] = [
     (Stranger, {}, "class"),
     (Unfinished, {}, "signs"),
@@ -538,6 +554,8 @@ DECLARED: list[tuple[Any, dict[str, Any], type, str]] = [  # what is declared an
     (MirroredCells, {}, ContingencyTables, "contingency_tables"),
     (Trusting, {"max_pairs": 2}, Announced, "announced_ratio"),
     (AnyName, {"max_pairs": 2}, Announced, "announced"),
+    (Harmless, {}, ReportEffects, "report_effects"),
+    (Fearful, {"max_pairs": 2}, ReportEffects, "report_effects"),
     (Guessing, {"padding": 2}, LearnsSizes, "options_for_sizes"),
 ]
 

@@ -12,6 +12,7 @@ import typer
 
 import keyveil
 from keyveil.campaign.verification import plain
+from keyveil.cli.attack import attack
 from keyveil.cli.audit import audit
 from keyveil.cli.backup import backup, restore
 from keyveil.cli.bench import bench
@@ -51,6 +52,7 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(estimate)
 app.command()(compare)
+app.command()(attack)
 app.command()(bench)
 app.command()(plan)
 app.command()(mechanisms)

@@ -33,7 +33,7 @@ from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile,
 from keyveil.cli.data import GroupsOption, HierarchyOption, LevelsOption, Plot, many, progress_bar, save, say, screen
 from keyveil.cli.estimate import refuse_silent
 from keyveil.cli.estimate import show as show_estimates
-from keyveil.cli.options import Json, MaxPairs, PerKey, Raw, Settings, settings
+from keyveil.cli.options import Attackers, Json, MaxPairs, PerKey, Raw, Settings, settings
 from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
@@ -306,6 +306,7 @@ def estimates(
     top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
     per_key: PerKey = False,
     raw: Raw = False,
+    attackers: Attackers = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all keys as CSV.")] = None,
     plot: Plot = None,
     report: ReportFile = None,
@@ -317,7 +318,7 @@ def estimates(
     """What the reports say so far: frequencies and means with intervals."""
     if not LEAST_CONFIDENCE <= confidence <= MOST_CONFIDENCE:
         raise MechanismError("estimate/confidence", f"Confidence must lie between 0 and 1, not {confidence:g}.")
-    wanted = {"round": round, "postprocess": postprocess, "confidence": confidence}
+    wanted = {"round": round, "postprocess": postprocess, "confidence": confidence, "attackers": attackers}
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
         campaign = collector.campaign(name)[0]

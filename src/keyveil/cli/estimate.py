@@ -13,7 +13,7 @@ from rich.table import Table
 from keyveil.cli.campaign_files import beside, read_json, write_json
 from keyveil.cli.connection import written
 from keyveil.cli.data import Plot, many, save, say, screen
-from keyveil.cli.options import Json, PerKey, Raw
+from keyveil.cli.options import Attackers, Json, PerKey, Raw
 from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.questions import (
     Compare,
@@ -38,6 +38,7 @@ from keyveil.learn.questions import answer
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Histograms, can
 from keyveil.mechanisms.registry import create_round, from_document
+from keyveil.robustness.influence import with_influence
 
 if TYPE_CHECKING:
     from keyveil.learn.choose import Choice
@@ -71,6 +72,7 @@ def estimate(
     top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
     per_key: PerKey = False,
     raw: Raw = False,
+    attackers: Attackers = None,
     plot: Plot = None,
     report: ReportFile = None,
     json: Json = False,
@@ -85,6 +87,9 @@ def estimate(
         raise KeyveilError("postprocess/cut", "--alpha and --keep belong to --postprocess base-cut.")
     estimates = mechanism.estimate(counts, confidence, population)
     estimates = estimates.per_key() if per_key else estimates
+    if attackers is not None:
+        refuse_processed(postprocess)
+        estimates = with_influence(estimates, mechanism, counts, attackers)
     choice = _choice(estimates, subset, total, mechanism) if choose else None
     if postprocess is not None:
         from keyveil.learn.postprocess import estimates as processed
@@ -94,6 +99,10 @@ def estimate(
     settings = mechanism, counts, estimates, min_reports, confidence, population
     wanted = questions(given, quantiles, keys, subset, compare, of, rank, within)
     answers = grouped((question, answer(question, *settings)) for question in wanted)
+    if attackers:
+        from keyveil.cli.attacked_answers import with_found
+
+        with_found(answers, mechanism, counts, attackers)
     refuse_silent(estimates, plot, report)
     if plot is not None:
         save(estimates.plot(top=top), plot)
@@ -114,6 +123,13 @@ def estimate(
         console.print(_methods(choice))
         console.print(f"Take {choice.best}: keyveil estimate … --postprocess {choice.best}")
     return 0
+
+
+def refuse_processed(method: str | None) -> None:
+    """What attackers can do is known of estimates as they come out of counts."""
+    if method is not None:
+        told = f"How far attackers move estimates is known before {method}, not after it."
+        raise KeyveilError("attack/postprocess", told)
 
 
 def _choice(estimates: Estimates, subsets: Sequence[str] | None, total: float | None, mechanism: Mechanism) -> Choice:
@@ -173,10 +189,13 @@ def table(estimates: Estimates, top: int) -> Table:
     """The most frequent keys, for the terminal."""
     title = f"{estimates.mechanism}, {many(estimates.n, 'report')}, {estimates.confidence:.0%} intervals"
     rows = Table(title=title, title_justify="left", pad_edge=False)
-    for column in ("key", "frequency", "mean", "flag"):
+    moved = estimates.attacked
+    whom = "" if moved is None else f" with {many(moved.attackers, 'attacker')}"
+    numbers = ("frequency", "mean") if moved is None else ("frequency", f"frequency{whom}", "mean", f"mean{whom}")
+    for column in ("key", *numbers, "flag"):
         rows.add_column(
             column,
-            justify="right" if column in ("frequency", "mean") else "left",
+            justify="right" if column in numbers else "left",
             no_wrap=column == "flag",
             overflow="fold",
         )
@@ -186,7 +205,10 @@ def table(estimates: Estimates, top: int) -> Table:
     )
     for at in list(order)[:top]:
         frequency, mean = _cell(estimates.frequency, keys[at]), _cell(estimates.mean, keys[at])
-        rows.add_row(keys[at], frequency, mean, estimates.flag[at])
+        cells: tuple[str, ...] = (frequency, mean)
+        if moved is not None:
+            cells = (frequency, moved.cell("frequency", at), mean, moved.cell("mean", at))
+        rows.add_row(keys[at], *cells, estimates.flag[at])
     return rows
 
 

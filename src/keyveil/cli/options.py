@@ -26,6 +26,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 PerKey = Annotated[
     bool, typer.Option("--per-key", help="Tell each key from absent on its own: right for keys named beforehand.")
 ]
+Attackers = Annotated[
+    int | None,
+    typer.Option("--attackers", metavar="M", min=0, help="How far could M crafted reports have moved the estimates?"),
+]
 Raw = Annotated[bool, typer.Option("--raw", help="The table as estimated, also where that is not possible.")]
 
 

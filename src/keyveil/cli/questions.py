@@ -173,4 +173,8 @@ def _shown(numbers: dict[str, Any] | None, least: float = -math.inf, most: float
         return "unknown"
     cut = {name: None if numbers[name] is None else min(max(numbers[name], least), most) for name in _ENDS}
     value, low, high = ("…" if cut[name] is None else f"{cut[name]:.4g}" for name in _ENDS)
-    return f"{value} [{low}, {high}]"
+    moved = numbers.get("attacked")
+    if moved is None:
+        return f"{value} [{low}, {high}]"
+    ends = (min(max(moved[end], least), most) for end in ("low", "high"))
+    return f"{value} [{low}, {high}], {moved['kind']} {' to '.join(f'{end:.4g}' for end in ends)}"

@@ -30,7 +30,7 @@ from keyveil.cli.data import (
     screen,
 )
 from keyveil.cli.estimate import write_tally
-from keyveil.cli.options import Epsilon, Json, MaxPairs, PerKey, Raw, Settings, settings
+from keyveil.cli.options import Attackers, Epsilon, Json, MaxPairs, PerKey, Raw, Settings, settings
 from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
@@ -47,6 +47,7 @@ from keyveil.mechanisms.registry import find
 from keyveil.planning.auto import AUTO, resolve
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
+from keyveil.robustness.influence import with_influence
 
 
 def simulate(
@@ -66,6 +67,7 @@ def simulate(
     top: Annotated[int, typer.Option(min=1, help="How many of the most frequent keys the table shows.")] = 20,
     per_key: PerKey = False,
     raw: Raw = False,
+    attackers: Attackers = None,
     plot: Plot = None,
     tally: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tally, for keyveil estimate.")] = None,
     report: ReportFile = None,
@@ -104,6 +106,8 @@ def simulate(
         )
     if per_key:
         result = replace(result, rounds=tuple(one.per_key() for one in result.rounds))
+    if attackers is not None:
+        result = replace(result, rounds=(*result.rounds[:-1], _attacked(result, single, attackers)))
     for remark in (describe(dataset), *result.notes):
         say(remark)
     if plot is not None:
@@ -130,6 +134,17 @@ def simulate(
     return 0
 
 
+def _attacked(result: Simulation, single: Mechanism | None, attackers: int) -> Estimates:
+    """The estimates with what attackers could have done; refused for several rounds, of which nothing is proved."""
+    if single is None:
+        raise MechanismError(
+            "attack/no-bound",
+            f"{result.protocol.name} asks in several rounds, and what attackers can do to them is not proved; "
+            "keyveil attack measures it.",
+        )
+    return with_influence(result.estimates, single, result.tally, attackers)
+
+
 def _made(
     mechanism: str, dataset: datasets.Dataset, epsilon: str, options: dict[str, Any]
 ) -> tuple[Mechanism | Protocol, tuple[str, ...]]:
@@ -144,7 +159,9 @@ def _made(
 def _table(estimates: Estimates, top: int, raw: bool) -> Table:
     about = " (approximate: drawn from a normal limit)" if estimates.header.approximate else ""
     table = Table(title=f"Truth against estimates with 95 % intervals{about}", title_justify="left", pad_edge=False)
-    for column in ("key", "frequency", "estimated frequency", "mean", "estimated mean", "in", "flag"):
+    moved = estimates.attacked
+    more = () if moved is None else ("frequency with attackers", "mean with attackers")
+    for column in ("key", "frequency", "estimated frequency", "mean", "estimated mean", *more, "in", "flag"):
         table.add_column(
             column,
             justify="left" if column in ("key", "in", "flag") else "right",
@@ -164,6 +181,7 @@ def _table(estimates: Estimates, top: int, raw: bool) -> Table:
             frequency,
             f"{means[at]:.3f}",
             mean,
+            *(() if moved is None else (moved.cell("frequency", at), moved.cell("mean", at))),
             "––" if estimates.header.approximate else frequency_in + mean_in,
             estimates.flag[at],
         )

@@ -56,6 +56,7 @@ TheService = Annotated[Service, Depends(_service)]
 Name = Annotated[str, Depends(_name)]
 Hash = Annotated[str, Depends(_hash)]
 Round = Annotated[int | None, Query(ge=1, le=65535, description="The latest unless given.")]
+Attackers = Annotated[int | None, Query(ge=0, le=1 << 53)]
 Confidence = Annotated[float, Query(ge=questions.LEAST_CONFIDENCE, le=questions.MOST_CONFIDENCE)]
 Postprocess = Annotated[str | None, Query(max_length=32, description="A method such as norm-sub.")]
 Document = Annotated[dict[str, Any], Body()]
@@ -115,12 +116,13 @@ def show_estimates(
     round: Round = None,
     postprocess: Postprocess = None,
     confidence: Confidence = 0.95,
+    attackers: Attackers = None,
 ) -> Response:
     """Frequencies and means with intervals: JSON, CSV or an Arrow stream, as the Accept header says."""
     form = preferred(request.headers.getlist("accept"), (JSON, CSV, ARROW))
     if form is None:
         raise Refusal("request/accept", f"Estimates come as {JSON}, {CSV} or {ARROW}.")
-    estimates = service.estimates(name, round, postprocess, confidence)
+    estimates = service.estimates(name, round, postprocess, confidence, attackers)
     days = service.drawn(name)
     if form == JSON:
         written = _as_json(estimates, round, days)

@@ -42,7 +42,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.questions import who_is_asked
-from keyveil.protocols.base import Finished
+from keyveil.protocols.base import Finished, History
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -201,14 +201,23 @@ class Service:
     # -- what analysts ask --------------------------------------------------------------------------------------
 
     def estimates(
-        self, name: str, round: int | None = None, postprocess: str | None = None, confidence: float = 0.95
+        self,
+        name: str,
+        round: int | None = None,
+        postprocess: str | None = None,
+        confidence: float = 0.95,
+        attackers: int | None = None,
     ) -> Estimates:
-        """What all rounds so far say together, or one of them; refused below the campaign's least number."""
+        """What all rounds so far say together, or one of them; refused below the campaign's least number.
+
+        With ``attackers``, how far so many crafted reports could have moved it stands beside it.
+        """
         if not 0 < confidence < 1:
             raise CampaignError("question/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
         mechanism: Mechanism | None = None
         if round is not None:
             finished = self.finished(name, round)
+            history: History = [finished]
             mechanism, estimates = finished.round.mechanism, finished.estimates(confidence)
         else:
             with self.database.read() as connection:
@@ -221,6 +230,8 @@ class Service:
             estimates = stored.campaign.protocol.estimate(history, confidence)
             if len(history) == 1:
                 mechanism = history[0].round.mechanism
+        if attackers is not None:
+            return _attacked(estimates, mechanism, history, postprocess, attackers)
         return estimates if postprocess is None else _processed(postprocess, estimates, mechanism)
 
     def finished(self, name: str, round: int | None = None, asks: str | None = None) -> Finished:
@@ -332,6 +343,23 @@ class Service:
             with self._lock:
                 self._refusals.update(counts)
             raise
+
+
+def _attacked(
+    estimates: Estimates, mechanism: Mechanism | None, history: History, postprocess: str | None, attackers: int
+) -> Estimates:
+    """Estimates of one round with what attackers could have done; of others nothing is proved."""
+    from keyveil.robustness.influence import with_influence
+
+    if postprocess is not None:
+        raise CampaignError(
+            "attack/postprocess", f"How far attackers move estimates is known before {postprocess}, not after it."
+        )
+    if mechanism is None:
+        raise CampaignError(
+            "attack/no-bound", "What attackers can do to several rounds together is not proved; ask for one round."
+        )
+    return with_influence(estimates, mechanism, history[0].tally, attackers)
 
 
 def _processed(method: str, estimates: Estimates, mechanism: Mechanism | None) -> Estimates:

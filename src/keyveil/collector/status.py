@@ -7,11 +7,15 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from keyveil.collector.buckets import BUCKET_HOURS
-from keyveil.collector.folding import set_aside, unfolded
+from keyveil.collector.folding import read_tally, set_aside, unfolded
 from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.rounds import arrived
 from keyveil.collector.storing import DUPLICATE
 from keyveil.collector.tables import SET_ASIDE, UNFOLDED, batch, refusal
+from keyveil.mechanisms.report_laws import AskedAbout
+from keyveil.robustness.detection import Detection, detect
+
+WATCHED = 0.001  # the chance that one look at honest reports warns: people look often
 
 
 def headline(connection: Connection, stored: StoredCampaign) -> dict[str, Any]:
@@ -74,6 +78,7 @@ def _arrivals(connection: Connection, stored: StoredCampaign) -> list[dict[str, 
 def _round_status(connection: Connection, one: StoredRound, least: int) -> dict[str, Any]:
     waiting, aside = unfolded(connection, one.id), set_aside(connection, one.id)
     total = arrived(connection, one.id)
+    suspicion = _suspicion(connection, one, least)
     return {
         "round": one.document.number,
         "mechanism": one.document.mechanism.name,
@@ -84,11 +89,24 @@ def _round_status(connection: Connection, one: StoredRound, least: int) -> dict[
         "folded": total - waiting,
         "waiting": waiting,
         "set_aside": aside,
-        "note": _note(one.state, waiting, aside, least),
+        "suspicion": None if suspicion is None else suspicion.document(),
+        "note": " ".join([*_notes(one.state, waiting, aside, least), *_warning(suspicion)]) or None,
     }
 
 
-def _note(state: str, waiting: int, aside: int, least: int) -> str | None:
+def _suspicion(connection: Connection, one: StoredRound, least: int) -> Detection | None:
+    """What the tally of a round shows of chosen ids; nothing below the least number, or where it cannot show it."""
+    if not isinstance(one.document.mechanism, AskedAbout):
+        return None
+    tally = read_tally(connection, one.id, one.document)
+    return detect(one.document.mechanism, tally, level=WATCHED) if tally.reports >= max(least, 1) else None
+
+
+def _warning(suspicion: Detection | None) -> list[str]:
+    return [f"Warning: {suspicion} See docs/robustness.md."] if suspicion is not None and suspicion.alarm else []
+
+
+def _notes(state: str, waiting: int, aside: int, least: int) -> list[str]:
     """Why not all reports of a round are counted; nothing if they are."""
     sentences = []
     if waiting and state == "open":
@@ -102,4 +120,4 @@ def _note(state: str, waiting: int, aside: int, least: int) -> str | None:
         sentences.append(
             f"{aside:,} could not be counted and were set aside; the log says when; keyveil campaign retry tries again."
         )
-    return " ".join(sentences) or None
+    return sentences

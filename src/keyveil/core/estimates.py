@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.attacked import Attacked
 from keyveil.core.columns import (
     FLAGS,
     INSUFFICIENT,
@@ -119,6 +120,7 @@ class Estimates:
     product_noise_se: Floats | None = None  # of the product by chance alone, where ``product_se`` allows for more
     alone: Codes | None = None  # flags of the means, each key on its own; those of ``mean`` unless given
     truth: Truth | None = None
+    attacked: Attacked | None = None  # how far crafted reports could have moved them, where that was asked
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "respondents", one_per_key(self.schema, self.respondents, np.int64))
@@ -263,7 +265,9 @@ class Estimates:
         ``exact`` has them on [-1, 1], so that nothing is lost by rounding.
         """
         described = {"schema": self.schema.document()} if schema else {}
-        return {**described, **self.header.document(), "estimates": self.rows(unit=unit), "exact": self.exact()}
+        moved = {} if self.attacked is None else {"attacked": self.attacked.document(self.frequency.values)}
+        told = {"estimates": self.rows(unit=unit), "exact": self.exact()}
+        return {**described, **self.header.document(), **told, **moved}
 
     def exact(self) -> dict[str, Any]:
         """Numbers by key that the rows lack or round, as JSON; what was not estimated is left out."""
@@ -330,6 +334,7 @@ class Estimates:
             "mean_high": mean.high,
             "true_frequency": true_frequency,
             "true_mean": true_mean if unit else self.schema.from_unit(true_mean),
+            **({} if self.attacked is None else self.attacked.columns(unit=unit)),
         }
         known = {name: np.where(np.isfinite(array), array, np.nan) for name, array in numbers.items()}
         flags = {

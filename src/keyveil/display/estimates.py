@@ -33,6 +33,7 @@ STYLES = {
     "doubtful": f"text-align:left;color:{GREY}",
     "flagged": f"text-align:left;color:{ORANGE}",
 }
+ATTACKED = "what attackers could have done"
 
 _BAR = 150  # pixels
 _LABEL = 24  # characters of a key's name beside a plot
@@ -81,8 +82,9 @@ def more_people(estimates: Estimates) -> str:
 
 def remarks(estimates: Estimates) -> str:
     """What stands under every table: what more people would give, and what a cap on pairs hides."""
-    hidden = estimates.header.undercount
-    return more_people(estimates) + ("" if hidden is None or not estimates.n else f" {hidden}")
+    hidden, moved = estimates.header.undercount, estimates.attacked
+    told = more_people(estimates) + ("" if hidden is None or not estimates.n else f" {hidden}")
+    return told if moved is None else f"{told} {moved}"
 
 
 def forest(estimates: Estimates, ax: Axes | Sequence[Axes] | None, top: int, truth: Truth | None) -> Figure:
@@ -113,6 +115,7 @@ class _Panel:
     drawn: Column  # the same on the scale of the axis
     possible: tuple[float, float]
     truth: Floats | None
+    attacked: tuple[Floats, Floats] | None = None  # limits of what crafted reports could lead to, on the same scale
 
     def doubtful(self, at: Any) -> Any:
         return self.column.flag[at] >= FLAGS.index("insufficient")
@@ -123,6 +126,8 @@ class _Panel:
         ends = [self.drawn.low[sure], self.drawn.high[sure], self.drawn.values[sure]]
         if self.truth is not None:
             ends.append(self.truth[shown])
+        if self.attacked is not None:
+            ends += [end[sure] for end in self.attacked]
         if self.title == "frequency":
             ends.append(np.zeros(1))  # frequencies are compared by their distance from nothing
         known = np.concatenate(ends)
@@ -133,21 +138,24 @@ class _Panel:
 
 
 def _panels(estimates: Estimates, truth: Truth | None) -> list[_Panel]:
-    schema, frequency, mean = estimates.schema, estimates.frequency, estimates.mean
+    schema, frequency, mean, moved = estimates.schema, estimates.frequency, estimates.mean, estimates.attacked
     panels = []
     if not frequency.absent:
         true = None if truth is None else truth.frequency
-        panels.append(_Panel("frequency", "frequency", BLUE, frequency, frequency, (0.0, 1.0), true))
+        reach = None if moved is None else (moved.frequency_low, moved.frequency_high)
+        panels.append(_Panel("frequency", "frequency", BLUE, frequency, frequency, (0.0, 1.0), true, reach))
     if not mean.absent:
         true = None if truth is None else truth.mean
+        reach = None if moved is None else (moved.mean_low, moved.mean_high)
         least, most = (schema.from_unit(np.full(schema.d, end)) for end in (-1.0, 1.0))
         if np.all(least == least[0]) and np.all(most == most[0]):
             possible = (float(least[0]), float(most[0]))
             true = None if true is None else schema.from_unit(true)
-            panels.append(_Panel("mean", "mean", ORANGE, mean, mean.in_units, possible, true))
+            reach = None if reach is None else (schema.from_unit(reach[0]), schema.from_unit(reach[1]))
+            panels.append(_Panel("mean", "mean", ORANGE, mean, mean.in_units, possible, true, reach))
         else:  # keys of different units share no other axis
             axis = "mean, each key’s range scaled to [−1, 1]"
-            panels.append(_Panel("mean", axis, ORANGE, mean, mean, (-1.0, 1.0), true))
+            panels.append(_Panel("mean", axis, ORANGE, mean, mean, (-1.0, 1.0), true, reach))
     return panels
 
 
@@ -190,6 +198,10 @@ def _bar(panel: _Panel, at: int, limits: tuple[float, float], colour: str, label
     value, low, high = (float(array[at]) for array in (panel.drawn.values, panel.drawn.low, panel.drawn.high))
     true = np.nan if panel.truth is None else float(panel.truth[at])
     marks = f'<line x1="5" x2="{_BAR - 5}" y1="8" y2="8" stroke="currentColor" stroke-opacity=".15"/>'
+    if panel.attacked is not None and not np.isnan([end[at] for end in panel.attacked]).any():
+        first, last = (x(float(end[at])) for end in panel.attacked)
+        wide = f'width="{max(last - first, 1.0):.1f}" height="10"'
+        marks += f'<rect x="{first}" y="3" {wide} rx="2" fill="{colour}" fill-opacity=".15"/>'
     if not (np.isnan(low) or np.isnan(high)):
         width = max(x(high) - x(low), 1.0)
         marks += f'<rect x="{x(low)}" y="6" width="{width:.1f}" height="4" rx="2" fill="{colour}" fill-opacity=".45"/>'
@@ -234,6 +246,9 @@ def _draw(ax: Axes, panel: _Panel, shown: NDArray[np.intp]) -> None:
         if keys.size:
             ax.hlines(rows[some], panel.drawn.low[keys], panel.drawn.high[keys], color=colour, alpha=0.5, linewidth=3)
             ax.scatter(panel.drawn.values[keys], rows[some], s=30, color=colour, linewidths=0, label=label, zorder=3)
+    if panel.attacked is not None:
+        low, high = (np.clip(end[shown], *panel.possible) for end in panel.attacked)
+        ax.hlines(rows, low, high, color=panel.colour, alpha=0.15, linewidth=8, label=ATTACKED, zorder=1)
     if panel.truth is not None:
         ax.scatter(
             panel.truth[shown], rows, s=34, marker="D", facecolors="none", edgecolors=INK, label="truth", zorder=4
@@ -254,6 +269,6 @@ def _draw(ax: Axes, panel: _Panel, shown: NDArray[np.intp]) -> None:
 def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One entry per kind of mark; what the colours mean is said by the titles of the panels."""
     entries = {label: mark for ax in axes[::-1] for mark, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    kinds = ["estimate and interval", "estimate without interval", "insufficient data", "truth"]
+    kinds = ["estimate and interval", "estimate without interval", "insufficient data", "truth", ATTACKED]
     order = sorted(entries, key=kinds.index)
-    figure.legend([entries[label] for label in order], order, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend([entries[label] for label in order], order, loc="outside lower center", ncols=5, frameon=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from keyveil.core.attacked import Attacked
 from keyveil.core.discovery import DECISIONS
 from keyveil.core.epsilon import read_fraction
 from keyveil.core.errors import MechanismError, MissingExtra
@@ -78,6 +79,8 @@ def read_estimates(document: Any, schema: Schema | None = None) -> Estimates:
         if header.decision not in DECISIONS:
             raise unreadable(f"keys are not told from absent by {header.decision!r}")
         found = from_exact(header, document["exact"])
+        if document.get("attacked") is not None:
+            found = replace(found, attacked=Attacked.from_document(document["attacked"], schema))
         return look("estimates.processed")(found, document) if "postprocess" in document else found
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as reason:
         raise unreadable(f"{type(reason).__name__} at {reason}") from reason
@@ -93,5 +96,6 @@ def from_exact(header: Header, numbers: Any) -> Estimates:
         mean=Column.from_document(numbers["mean"], schema, scaled=True),
         alone=None if alone is None else np.array([FLAGS.index(name) for name in alone], dtype=np.int8),
         truth=None if truth is None else Truth.from_document(truth, schema),
+        attacked=None,
         **{name: read_numbers(numbers[name]) for name in OPTIONAL if name in numbers},
     )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from keyveil.core.coins import Coins
 from keyveil.core.errors import ProtocolError
 from keyveil.core.records import Records
+from keyveil.core.report import Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
@@ -34,6 +35,10 @@ Progress = Callable[[int], None]
 """Hears after every block how many people have answered."""
 Announce = Callable[[Round], None]
 """Hears of a round before anybody answers it."""
+
+
+Replace = Callable[[History, Round, int, Reports], Reports]
+"""Gets the rounds so far, a round, the number of a block and its reports, and says which are counted; for attacks."""
 
 
 class Blocks:
@@ -75,11 +80,12 @@ def ask(
     shortcut: bool = False,
     progress: Progress | None = None,
     announce: Announce | None = None,
+    replace: Replace | None = None,
 ) -> list[Finished]:
     """All rounds of one run over blocks of people; given finished rounds of it, the remaining ones.
 
     Without a seed the coins come from the operating system. ``shortcut`` draws the tally of a round from its law where
-    the mechanism has one, instead of every report.
+    the mechanism has one, instead of every report. ``replace`` may count other reports than people sent.
     """
     blocks = people if isinstance(people, Blocks) else Blocks(people, protocol.schema)
     words: dict[int, NDArray[np.uint64]] = {}  # the public words of a block, once somebody needs them
@@ -90,7 +96,7 @@ def ask(
         if announce:
             announce(current)
         total = Tally.empty(current.mechanism.fingerprint, current.mechanism.tally_shape)
-        for tally in _tallies(current, blocks, words, seed, run, threads, shortcut):
+        for tally in _tallies(current, blocks, words, seed, run, threads, shortcut, tuple(history), replace):
             total = total + tally
             if progress:
                 progress(tally.reports)
@@ -106,10 +112,12 @@ def _tallies(
     run: int,
     threads: int,
     shortcut: bool,
+    history: History,
+    replace: Replace | None,
 ) -> Iterator[Tally]:
     """The counts of a round, block by block in order; the coins of a block are its own, whoever works on it."""
     mechanism = current.mechanism
-    direct = shortcut and has_aggregate(mechanism)
+    direct = shortcut and replace is None and has_aggregate(mechanism)
 
     def work(place: int) -> Tally:
         records = blocks.records(place)
@@ -118,9 +126,10 @@ def _tallies(
                 words[place] = coins_of(seed, run, 0, place).words(records.n)
             records = records.those(current.part.members(words[place]))
         coins = coins_of(seed, run, current.number, place)
-        return (
-            aggregate(mechanism, records, coins) if direct else mechanism.tally(mechanism.perturb_many(records, coins))
-        )
+        if direct:
+            return aggregate(mechanism, records, coins)
+        reports = mechanism.perturb_many(records, coins)
+        return mechanism.tally(reports if replace is None else replace(history, current, place, reports))
 
     if threads == 1:
         yield from map(work, range(len(blocks)))

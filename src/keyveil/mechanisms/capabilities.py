@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from keyveil.core.undercount import Undercount
     from keyveil.mechanisms.base import Mechanism
     from keyveil.mechanisms.dependence import Dependence, PairTerms
+    from keyveil.mechanisms.effects import Effects
     from keyveil.mechanisms.families.set_response import Odds
     from keyveil.mechanisms.families.window import WindowCounts
     from keyveil.mechanisms.joint.cells import KeyTables
@@ -253,6 +254,17 @@ class Capped(Protocol):
         """The most pairs of a record that count in full."""
 
 
+@runtime_checkable
+class ReportEffects(Protocol):
+    """It is known how far one report can move the estimates, whatever its sender chose."""
+
+    def report_effects(self, tally: Tally) -> Sequence[Effects]:
+        """The averages that the estimates from these reports consist of, and what one report can add to each.
+
+        A report counts in one of them. Public words are taken as chosen freely.
+        """
+
+
 Capability = TypeVar("Capability")
 
 _MEANING: dict[type, str] = {
@@ -271,6 +283,7 @@ _MEANING: dict[type, str] = {
     Announced: "what may be announced to it",
     LearnsSizes: "which options suit people's set sizes",
     Capped: "how many pairs count",
+    ReportEffects: "how far crafted reports can move its estimates",
 }
 
 KEYS_TOGETHER: tuple[type, ...] = (KeyDependence, KeyCovariances, JointStatistics, Parted)

@@ -23,6 +23,7 @@ from keyveil.mechanisms.capabilities import (
     JointStatistics,
     Parted,
     PredictedVariance,
+    ReportEffects,
     TallyLaw,
     Windows,
     can,
@@ -71,6 +72,8 @@ class CapabilitiesOfParts(KeyValue):
             lacking.add(Parted)
         if not all(can(part, PredictedVariance) for part in parts):
             lacking.add(PredictedVariance)
+        if not all(can(part, ReportEffects) for part in parts):
+            lacking.add(ReportEffects)
         if not all(declared_law(part) for part in parts):
             lacking.add(TallyLaw)
         return frozenset(lacking)

@@ -37,11 +37,13 @@ from keyveil.kernels.reading import fast
 from keyveil.kernels.writing import padded
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import CountDraws, TallyLaw, need
+from keyveil.mechanisms.capabilities import CountDraws, ReportEffects, TallyLaw, need
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import PartAnswer, merge, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
 from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
 from keyveil.mechanisms.parts_capabilities import CapabilitiesOfParts
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.tally_laws import LimitDraws, crowd_law, normal_limit
 
 
@@ -291,6 +293,21 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
         heard = [one for one in both if one[1].reports] or both[:1]
         fixed, sampled = ([part.estimate(own, confidence, whole) for part, own in heard] for whole in (False, True))
         return heard, fixed, sampled
+
+    def asked_about(self, tally: Tally) -> Asked:
+        """The people of every part; if a part is about some keys only, they are not said here."""
+        heard = np.array([self.part_tally(tally, number).reports for number in range(len(self.parts))])
+        shares = np.array([float(whom.share) for whom in self.people])
+        return Asked(heard, shares, np.full((len(heard), 1), -1))
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Those of every part on the merged estimates, whose weights follow from the data."""
+        answers = part_answers(*self._heard(tally))
+        return [
+            effect.scaled(one.frequency_weights, one.product_weights, fixed=len(answers) == 1)
+            for one in answers
+            for effect in need(one.mechanism, ReportEffects).report_effects(one.tally)
+        ]
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         """People are parted one by one, and the tally of every part has its own law."""

@@ -15,7 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.epsilon import log_ceiling
+from keyveil.core.report import Reports
+from keyveil.core.tally import Tally
 from keyveil.lab.aggregate import aggregate
+from keyveil.lab.attacks.crafting import single_counts, thought_of
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.dependence import links
 from keyveil.learn.distributions import distribution
@@ -33,6 +36,7 @@ from keyveil.mechanisms.capabilities import (
     LearnsSizes,
     Parted,
     PredictedVariance,
+    ReportEffects,
     SupportRates,
     TallyLaw,
     Windows,
@@ -41,6 +45,7 @@ from keyveil.mechanisms.joint.statistics import share
 from keyveil.mechanisms.options import fitted
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.privacy.certify import enumerate_worst
+from keyveil.robustness.influence import influence
 from keyveil.testing import repeated
 from keyveil.testing.laws import ALARM, beyond
 from keyveil.testing.people import copies, people
@@ -49,6 +54,8 @@ from keyveil.testing.verdict import about, hold
 Floats = NDArray[Any]
 
 MANY = 30_000  # people of a single collection
+ATTACKED, CRAFTED = 1000, 160  # people, and reports that are thought of for an attack on them
+NEARLY = 0.1  # of what reports can do at most, one of them does: among the replaced are some that stood for the goal
 CLOSE = 0.08  # how far a variance that is read off one collection may lie from the one that is declared
 NEAR = 0.25  # how far, on the scale [-1, 1], the mean of a distribution by EM may lie from the truth at epsilon 1
 
@@ -293,6 +300,35 @@ def caps_are_possible(mechanism: Any) -> None:
     hold(isinstance(most, int) and most >= 1, mechanism, "cap", f"is {most!r}, not a whole number from 1")
 
 
+def effects_are_true(mechanism: Any) -> None:
+    """Crafted reports of many kinds move estimates no further than the limits say, and some come near them."""
+    crowd = people(mechanism, ATTACKED, 31)
+    reports = mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(32))
+    honest, few = mechanism.tally(reports), max(ATTACKED // 50, 1)
+    before = mechanism.estimate(honest)
+    with about(mechanism, "report_effects"):
+        limits = influence(mechanism, honest, few, before)
+    kept = mechanism.tally(Reports(reports.publics[few:], reports.payloads[few:]))
+    pool = thought_of(mechanism, 0, SeededCoins(33), CRAFTED)
+    single = {counts.tobytes(): counts for counts in single_counts(mechanism, pool)}
+    found = [mechanism.estimate(kept + Tally(honest.fingerprint, few, few * counts)) for counts in single.values()]
+    for what, kind, low, high in (
+        ("frequency", limits.frequency_kind, limits.frequency_low, limits.frequency_high),
+        ("mean", limits.mean_kind, limits.mean_low, limits.mean_high),
+    ):
+        if kind == "none":
+            continue
+        values = np.array([getattr(one, what).values for one in (before, *found)])
+        values = np.clip(values, -1, 1) if what == "mean" else values
+        room = (high - low) * (0 if kind == "bound" else 0.5) + 1e-9  # others hold to first order
+        beyond_them = np.fmax(low - room - values, values - high - room)
+        told = f"says that {few} crafted reports move a {what} less far than they do"
+        hold(not np.any(beyond_them > 0), mechanism, "report_effects", told)
+        near = np.nanmax(np.abs(values[1:, 0] - values[0, 0])) / max((high - low)[0] / 2, 1e-12)
+        told = f"says that {few} crafted reports move a {what} {1 / max(near, 1e-12):.0f} times as far as any did"
+        hold(what == "mean" or near > NEARLY, mechanism, "report_effects", told)
+
+
 CAPABILITY_CHECKS: dict[type, Callable[[Mechanism], None]] = {
     SupportRates: support_rates_are_true,
     KeyDependence: dependence_is_true,
@@ -309,6 +345,7 @@ CAPABILITY_CHECKS: dict[type, Callable[[Mechanism], None]] = {
     Announced: announcements_are_bounded,
     LearnsSizes: options_for_sizes_are_taken,
     Capped: caps_are_possible,
+    ReportEffects: effects_are_true,
 }
 """By capability, the check for a mechanism that declares it: nothing if it is true, a ContractError if not."""
 

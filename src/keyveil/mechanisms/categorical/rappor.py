@@ -8,6 +8,7 @@ Derivation, and what permanent randomisation promises: docs/mechanisms/rappor.md
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -30,9 +31,10 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.bernoulli import perturb_bits
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import CountDraws, KeyCovariances
+from keyveil.mechanisms.capabilities import CountDraws, KeyCovariances, ReportEffects
 from keyveil.mechanisms.categorical.bloom import Bloom
 from keyveil.mechanisms.dependence import PairTerms
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.families.categorical import Categorical, Floats, option_refused
 from keyveil.mechanisms.responses import normal_quantile
 from keyveil.mechanisms.tally_laws import draw_outputs, people_by
@@ -214,9 +216,9 @@ class RAPPOR(Categorical):
 
     @property
     def lacks(self) -> frozenset[type]:
-        """The errors of nnls are not known, neither one by one nor together."""
+        """The errors of nnls are not known, neither one by one nor together; nor is what one report adds."""
         fitted = self.decoder != "nnls" and self.bloom.invertible
-        return super().lacks | (frozenset() if fitted else frozenset({KeyCovariances}))
+        return super().lacks | (frozenset() if fitted else frozenset({KeyCovariances, ReportEffects}))
 
     def key_covariances(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], frequency: Floats, population: bool = False
@@ -225,6 +227,20 @@ class RAPPOR(Categorical):
         share = _shares(frequency)
         known = self.bloom.covariance(rows, columns, share, self.noise)
         return PairTerms(known - np.outer(share[rows], share[columns]) if population else known, 0.0)
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Least squares is an average over all reports; in each cohort a report may set any bits."""
+        decode = np.stack([self.bloom.least_squares(one, 1) for one in self._single_bits()])
+        decode = decode.reshape(self.cohorts, self.bits, self.schema.d) / (1 - 2 * self._lie)
+        least = (np.minimum(decode, 0) - self._lie * decode).sum(axis=1).min(axis=0)
+        largest = (np.maximum(decode, 0) - self._lie * decode).sum(axis=1).max(axis=0)
+        points = np.stack((np.stack((least, largest)), np.full((2, self.schema.d), np.nan)), axis=-1)
+        return [Effects(np.full(self.schema.d, tally.reports), points)]
+
+    def _single_bits(self) -> Iterator[Floats]:
+        """Sums in which one bit of one cohort is one."""
+        for row in np.eye(self.cohorts * self.bits):
+            yield row.reshape(self.cohorts, self.bits)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         counts, n, z = self._own(tally), tally.reports, normal_quantile(confidence)

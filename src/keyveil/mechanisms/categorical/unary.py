@@ -29,6 +29,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.categorical import FrequencyOracle
+from keyveil.mechanisms.report_laws import OnePairRates, bits_of
 from keyveil.mechanisms.responses import Response, support_counts
 from keyveil.mechanisms.tally_laws import draw_outputs
 
@@ -78,6 +79,13 @@ class Unary(FrequencyOracle):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_bits(payloads)[: self.schema.d]
+
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        return bits_of(payloads, self.schema.d)
+
+    def one_pair_rates(self) -> OnePairRates:
+        own, other = (float(rate) for rate in self.response.rates)
+        return OnePairRates(own, other, always=True, scale=1.0)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         return self.draw_supports(self.people_by_key(records), draws)

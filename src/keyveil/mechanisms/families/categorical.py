@@ -20,6 +20,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
 from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.effects import Effects, of_statistics
 from keyveil.mechanisms.responses import Response, Spread
 from keyveil.mechanisms.totals import Constraint
 
@@ -127,6 +128,10 @@ class FrequencyOracle(Categorical):
     def supports(self, counts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
         """How many reports support each key; the tally itself unless a mechanism counts something else."""
         return counts
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """A report supports a key or not."""
+        return [of_statistics(self.response, (0, 1), None, np.full(self.schema.d, tally.reports))]
 
     def variance(self, frequency: Floats, n: int, population: bool = False) -> Floats:
         return self.response.predicted(frequency, np.zeros_like(frequency), n, population).frequency

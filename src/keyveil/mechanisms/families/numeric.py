@@ -28,10 +28,12 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs, record_refused
-from keyveil.mechanisms.capabilities import Takes
+from keyveil.mechanisms.capabilities import ReportEffects, Takes
+from keyveil.mechanisms.effects import Effects, asked
 from keyveil.mechanisms.encoders import UniformKey, round_many, round_to
 from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.families.window_levels import WindowLevels
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import FEWEST, INSUFFICIENT, Spread, normal_quantile
 
 Floats = NDArray[np.float64]
@@ -81,6 +83,21 @@ class Numeric(Mechanism):
         """
         nothing = np.zeros_like(mean)
         return Spread(nothing, (self.squares_at(mean) - mean**2) / (self.reach * n), nothing)
+
+    def extreme_counts(self) -> Sequence[NDArray[np.int64]]:
+        """Counts in which one report about every key says the least, or the most, that a report can say."""
+        return ()
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        """What one report can add is known to those who say the extremes."""
+        said = type(self).extreme_counts is not Numeric.extreme_counts
+        return super().lacks | (frozenset() if said else frozenset({ReportEffects}))
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """A mean is the average of what the reports about a key say."""
+        respondents = self.answers(self._own(tally), tally.reports).respondents
+        return [asked(self, ((1, counts) for counts in self.extreme_counts()), respondents)]
 
     # -- records ------------------------------------------------------------------------------------------------
 
@@ -146,6 +163,11 @@ class OneValue(Numeric):
     @property
     def reach(self) -> float:
         return 1 / self.schema.d
+
+    def asked_about(self, tally: Tally) -> Asked:
+        return Asked.evenly(
+            self.answers(self._own(tally), tally.reports).respondents, np.arange(self.schema.d)[:, None]
+        )
 
     def every_word(self) -> list[int]:
         return self.encoder.every_word()

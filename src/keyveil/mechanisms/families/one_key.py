@@ -29,8 +29,10 @@ from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, SupportRates
 from keyveil.mechanisms.dependence import ONE_KEY, Dependence
+from keyveil.mechanisms.effects import Effects, asked
 from keyveil.mechanisms.encoders import Labels, UniformKey, value_of, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, KeyValue
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import Floats, Response, Solution, Spread, table_response
 from keyveil.mechanisms.tally_laws import asked_crowd, draw_outputs, states_by_key
 
@@ -152,6 +154,14 @@ class OneKey(KeyValue):
         signed = None if self.signs is None else np.asarray(self.signs) @ counts
         supports = np.asarray(self.supports) @ counts
         return self.response.solve(tally.reports, counts.sum(axis=0), supports, signed, population)
+
+    def asked_about(self, tally: Tally) -> Asked:
+        return Asked.evenly(self._own(tally).sum(axis=0), np.arange(self.schema.d)[:, None])
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """One output about one key: each of them about every key, as if d people had been asked."""
+        every = np.eye(self.outputs, dtype=np.int64)[:, :, None].repeat(self.schema.d, axis=2)
+        return [asked(self, ((self.schema.d, counts) for counts in every), self._own(tally).sum(axis=0))]
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.solve(tally, population).estimates(

@@ -24,6 +24,8 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.announcements import AnnouncedCap
 from keyveil.mechanisms.budget_split import SPLITS, value_budget
+from keyveil.mechanisms.capabilities import ReportEffects
+from keyveil.mechanisms.effects import Effects, of_statistics
 from keyveil.mechanisms.encoders import Labels, PadAndSample
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.responses import Floats, Response, Spread, three_state
@@ -148,6 +150,15 @@ class PCKV(Sampled):
 
     def support_rates(self) -> tuple[Fraction, Fraction]:
         return self.response.rates
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        """What published estimates cut off follows from the data."""
+        return super().lacks | (frozenset() if self.estimator == "unbiased" else frozenset({ReportEffects}))
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """A report says nothing, minus or plus of a key."""
+        return [of_statistics(self.response, (0, 1, 1), (0, -1, 1), np.full(self.schema.d, tally.reports))]
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         minus, plus = self.votes(self._own(tally))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -28,6 +28,7 @@ from keyveil.mechanisms.announcements import AnnouncedCap
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import SupportRates
 from keyveil.mechanisms.dependence import Dependence, from_supports
+from keyveil.mechanisms.effects import Effects, asked, of_statistics
 from keyveil.mechanisms.encoders import Cap, Labels
 from keyveil.mechanisms.families.binned import CELLS, REDUCED_BINS, Binned
 from keyveil.mechanisms.families.key_value import FREQUENCIES_AND_MEANS, REDUCED_KEYS, KeyValue, refused
@@ -170,6 +171,11 @@ class SetResponse(KeyValue):
         """Whether an answer supports one symbol or none, at all sizes."""
         return False
 
+    @property
+    def most_labels(self) -> int:
+        """How many labels of one key an answer can support."""
+        return 1 if self.exclusive else self.labels.count
+
     def support_rates(self) -> tuple[Fraction, Fraction]:
         return self.response.rates
 
@@ -212,6 +218,14 @@ class SetResponse(KeyValue):
             part = response.solve(tally.reports, respondents[keys], mine.sum(axis=0), signed, population)
             columns[:, keys] = part.frequency, part.product, *part.spread, part.scores
         return Solution(columns[0], columns[1], Spread(*columns[2:5]), columns[5])
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """An answer supports minus, plus, neither or, unless it has one symbol only, both of a key's signs."""
+        supports, signed = ((0, 1, 1), (0, -1, 1)) if self.most_labels == 1 else ((0, 1, 1, 2), (0, -1, 1, 0))
+        points, people = np.empty((len(supports), self.schema.d, 2)), self.respondents(tally)
+        for keys, odds in self.odds:
+            points[:, keys] = of_statistics(odds.of_key(2), supports, signed, people[keys]).points
+        return [Effects(people, points)]
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
@@ -281,6 +295,24 @@ class BinnedSetResponse(Binned, CappedSetResponse):
             for key in np.arange(self.schema.d)[keys]:
                 odds[key] = alike
         return odds
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """An answer supports some of a key's labels, as many as an answer can have."""
+        if self.labels.signed:
+            return super().report_effects(tally)
+        labels = range(-1, self.labels.count)
+        said = asked(self, ((1, self.one_label(label)) for label in labels), self.respondents(tally))
+        if self.most_labels == 1:
+            return [said]
+        nothing, labelled = said.points[:1], said.points[1:]
+        return [replace(said, points=nothing, generators=labelled - nothing, most=self.most_labels)]
+
+    def one_label(self, label: int) -> Integers:
+        """Counts in which one answer supports this label of every key; none for -1."""
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
+        if label >= 0:
+            counts[label] = 1
+        return counts
 
     def label_counts(self, tally: Tally) -> tuple[Integers, Integers]:
         return self.supports(tally).T, self.respondents(tally)

@@ -103,6 +103,10 @@ class SubsetResponse(CappedSetResponse):
         hits = coins.choose_many(self.channel.hit_weights, held.n)
         return draw_subsets(padded, hits, self.channel.symbols, self.members, coins)
 
+    @property
+    def most_labels(self) -> int:
+        return min(self.members, self.labels.count)
+
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return self.by_label(count_symbols(payloads, self.channel.symbols))
 

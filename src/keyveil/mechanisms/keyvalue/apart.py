@@ -33,10 +33,12 @@ from keyveil.mechanisms.capabilities import (
     KeyDependence,
     LearnsSizes,
     PredictedVariance,
+    ReportEffects,
     can,
     need,
 )
 from keyveil.mechanisms.dependence import Dependence
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.families.key_value import FREQUENCIES_AND_MEANS, refused
 from keyveil.mechanisms.keyvalue.apart_forecast import (
     CONTROLLED,
@@ -66,6 +68,7 @@ from keyveil.mechanisms.size_law import SizeLaw
 
 UNEVEN = 1.3  # mean square of set sizes over the square of their mean, where the law is not known
 REACHES = (1.0, 1.5, 2.0)  # squared radius over the mean squared length of a vector
+FARTHEST = 8  # the largest entry of a row: 16 bits, counted from their mean (kernels.directions)
 CLIPPED = 0.8  # kept on average: below it values are larger than was declared
 
 
@@ -237,11 +240,21 @@ class Apart(SideBySide):
         spread = Spread(var_f, widened, together)
         return Decoded(Solution(frequency, product, spread, fixed.distances, noise=var_e), kept.share, kept.measured)
 
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Keys from the one group; sums of values from the other, divided by what cutting left of vectors."""
+        values, d = self.values, self.schema.d
+        own, theirs = (self.part_tally(tally, number) for number in (0, 1))
+        keys = [one.scaled(1.0, 0.0, fixed=True) for one in need(self.who, ReportEffects).report_effects(own)]
+        far = FARTHEST * values.radius / (gain(values.channel) * values.unit) / 2 / self.decoded(tally).kept
+        ends = np.zeros((2, d, 2))
+        ends[:, :, 1] = [[-far], [far]]
+        return [*keys, Effects(np.full(d, theirs.reports), ends, fixed=False)]
+
     # -- capabilities -------------------------------------------------------------------------------------------
 
     @property
     def lacks(self) -> frozenset[type]:
-        has = {PredictedVariance, Announced, LearnsSizes}
+        has = {PredictedVariance, Announced, LearnsSizes, ReportEffects}
         has |= {one for one in (Capped, KeyDependence, JointStatistics) if can(self.who, one) is not None}
         return CAPABILITIES - has
 

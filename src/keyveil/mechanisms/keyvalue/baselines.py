@@ -31,6 +31,7 @@ from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.shist import SHist
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.encoders import are_positive, value_of, values_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.key_value import FREQUENCIES, KeyValue
@@ -213,6 +214,22 @@ class Harmony(Baseline):
         surplus, naming = (counts[PLUS] - counts[MINUS])[:-1], supports[:-1]
         means = np.where(naming > 0, surplus / (slope * np.maximum(naming, 1)), np.nan)
         return self.estimates(tally, supports, means, confidence, population)
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Frequencies are averages over all reports, means over those that name the key."""
+        if self.alone:
+            counts = [np.full(self.tally_shape, bit, dtype=np.int64) for bit in (0, 1)]
+        else:
+            counts = [np.outer(signs, np.ones(self.schema.d + 1, dtype=np.int64)) for signs in ((0, 0), (1, 0), (0, 1))]
+        told = [self.estimate(Tally(self.fingerprint, 1, one)) for one in counts]
+        points = np.stack([one.frequency.values for one in told])
+        unknown = np.full_like(points, np.nan)
+        every = Effects(np.full(self.schema.d, tally.reports), np.stack((points, unknown), axis=-1))
+        if self.alone:
+            return [every]
+        named = self._own(tally).sum(axis=0)[:-1]
+        means = np.stack([one.mean.values for one in told[1:]])
+        return [every, Effects(named, np.stack((np.zeros_like(means), means), axis=-1), direct=True)]
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, JointStatistics, KeyDependence
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.dependence import ONE_KEY, Dependence
+from keyveil.mechanisms.effects import Effects, asked
 from keyveil.mechanisms.encoders import round_many, round_to, values_of
 from keyveil.mechanisms.families.key_value import (
     FREQUENCIES,
@@ -42,6 +43,7 @@ from keyveil.mechanisms.families.through_oracle import ThroughOracle
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.state_tables import answer_from_states, needed
 from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import FEWEST, Floats, Response, Solution, Spread, support_counts
 from keyveil.mechanisms.tally_laws import people_by
 
@@ -293,6 +295,18 @@ class Block(ThroughOracle):
             spread = form.spread(kept, likely, product, squares, asked, 0 if population else tally.reports)
             var_u = np.maximum(spread.product, FEWEST / (asked * kept) ** 2)
         return replace(known, product=product, spread=Spread(known.spread.frequency, var_u, spread.covariance))
+
+    def asked_about(self, tally: Tally) -> Asked:
+        blocks = (np.arange(self.schema.d)[:, None] + np.arange(self.form.width)) % self.schema.d
+        return Asked.evenly(self._own(tally).sum(axis=1), blocks)
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """A report tells one state of every key of its block: each state, of all keys."""
+        every = np.zeros((self.form.states, *self.tally_shape), dtype=np.int64)
+        for state, counts in enumerate(every):
+            counts[:, state * sum(self.form.states**place for place in range(self.form.width))] = 1
+        people = self.state_counts(tally).sum(axis=1)
+        return [asked(self, ((self.schema.d, counts) for counts in every), people)]
 
     @cached_property
     def presence(self) -> Response:

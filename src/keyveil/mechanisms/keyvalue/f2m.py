@@ -22,6 +22,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.budget_split import SPLITS
+from keyveil.mechanisms.capabilities import ReportEffects
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
 from keyveil.mechanisms.responses import FEWEST, Floats, Solution, Spread
 
@@ -88,6 +89,11 @@ class F2M(OneKey):
             self.header(tally.reports, confidence, population),
             respondents=respondents,
         )
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        """Only unbiased estimates are averages."""
+        return super().lacks | (frozenset() if self.estimator == "unbiased" else frozenset({ReportEffects}))
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False

@@ -25,6 +25,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE, SUE, Unary
+from keyveil.mechanisms.effects import Effects, asked, independent_cells
 from keyveil.mechanisms.encoders import are_positive, is_positive
 from keyveil.mechanisms.families.one_key import one_of
 from keyveil.mechanisms.families.through_oracle import ThroughOracle
@@ -118,6 +119,16 @@ class IOH(ThroughOracle):
             self.header(tally.reports, confidence, population),
             respondents=np.full(self.schema.d, tally.reports, dtype=np.int64),
         )
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """A report tells the cell of a person, or supports any cells."""
+        cells, people = self.inner.schema.d, np.full(self.schema.d, tally.reports)
+        if self.oracle == "grr":
+            alike = np.eye(cells, dtype=np.int64)[[state * int(self.steps.sum()) for state in range(3)]]
+            return [asked(self, ((1, counts) for counts in alike), people)]
+        both = (np.full(cells, bit, dtype=np.int64) for bit in (0, 1))
+        none, every = asked(self, ((1, counts) for counts in both), people).points[..., 0]
+        return [independent_cells(none, every, cells // 3, cells // 3, people)]
 
     def answer_jointly(
         self, tally: Tally, keys: Ints, statistics: Sequence[Statistic], population: bool = False

@@ -33,11 +33,13 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
+from keyveil.mechanisms.effects import Effects, of_statistics
 from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split, count_states, others, vector_ratio
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
 from keyveil.mechanisms.families.window_levels import WindowLevels, points_for_levels, window_levels
 from keyveil.mechanisms.numeric.square_wave import bandwidth
+from keyveil.mechanisms.report_laws import OnePairRates
 from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
 from keyveil.mechanisms.tally_laws import draw_outputs
 
@@ -202,6 +204,12 @@ class KVSW(Sampled):
         """Straight from the bits to counts."""
         return count_labels_of(self.codec, payloads)
 
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        return payloads > 0
+
+    def one_pair_rates(self) -> OnePairRates:
+        return OnePairRates(float(SEEN), float(self.fake), always=False, scale=float(self.max_pairs))
+
     @cached_property
     def response(self) -> Response:
         """Q is whether a key speaks, T twice the distance of its cell from the middle (0 for silence).
@@ -234,6 +242,11 @@ class KVSW(Sampled):
             self.header(n, confidence, population),
             respondents=respondents,
         )
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """A report says nothing of a key, or a cell of it; the outermost cells say most of values."""
+        far = self.window.outputs - 1
+        return [of_statistics(self.response, (0, 1, 1), (0, -far, far), np.full(self.schema.d, tally.reports))]
 
     def _variance(self, solution: Solution, square: Floats, n: int, population: bool) -> Floats:
         """Variance of the estimates of f·m from the recorded mean square of T.

@@ -8,7 +8,7 @@ needs fewer people below ε = 3. Derivation: docs/mechanisms/marginals.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -31,6 +31,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE
+from keyveil.mechanisms.effects import Effects, asked, independent_cells
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.families.one_key import one_of
@@ -46,6 +47,7 @@ from keyveil.mechanisms.joint.cells import (
 )
 from keyveil.mechanisms.joint.ranks import Ints, unrank_sets
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, share, solution, total
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.tally_laws import people_by
 
@@ -208,6 +210,28 @@ class Marginals(ThroughOracle):
         given = self.size, frequency, mean, respondents, n, population
         covariance = predicted_from_cells(self.inner, *given)
         return Spread(covariance[:, 0, 0], covariance[:, 1, 1], covariance[:, 0, 1])
+
+    def asked_about(self, tally: Tally) -> Asked:
+        return Asked.evenly(self._own(tally)[:, 0], self.family)
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Averages over the reports about any member with the key, which tell its state or support cells of it."""
+        people = self.estimate(tally).respondents
+        if self.oracle == "grr":
+            return [asked(self, (self._alike([cell]) for cell in self._one_state), people)]
+        none, every = asked(self, (self._alike([]), self._alike(range(3**self.size))), people).points[..., 0]
+        return [independent_cells(none, every, 3 ** (self.size - 1), 3 ** (self.size - 1), people)]
+
+    @property
+    def _one_state(self) -> list[int]:
+        """The cells in which all keys of a member have the same state."""
+        return [state * (3**self.size - 1) // 2 for state in range(3)]
+
+    def _alike(self, cells: Iterable[int]) -> tuple[int, Ints]:
+        """One report about every member that supports these cells, and how many reports that are."""
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
+        counts[:, [0, *(1 + cell for cell in cells)]] = 1
+        return len(counts), counts
 
     def contingency_tables(self, tally: Tally) -> KeyTables:
         return KeyTables(self.family, self.shares(tally), self._own(tally)[:, 0])

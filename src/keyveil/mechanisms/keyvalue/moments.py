@@ -29,6 +29,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.public_cells import add_cells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
+from keyveil.mechanisms.effects import Effects, asked
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.joint.coefficients import NONE, UNIT, Coefficients, Family, families
@@ -43,6 +44,7 @@ from keyveil.mechanisms.joint.statistics import (
     solution,
     total,
 )
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.tally_laws import draw_outputs, people_by
 
@@ -221,6 +223,25 @@ class Moments(KeyValue):
         wanted = WithProducts(statistics, _product)
         self._refuse(wanted.every)
         return _answered(wanted, lambda term: self._column(tally, keys, term), tally.reports, population)
+
+    def asked_about(self, tally: Tally) -> Asked:
+        own, ids = self.coefficients, np.arange(self.coefficients.count)
+        sizes = np.diff(own.starts)
+        shares = np.repeat([own.share(family) for family in self.families], sizes)
+        valued, others = own.keys(ids)
+        return Asked(self._own(tally).sum(axis=0), shares, np.column_stack((valued, others)))
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Reports about the presence of a key, and those about its value, are averaged apart."""
+        count = self.coefficients.count
+        signs = np.eye(2, dtype=np.int64)[:, :, None].repeat(count, axis=2)
+        keys, nothing = np.arange(self.schema.d)[:, None], np.empty((self.schema.d, 0), dtype=np.int64)
+        present = self.moment(tally, self.coefficients.ids(keys, None))[2]
+        told = asked(self, ((count, counts) for counts in signs), present)
+        if not self.values:
+            return [told]
+        valued = self.moment(tally, self.coefficients.ids(nothing, keys[:, 0]))[2]
+        return [told.scaled(1.0, 0.0, fixed=True), replace(told.scaled(0.0, 1.0, fixed=True), people=valued)]
 
     def _column(self, tally: Tally, keys: Ints, term: Term) -> MomentColumn:
         place, subset = term

@@ -27,6 +27,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, others, vector_ratio
+from keyveil.mechanisms.report_laws import OnePairRates, bits_of
 from keyveil.mechanisms.tally_laws import draw_outputs
 
 COLD, MINUS, PLUS = range(3)
@@ -113,6 +114,12 @@ class PCKVUE(PCKV):
     def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
         """Straight from the bits to counts."""
         return count_labels_of(self.codec, payloads)
+
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        return bits_of(payloads[:, 0], self.schema.d) | bits_of(payloads[:, 1], self.schema.d)
+
+    def one_pair_rates(self) -> OnePairRates:
+        return OnePairRates(float(self.rates.seen), float(self.rates.fake), always=False, scale=float(self.max_pairs))
 
     def votes(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return counts

@@ -21,6 +21,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.budget_split import SPLITS, value_budget
+from keyveil.mechanisms.capabilities import ReportEffects
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
 from keyveil.mechanisms.ratios import CLIPPED, SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats, Spread
@@ -100,6 +101,11 @@ class PrivKV(OneKey):
     @property
     def signs(self) -> Sequence[int]:
         return (0, -1, 1)
+
+    @property
+    def lacks(self) -> frozenset[type]:
+        """Only unbiased estimates are averages."""
+        return super().lacks | (frozenset() if self.estimator == "unbiased" else frozenset({ReportEffects}))
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False

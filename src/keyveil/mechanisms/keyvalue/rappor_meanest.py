@@ -25,9 +25,10 @@ from keyveil.core.tally import Tally
 from keyveil.core.work import spend
 from keyveil.kernels.bits import count_bits
 from keyveil.mechanisms.base import Pairs
-from keyveil.mechanisms.capabilities import KeyCovariances
+from keyveil.mechanisms.capabilities import KeyCovariances, ReportEffects
 from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.dependence import PairTerms
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.keyvalue.baselines import Baseline
 from keyveil.mechanisms.numeric.mean_est import MeanEst, filled
 from keyveil.mechanisms.responses import Floats
@@ -176,9 +177,21 @@ class RAPPORMeanEst(Baseline):
         filters = counts[:-d].reshape(self.oracle.tally_shape)
         return self.estimates(tally, filters, means, confidence, population)
 
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Both halves are averages over all reports: d times the filters' frequencies, and the signs' means."""
+        n, d = tally.reports, self.schema.d
+        filters = self._own(tally) if self.alone else self._own(tally)[:-d].reshape(self.oracle.tally_shape)
+        (named,) = self.oracle.report_effects(Tally(self.oracle.fingerprint, n, filters))
+        told = Effects(named.people[:d], d * named.points[:, :d])
+        if self.alone:
+            return [told]
+        means = np.stack([self.signs.answers(counts, 1).mean for counts in self.signs.extreme_counts()])
+        signs = Effects(told.people, np.stack((np.zeros_like(means), means), axis=-1), direct=True)
+        return [told, signs]
+
     @property
     def lacks(self) -> frozenset[type]:
-        return super().lacks | (self.oracle.lacks & {KeyCovariances})
+        return super().lacks | (self.oracle.lacks & {KeyCovariances, ReportEffects})
 
     def key_covariances(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], frequency: Floats, population: bool = False

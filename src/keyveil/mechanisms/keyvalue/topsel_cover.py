@@ -28,6 +28,7 @@ from keyveil.kernels.siphash import siphash_many
 from keyveil.kernels.threads import threads_for
 from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.families.cover import Cover, Given, Scheme, best_cover, best_kappa
 from keyveil.mechanisms.families.key_value import refused
 from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds
@@ -221,6 +222,12 @@ class TopSelCover(CalibratedOnDevice, TopSel):
         return False
 
     @property
+    def most_labels(self) -> int:
+        """Both signs of a key may share a bucket, unless every symbol has its own or the hash keeps them apart."""
+        alone = self.channel.outputs >= self.symbols + self.padded if self.hashing == "partition" else not self.kappa
+        return 1 if alone else 2
+
+    @property
     def title(self) -> str:
         return "topsel with padding" if self.padded else self.name
 
@@ -240,6 +247,15 @@ class TopSelCover(CalibratedOnDevice, TopSel):
             squares = frequency**2 - spread.frequency + product**2 - spread.product
             solution = replace(solution, spread=self._with_cohorts(spread, frequency, squares))
         return _refined(solution, self.cover) if self.refine else solution
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Refined estimates are scaled by what follows from the frequency itself."""
+        plain = super().report_effects(tally)
+        if not self.refine or not tally.reports:
+            return plain
+        unrefined = super().solve(tally, False)
+        slope = _refined_slope(unrefined, self.cover)
+        return [one.scaled(*slope, fixed=False) for one in plain]
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
@@ -282,6 +298,16 @@ def _refined(solution: Solution, cover: Cover) -> Solution:
         frequency = (reported - 2 * other) / own_gain
     scale = gain / own_gain
     return Solution(frequency, solution.product * scale, _scaled(solution.spread, scale))
+
+
+def _refined_slope(solution: Solution, cover: Cover) -> tuple[Floats, Floats]:
+    """By how much refined f and f·m move where those that were not refined move a little."""
+    little = 1e-6
+    here, there = (
+        _refined(replace(solution, frequency=solution.frequency + step), cover) for step in (-little / 2, little / 2)
+    )
+    own_gain = _of_own_people(cover, np.clip(here.frequency, 0, 1))[1]
+    return (there.frequency - here.frequency) / little, _gain_of(cover) / own_gain
 
 
 def _of_own_people(cover: Cover, frequency: Floats) -> tuple[Floats, Floats]:

@@ -23,6 +23,7 @@ from keyveil.mechanisms.dependence import ONE_KEY, Dependence
 from keyveil.mechanisms.families.key_value import refused
 from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds
 from keyveil.mechanisms.keyvalue.topsel import TopSel
+from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import Floats, Spread
 from keyveil.mechanisms.tally_laws import draw_outputs, states_by_key
 
@@ -72,6 +73,9 @@ class TopSelDirect(NothingAnnounced, TopSel):
 
     def supports(self, tally: Tally) -> Integers:
         return self._own(tally)[:, 1:].T
+
+    def asked_about(self, tally: Tally) -> Asked:
+        return Asked.evenly(self.respondents(tally), np.arange(self.schema.d)[:, None])
 
     def respondents(self, tally: Tally) -> Integers:
         reports: Integers = self._own(tally).sum(axis=1)

@@ -28,7 +28,8 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.core.undercount import UNKNOWN, Undercount
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import CAPABILITIES, Announced, TallyLaw
+from keyveil.mechanisms.capabilities import CAPABILITIES, Announced, ReportEffects, TallyLaw, can, need
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import carried_flags, with_flags
 from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.overflow.beside import OPTION, BesideOverflow, options_of
@@ -197,6 +198,14 @@ class Views(SideBySide):
         """Numbers of the keys of every view, in the order of all keys."""
         return np.concatenate(rows)[np.argsort(np.concatenate(list(self.views.values())))]
 
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Those of every view on its own keys."""
+        return [
+            effect.placed(places, self.schema.d)
+            for number, (part, places) in enumerate(zip(self.parts, self.views.values(), strict=True))
+            for effect in need(part, ReportEffects).report_effects(self.part_tally(tally, number))
+        ]
+
     # -- capabilities and what is enumerated --------------------------------------------------------------------
 
     @cached_property
@@ -205,7 +214,8 @@ class Views(SideBySide):
 
         Errors are predicted from the law of set sizes, which nobody has for a view.
         """
-        return CAPABILITIES - ({Announced, TallyLaw} if all(map(declared_law, self.parts)) else {Announced})
+        has: set[type] = {Announced, TallyLaw} if all(map(declared_law, self.parts)) else {Announced}
+        return CAPABILITIES - (has | {one for one in (ReportEffects,) if all(can(part, one) for part in self.parts)})
 
     @property
     def sizes(self) -> dict[str, int]:

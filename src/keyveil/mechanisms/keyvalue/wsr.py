@@ -189,6 +189,12 @@ class WSR(BinnedSetResponse):
     def exclusive(self) -> bool:
         return True
 
+    def one_label(self, label: int) -> Integers:
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
+        if label >= 0:
+            counts[label : self.symbols : self.labels.count] = 1
+        return counts
+
     @property
     def title(self) -> str:
         if len(np.unique(self.beta)) == 1:

@@ -73,6 +73,9 @@ class Duchi(OneValue):
         mean = average(counts[PLUS] - counts[MINUS], respondents) / self._slope
         return ValueTotals(respondents, mean, self.squares_at(mean), np.zeros(self.schema.d))
 
+    def extreme_counts(self) -> list[NDArray[np.int64]]:
+        return [np.eye(2, dtype=np.int64)[:, [sign] * self.schema.d] for sign in (MINUS, PLUS)]
+
     def squares_at(self, mean: Floats) -> Floats:
         return np.full_like(mean, self._slope**-2)
 

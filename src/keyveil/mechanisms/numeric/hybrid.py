@@ -27,7 +27,13 @@ from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.numeric import Floats, OneValue, ValueTotals, average
 from keyveil.mechanisms.families.window import Window
 from keyveil.mechanisms.numeric.duchi import draw_sign, draw_signs
-from keyveil.mechanisms.numeric.piecewise import REDUCED_STEPS, check_steps, fold_moments, piecewise_window
+from keyveil.mechanisms.numeric.piecewise import (
+    REDUCED_STEPS,
+    check_steps,
+    extreme_moments,
+    fold_moments,
+    piecewise_window,
+)
 
 THRESHOLD = Fraction("0.609352493027309531718791895199")
 """Below it, no share of piecewise answers helps: the logarithm of (-5 + 2∛(6353-405√241) + 2∛(6353+405√241)) / 27."""
@@ -126,6 +132,12 @@ class Hybrid(OneValue):
         return ValueTotals(
             respondents, mean, share * answers + (1 - share) / self._slope**2, np.where(windows > 0, spread, 0.0)
         )
+
+    def extreme_counts(self) -> list[NDArray[np.int64]]:
+        d, nothing = self.schema.d, np.zeros((3, self.schema.d), dtype=np.int64)
+        far = int(self.window.middle)
+        signs = [np.stack((extreme_moments(sign, d), nothing)) for sign in (-1, 1)]
+        return signs + [np.stack((nothing, extreme_moments(sign * far, d))) for sign in (-1, 1)]
 
     def squares_at(self, mean: Floats) -> Floats:
         share = self.threshold / (_LOW + 1)

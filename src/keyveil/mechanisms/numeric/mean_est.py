@@ -126,6 +126,9 @@ class MeanEst(Numeric):
         mean = average(2 * counts - n, respondents) / slope
         return ValueTotals(respondents, mean, self.squares_at(mean), np.zeros(self.schema.d))
 
+    def extreme_counts(self) -> list[NDArray[np.int64]]:
+        return [np.full(self.schema.d, bit, dtype=np.int64) for bit in (0, 1)]
+
     def squares_at(self, mean: Floats) -> Floats:
         return np.full_like(mean, float(self.slope) ** -2)
 

@@ -51,6 +51,9 @@ class Piecewise(WindowValue):
         mean = average(self.window.unit(totals), respondents)
         return ValueTotals(respondents, mean, *self.window.squares(average(squares, respondents), mean))
 
+    def extreme_counts(self) -> list[NDArray[np.int64]]:
+        return [extreme_moments(sign * int(self.window.middle), self.schema.d) for sign in (-1, 1)]
+
     def reduced(self) -> Self:
         return replace(super().reduced(), steps=min(self.steps, REDUCED_STEPS))
 
@@ -68,6 +71,11 @@ def piecewise_window(steps: int, epsilon: Fraction) -> Window:
 def check_steps(name: str, steps: int) -> None:
     if not 1 <= steps <= GRID:
         raise MechanismError("mechanism/steps", f"{name} takes between 1 and {GRID} steps, not {steps}.")
+
+
+def extreme_moments(answer: int, d: int) -> NDArray[np.int64]:
+    """``fold_moments`` of the same answer about every key."""
+    return np.array([[1], [answer], [answer**2]], dtype=np.int64).repeat(d, axis=1)
 
 
 def fold_moments(answers: NDArray[np.int64], keys: NDArray[np.int64], d: int) -> NDArray[np.int64]:

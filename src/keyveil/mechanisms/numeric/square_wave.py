@@ -83,6 +83,11 @@ class SquareWave(WindowValue):
         mean = average(self.window.unit(counts @ outputs), respondents)
         return ValueTotals(respondents, mean, *self.window.squares(average(counts @ outputs**2, respondents), mean))
 
+    def extreme_counts(self) -> list[NDArray[np.int64]]:
+        ends = np.zeros((2, *self.tally_shape), dtype=np.int64)
+        ends[0, :, 0] = ends[1, :, -1] = 1
+        return list(ends)
+
     def window_counts(self, tally: Tally) -> WindowCounts:
         counts = self._own(tally)
         inputs = None if self.levels is None else self.levels.inputs

@@ -41,12 +41,14 @@ from keyveil.mechanisms.capabilities import (
     KnownTotal,
     Parted,
     PredictedVariance,
+    ReportEffects,
     SupportRates,
     TallyLaw,
     can,
     need,
 )
 from keyveil.mechanisms.dependence import Dependence
+from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
 from keyveil.mechanisms.overflow.undercount import (
@@ -218,6 +220,30 @@ class BesideOverflow(SideBySide):
 
     def part_answers(self, tally: Tally) -> list[PartAnswer]:
         return list(need(self.main, Parted).part_answers(self.part_tally(tally, 0)))
+
+    def report_effects(self, tally: Tally) -> list[Effects]:
+        """Those of the main group, on frequencies that were corrected as the overflow group says."""
+        own = need(self.main, ReportEffects).report_effects(self.part_tally(tally, 0))
+        if self.question is None:
+            return list(own)
+        found = self.undercount(tally)
+        times = 1.0 if found is None else 1 / found.scale
+        return [one.scaled(times, 1.0 if one.direct else times, fixed=False) for one in own]
+
+    def levers(self, tally: Tally, attackers: int) -> list[Tally]:
+        """Tallies in which so many people went over to the overflow group, and all of them say the same there."""
+        if self.question is None:
+            return []
+        main, group = self.part_tally(tally, 0), self.part_tally(tally, 1)
+        left = max(main.reports - attackers, 0)
+        kept = np.rint(main.counts * (left / max(main.reports, 1))).astype(np.int64)
+        moved = []
+        for answer in np.eye(3, dtype=np.int64):
+            counts = self._nothing()
+            self._put(counts, 0, left, kept)
+            self._put(counts, 1, tally.reports - left, group.counts + (main.reports - left) * answer)
+            moved.append(Tally(self.fingerprint, tally.reports, counts))
+        return moved
 
     def constraint(self, estimates: Estimates) -> Constraint:
         """What holds for the frequencies that the main group tells, in those that were corrected."""

@@ -28,7 +28,7 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism, Pairs
-from keyveil.mechanisms.capabilities import PredictedVariance, SupportRates
+from keyveil.mechanisms.capabilities import PredictedVariance, ReportEffects, SupportRates
 from keyveil.mechanisms.encoders import are_positive, is_positive, value_of, values_of
 from keyveil.mechanisms.evidence import Observed, combined
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
@@ -54,7 +54,8 @@ class PrivKVRound(OneKey):
 
     @property
     def lacks(self) -> frozenset[type]:
-        return super().lacks | {SupportRates, PredictedVariance}  # rounds are read together, by their evidence
+        """Rounds are read together, by their evidence."""
+        return super().lacks | {SupportRates, PredictedVariance, ReportEffects}
 
     def validate(self) -> None:
         if not 0 <= self.key_epsilon <= self.epsilon:

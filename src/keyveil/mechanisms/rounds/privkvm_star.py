@@ -26,7 +26,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.announcements import CalibratedOnDevice
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import PredictedVariance, SupportRates
+from keyveil.mechanisms.capabilities import PredictedVariance, ReportEffects, SupportRates
 from keyveil.mechanisms.encoders import Labels, UniformKey
 from keyveil.mechanisms.evidence import Observed, combined
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
@@ -99,7 +99,8 @@ class LabelRound(CalibratedOnDevice, OneState):
 
     @property
     def lacks(self) -> frozenset[type]:
-        return super().lacks | {SupportRates, PredictedVariance}  # rounds are read together, by their evidence
+        """Rounds are read together, by their evidence."""
+        return super().lacks | {SupportRates, PredictedVariance, ReportEffects}
 
     def validate(self) -> None:
         if not 1 <= self.bins <= MOST_BINS:

@@ -1,0 +1,214 @@
+"""Crafted reports: which valid reports, out of many that an attacker can think of, move a quantity most.
+
+Nothing here knows a mechanism. An attacker runs the device's own code on records of his choice under ids of his
+choice, looks at what each report would do to the estimate, and sends the best. Where reports are bits, they are set
+one by one as well, since honest code hardly ever sets many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.codecs.labelled_keys import LabelledKeys
+from keyveil.core.codecs.symbols import BitVector, Symbol
+from keyveil.core.coins import Coins
+from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
+from keyveil.core.report import PUBLIC_BYTES, Reports
+from keyveil.core.schema import GRID
+from keyveil.core.tally import Tally
+from keyveil.lab.attacks.goals import Goal
+from keyveil.mechanisms.base import Mechanism, joined
+
+TRIED = 2000  # ids and draws that an attacker tries
+JUDGED = 500  # different reports among them whose effect is computed
+IDS, DRAWS = 150, 12  # ids that are not chosen, and draws under each
+MOST_BITS = 1024  # of reports whose bits are tried one by one
+ALIKE = 1e-9  # two reports that move a quantity so equally do it equally well
+
+Judge = Callable[[Tally], Estimates]
+"""The estimates that come out if a round has this tally."""
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What an attacker works on: the mechanism, the counts of everybody else, and how many reports are his."""
+
+    mechanism: Mechanism
+    kept: Tally
+    attackers: int
+    judge: Judge
+
+    def worth(self, goal: Goal, counts: Counts) -> float:
+        """What comes out for the goal if all crafted reports add these counts each."""
+        crafted = Tally(self.mechanism.fingerprint, self.attackers, self.attackers * counts)
+        return goal.worth(self.judge(self.kept + crafted))
+
+
+def single_counts(mechanism: Mechanism, reports: Reports) -> list[Counts]:
+    """The counts that every report adds."""
+    words = mechanism.read_words(reports.publics)
+    return [mechanism.fold(reports.payloads[at : at + 1], words[at : at + 1]) for at in range(len(reports))]
+
+
+def strongest(scene: Scene, goal: Goal, coins: Coins) -> Reports:
+    """As many reports as there are attackers, each of them one of the best that were found for the goal."""
+    pool = thought_of(scene.mechanism, goal.target, coins, TRIED)
+    best, worth = _best(scene, goal, pool, coins)
+    bits = _by_bits(scene, goal, pool)
+    if bits is not None and scene.worth(goal, single_counts(scene.mechanism, bits)[0]) > worth + ALIKE:
+        return repeated(bits, scene.attackers, coins)
+    return repeated(best, scene.attackers, coins)
+
+
+def thought_of(mechanism: Mechanism, target: int, coins: Coins, tried: int) -> Reports:
+    """Reports under fresh ids by the device's own code, for records about the target and for others."""
+    records = _records(mechanism, target)
+    each = -(-tried // len(records))
+    return joined([mechanism.perturb_many(_copies(pairs, each, mechanism.schema.d), coins) for pairs in records])
+
+
+def _records(mechanism: Mechanism, target: int) -> list[list[tuple[int, int]]]:
+    d = mechanism.schema.d
+    other = (target + 1) % d
+    if mechanism.takes == "one key":
+        return [[(target, 0)], [(other, 0)]]
+    if mechanism.takes == "every key":
+        return [[(key, end) for key in range(d)] for end in (-GRID, GRID)]
+    return [[(target, GRID)], [(target, -GRID)], [], [(other, GRID)]]
+
+
+def _copies(pairs: list[tuple[int, int]], count: int, d: int) -> Records:
+    keys, values = (np.array([pair[part] for pair in pairs], dtype=np.int32) for part in (0, 1))
+    offsets = np.arange(count + 1, dtype=np.int64) * len(pairs)
+    return Records(offsets, np.tile(keys, count), np.tile(values, count), d)
+
+
+def _best(scene: Scene, goal: Goal, pool: Reports, coins: Coins) -> tuple[Reports, float]:
+    """The reports of the pool that do most, and what they do; of different ones at most ``JUDGED`` are looked at."""
+    single = single_counts(scene.mechanism, pool)
+    kinds: dict[bytes, list[int]] = {}
+    for at, counts in enumerate(single):
+        kinds.setdefault(counts.tobytes(), []).append(at)
+    groups = list(kinds.values())
+    order = np.argsort(coins.words(len(groups)))[:JUDGED]
+    worths = {int(at): scene.worth(goal, single[groups[at][0]]) for at in order}
+    most = max(worths.values())
+    places = np.array([place for at, worth in worths.items() if worth >= most - ALIKE for place in groups[at]])
+    return Reports(pool.publics[places], pool.payloads[places]), most
+
+
+def _by_bits(scene: Scene, goal: Goal, pool: Reports) -> Reports | None:
+    """One report of bits, each set if it helps under the id of the best start; nothing for reports that are no bits."""
+    codec = scene.mechanism.codec
+    if not isinstance(codec, BitVector) or codec.length > MOST_BITS:
+        return None
+    rows = np.vstack([np.zeros(codec.length, dtype=bool), np.eye(codec.length, dtype=bool)])
+    publics = pool.publics[:1].repeat(len(rows), axis=0)
+    stacked = codec.stack([BitVector.pack(row) for row in rows])
+    single = single_counts(scene.mechanism, Reports(publics, stacked))
+    worths = np.array([scene.worth(goal, counts) for counts in single])
+    helpful = worths[1:] > worths[0] + ALIKE
+    return Reports(pool.publics[:1], codec.stack([BitVector.pack(helpful)]))
+
+
+def bare(scene: Scene, goal: Goal, coins: Coins) -> Reports:
+    """Reports that say what the attacker wants and nothing else, as published attacks do; else the strongest."""
+    codec, target = scene.mechanism.codec, goal.target
+    pool = thought_of(scene.mechanism, target, coins, 4)
+    single = _by_bits(scene, goal, pool)
+    if single is None and isinstance(codec, LabelledKeys):
+        labels = codec.labels
+        said: list[tuple[int, ...]] = [(), (labels * target,), (labels * target + labels - 1,)]
+        rows = Reports(pool.publics[:1].repeat(3, axis=0), codec.stack(said))
+        worths = [scene.worth(goal, counts) for counts in single_counts(scene.mechanism, rows)]
+        best = [int(np.argmax(worths))]
+        single = Reports(rows.publics[best], rows.payloads[best])
+    return strongest(scene, goal, coins) if single is None else repeated(single, scene.attackers, coins)
+
+
+def with_given_ids(scene: Scene, goal: Goal, coins: Coins) -> Reports:
+    """The strongest reports under ids that were not chosen: what they are about has the law of honest ids."""
+    mechanism = scene.mechanism
+    publics = coins.words(2 * IDS).view(np.uint8).reshape(IDS, PUBLIC_BYTES).repeat(DRAWS, axis=0)
+    words, parts = mechanism.read_words(publics), _records(mechanism, goal.target)
+    each = -(-DRAWS // len(parts))
+    mixed = [pairs for pairs in parts for _ in range(each)][:DRAWS] * IDS
+    rows = mechanism.respond_many(several_records(mixed, mechanism.schema.d), words, coins)
+    worths: dict[bytes, float] = {}
+    found = np.empty(len(publics))
+    for at, counts in enumerate(single_counts(mechanism, Reports(publics, rows))):
+        kind = counts.tobytes()
+        if kind not in worths:
+            worths[kind] = scene.worth(goal, counts)
+        found[at] = worths[kind]
+    best = np.arange(IDS) * DRAWS + found.reshape(IDS, DRAWS).argmax(axis=1)
+    return repeated(Reports(publics[best], rows[best]), scene.attackers, coins)
+
+
+def several_records(records: list[list[tuple[int, int]]], d: int) -> Records:
+    flat = [pair for pairs in records for pair in pairs]
+    keys, values = (np.array([pair[part] for pair in flat], dtype=np.int32) for part in (0, 1))
+    offsets = np.concatenate(([0], np.cumsum([len(pairs) for pairs in records]))).astype(np.int64)
+    return Records(offsets, keys, values, d)
+
+
+def repeated(reports: Reports, count: int, coins: Coins) -> Reports:
+    """So many reports, drawn from these again and again."""
+    places = coins.below_many(len(reports), count)
+    return Reports(reports.publics[places], reports.payloads[places])
+
+
+def random_messages(mechanism: Mechanism, count: int, coins: Coins) -> Reports:
+    """Valid messages drawn at random: symbols and bits evenly, other forms as devices without a record send them."""
+    codec = mechanism.codec
+    publics = coins.words(2 * count).view(np.uint8).reshape(count, PUBLIC_BYTES)
+    words = mechanism.read_words(publics)
+    if isinstance(codec, Symbol):
+        drawn = coins.below_many(codec.outputs, count)
+        flaws = mechanism.read_encoded(mechanism.encode_many(Reports(publics, drawn)), words).flaws
+        return Reports(publics, np.where(flaws == 0, drawn, drawn % 2))  # some ids allow fewer symbols
+    if isinstance(codec, BitVector):
+        bits = coins.words(count * codec.length).reshape(count, codec.length) & np.uint64(1)
+        return Reports(publics, codec.stack([BitVector.pack(row.astype(bool)) for row in bits]))
+    pairs = _records(mechanism, 0)[-2 if mechanism.takes == "every set" else 0]
+    return mechanism.perturb_many(_copies(pairs, count, mechanism.schema.d), coins)
+
+
+def random_pairs(mechanism: Mechanism, goal: Goal, count: int, coins: Coins) -> Reports:
+    """Reports of devices that honestly report the target with the value that the attacker wants."""
+    records = _records(mechanism, goal.target)
+    wanted = records[-1] if mechanism.takes == "every key" else records[0]
+    if not goal.up:
+        wanted = records[0] if mechanism.takes == "every key" else records[1]
+    return mechanism.perturb_many(_copies(wanted, count, mechanism.schema.d), coins)
+
+
+def unremarkable(scene: Scene, goal: Goal, honest: Reports, coins: Coins) -> Reports:
+    """Reports that honest people send, chosen because they help, with the honest law of how much a report supports.
+
+    The attacker knows the law of everybody's reports. He draws how much a report supports from it, and of all such
+    reports sends one of those that help most.
+    """
+    places = np.argsort(coins.words(len(honest)))[:TRIED]
+    single = single_counts(scene.mechanism, Reports(honest.publics[places], honest.payloads[places]))
+    amounts = np.array([int(np.abs(counts).sum()) for counts in single])
+    judged: dict[bytes, float] = {}
+    worths = np.full(len(single), -np.inf)
+    for at, counts in enumerate(single):
+        kind = counts.tobytes()
+        if kind not in judged and len(judged) < JUDGED:
+            judged[kind] = scene.worth(goal, counts)
+        worths[at] = judged.get(kind, -np.inf)
+    chosen = []
+    for amount in amounts[coins.below_many(len(amounts), scene.attackers)]:
+        alike = np.flatnonzero(amounts == amount)
+        most = worths[alike].max()
+        good = alike[worths[alike] >= most - ALIKE]
+        chosen.append(int(places[good[coins.below(len(good))]]))
+    return Reports(honest.publics[chosen], honest.payloads[chosen])

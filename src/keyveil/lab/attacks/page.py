@@ -1,0 +1,171 @@
+"""The page of limits and gains, from the mechanisms themselves and the rows of ``lab.attacks.study``.
+
+python -m keyveil.lab.attacks.study docs/robustness.jsonl
+python -m keyveil.lab.attacks.study docs/robustness.jsonl --ids 1000000
+python -m keyveil.lab.attacks.page docs/robustness.jsonl docs/robustness-gains.md
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keyveil.core.errors import KeyveilError
+from keyveil.lab.attacks.study import EPSILONS, KEYS, LEFT_OUT, PEOPLE, SEED, SHARES, made
+from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.registry import mechanism_names, names
+from keyveil.protocols.registry import as_protocol
+from keyveil.robustness.influence import influence
+
+Row = dict[str, Any]
+
+TOP = """# Limits and gains
+
+Written by this command, after those that measure:
+
+```console
+$ python -m keyveil.lab.attacks.study docs/robustness.jsonl
+$ python -m keyveil.lab.attacks.study docs/robustness.jsonl --ids 1000000
+$ python -m keyveil.lab.attacks.page docs/robustness.jsonl docs/robustness-gains.md
+```
+
+What the columns mean for somebody who runs a collection is said in [Malicious clients](robustness.md).
+"""
+LIMITS = """
+## Limits
+
+{people:,} people and {keys} keys that 8 to 35 % of them hold (one key a person, or all keys, where a mechanism takes
+nothing else), cap 4, no overflow group. How far 1 % of the reports can raise the frequency of the rarest key, beside
+its standard error, at four ε; ordered by the first.
+"""
+GAINS = """
+## Gains
+
+The same people, one run. The rarest key is to be raised. Those who are replaced are any people, so that the strongest
+attack stays below the bound, which is about the worst choice of them. *maximal* is the strongest attack that was
+found, *bare* the published one that says the target and nothing else, *adaptive* the one that knows the tests. ! marks
+an alarm at level 1 %, · none; no mark: nothing can be tested. *constrained* is what is left of the gain of *maximal*
+after constrained inference, *removal* what is left of that of *bare*.
+"""
+TRYING = """
+## Trying ids
+
+The public word is a hash of the id, so a client can try ids. Gain in the sum of the targets' frequencies by 1 %
+attackers at ε = 1: with the best report under an id as given, and with the best of {tried:,} ids, each tried with one
+message. Other mechanisms derive nothing from the id and have no such gain, or give no frequencies. Limits always assume
+freely chosen ids; why the choice is not taken away is said in
+[decision 107](decisions/0107-words-by-commitment.md).
+"""
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The whole page."""
+    order = {name: at for at, name in enumerate(names())}
+    gains = sorted((row for row in rows if "share" in row), key=lambda row: order[row["name"]])
+    parts = [TOP, *_limits()]
+    if gains:
+        parts += [GAINS, *_tables(gains)]
+    return "\n".join([*parts, *_ids([row for row in rows if "targets" in row], order)])
+
+
+def _limits() -> list[str]:
+    """For every mechanism that gives frequencies, how far one report in a hundred raises one of them."""
+    found: dict[str, dict[str, str]] = {}
+    first: dict[str, float] = {}
+    epsilons = sorted(EPSILONS, key=float)
+    for name in mechanism_names():
+        for epsilon in epsilons if name not in LEFT_OUT else ():
+            try:
+                raised, error = _limit(name, epsilon)
+            except KeyveilError:
+                continue
+            if not math.isnan(raised):
+                found.setdefault(name, {})[epsilon] = f"{raised:.3f} ± {error:.3f}"
+                first.setdefault(name, raised)
+    head = f"| name | {' | '.join(f'ε = {one}' for one in epsilons)} |\n|{'---|' * (1 + len(epsilons))}"
+    told = [f"| `{name}` | {' | '.join(found[name].get(one, '') for one in epsilons)} |" for name in found]
+    ordered = [line for _, line in sorted(zip(first.values(), told, strict=True))]
+    return [LIMITS.format(people=PEOPLE, keys=KEYS), head, *ordered]
+
+
+def _limit(name: str, epsilon: str) -> tuple[float, float]:
+    built, people = made(name, epsilon)
+    mechanism = as_protocol(built).single
+    assert mechanism is not None
+    tally = mechanism.tally(mechanism.perturb_many(people.records(mechanism.schema), SeededCoins(SEED)))
+    estimates = mechanism.estimate(tally)
+    limits = influence(mechanism, tally, PEOPLE // 100, estimates)
+    return float(limits.frequency_high[0] - estimates.frequency.values[0]), float(estimates.frequency.se[0])
+
+
+def _tables(gains: Sequence[Row]) -> list[str]:
+    written = []
+    for quantity in ("frequency", "mean"):
+        for share in SHARES:
+            some = [row for row in gains if row["quantity"] == quantity and row["share"] == share]
+            for epsilon in sorted({row["epsilon"] for row in some}, key=float):
+                own = [row for row in some if row["epsilon"] == epsilon]
+                title = f"\n### {quantity.capitalize()}, {share:.0%} attackers, ε = {epsilon}\n"
+                written += [title, *(_frequencies(own) if quantity == "frequency" else _means(own))]
+    return written
+
+
+def _frequencies(rows: Sequence[Row]) -> list[str]:
+    head = "| name | bound | maximal | bare | adaptive | constrained | removal |\n|---|---|---|---|---|---|---|"
+    return [head] + [
+        f"| `{row['name']}` | {_bound(row)} | {_cell(row.get('maximal'))} | {_cell(row.get('bare'))} "
+        f"| {_cell(row.get('adaptive'))} | {_number(row['maximal']['constrained'])} "
+        f"| {_number((row.get('bare') or {}).get('removal'))} |"
+        for row in rows
+    ]
+
+
+def _means(rows: Sequence[Row]) -> list[str]:
+    head = "| name | bound | maximal | adaptive |\n|---|---|---|---|"
+    cells = ((row["name"], _bound(row), _cell(row.get("maximal")), _cell(row.get("adaptive"))) for row in rows)
+    return [head] + [f"| `{name}` | {bound} | {maximal} | {adaptive} |" for name, bound, maximal, adaptive in cells]
+
+
+def _bound(row: Row) -> str:
+    mark = " (first order)" if row.get("bound_kind") == "first order" else ""
+    return "–" if row["bound"] is None else _number(row["bound"]) + mark
+
+
+def _cell(outcome: Row | None) -> str:
+    if outcome is None:
+        return ""
+    mark = {True: " !", False: " ·", None: ""}[outcome["alarm"]]
+    return _number(outcome["gain"]) + mark
+
+
+def _number(number: float | None) -> str:
+    if number is None:
+        return ""
+    return "–" if math.isnan(number) else f"{number + 0.0:.3f}"
+
+
+def _ids(rows: Sequence[Row], order: dict[str, int]) -> list[str]:
+    if not rows:
+        return []
+    tried = max(row["tried"] for row in rows)
+    columns = ("name", "one target: given", "tried", "times", "five targets: given", "tried", "times")
+    told = [TRYING.format(tried=tried), f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"]
+    for name in sorted({row["name"] for row in rows if row["tried"] == tried}, key=order.__getitem__):
+        own = {row["targets"]: row for row in rows if row["name"] == name and row["tried"] == tried}
+        cells = []
+        for targets in (1, 5):
+            row = own.get(targets)
+            times = "" if row is None or row["given"] <= 0 else f"{row['searched'] / row['given']:.1f}"
+            cells += ["", "", ""] if row is None else [_number(row["given"]), _number(row["searched"]), times]
+        told.append(f"| `{name}` | {' | '.join(cells)} |")
+    return told
+
+
+if __name__ == "__main__":
+    rows_file = Path(sys.argv[1])
+    found = [json.loads(line) for line in rows_file.read_text().splitlines()] if rows_file.exists() else []
+    Path(sys.argv[2]).write_text(page(found) + "\n")

@@ -1,0 +1,178 @@
+"""Gains of attacks on every mechanism and protocol, with detection and recovery: the numbers behind a page.
+
+    python -m keyveil.lab.attacks.study ROWS.jsonl [--ids N]
+
+appends a line for every setting that is not in the file yet, so that it goes on where it was stopped;
+``keyveil.lab.attacks.page`` writes the page from it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keyveil.core.errors import KeyveilError
+from keyveil.core.report import Reports
+from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
+from keyveil.lab import datasets
+from keyveil.lab.attacks.bench import Attack, Kind
+from keyveil.lab.attacks.goals import Goal, Quantity, possible
+from keyveil.lab.attacks.ids import id_search
+from keyveil.lab.coins import SeededCoins
+from keyveil.lab.public_options import collected_for
+from keyveil.lab.rounds import Blocks, ask
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import find, is_protocol, names
+from keyveil.mechanisms.report_laws import OnePairSupports
+from keyveil.protocols.base import Finished, History, Protocol, Round
+from keyveil.protocols.registry import as_protocol
+from keyveil.robustness.detection import detect, sketch
+from keyveil.robustness.influence import influence
+from keyveil.robustness.recovery import constrained, without_surplus
+
+PEOPLE, KEYS, SEED = 20_000, 8, 11
+FREQUENCIES, MEANS = np.linspace(0.08, 0.35, KEYS), np.linspace(-0.6, 0.7, KEYS)
+EPSILONS, SHARES = ("1", "4", "2", "0.5"), (0.01, 0.05)
+TARGET = 0  # the rarest key
+TRIED: tuple[Kind, ...] = ("maximal", "bare", "adaptive")
+MOVED: tuple[Quantity, ...] = ("frequency", "mean")
+LEFT_OUT = frozenset({"hierarchy", "coordinates"})  # their parts are kvue, and nothing else happens
+
+
+def crowd(takes: str) -> Population:
+    """People of the kind that a mechanism takes."""
+    if takes == "one key":
+        return datasets.one_key(PEOPLE, FREQUENCIES / FREQUENCIES.sum(), MEANS, SEED)
+    if takes == "every key":
+        return datasets.everyone(PEOPLE, MEANS, SEED)
+    return datasets.independent(PEOPLE, FREQUENCIES, MEANS, SEED)
+
+
+def made(name: str, epsilon: str) -> tuple[Mechanism | Protocol, Population]:
+    """A mechanism or protocol for these people, with a cap of four where it needs one and without overflow group."""
+    kind = find(name)
+    takes = "every set" if is_protocol(name) else kind.takes  # type: ignore[union-attr]
+    people, schema = crowd(takes), Schema(keys=KEYS)
+    for options in ({"max_pairs": 4, "overflow": "off"}, {"max_pairs": 4}, {}):
+        try:
+            built, _ = collected_for(name, schema, epsilon, people.sizes, dict(options))
+            return built, people
+        except KeyveilError as reason:
+            last = reason
+    raise last
+
+
+class Recorded:
+    """An attack whose reports are kept, for a sketch of them."""
+
+    def __init__(self, attack: Attack) -> None:
+        self.attack, self.reports = attack, None
+
+    reports: Reports | None
+
+    def __call__(self, history: History, current: Round, place: int, honest: Reports) -> Reports:
+        self.reports = self.attack(history, current, place, honest)
+        return self.reports
+
+
+def rows(name: str, epsilon: str) -> Iterator[dict[str, Any]]:
+    """For every share of attackers and quantity, the gains of all attacks."""
+    built, people = made(name, epsilon)
+    protocol = as_protocol(built)
+    blocks = Blocks.of(people, protocol.schema)
+    honest = ask(protocol, blocks, SEED)
+    before = protocol.estimate(honest)
+    for share in SHARES:
+        attackers = round(share * honest[0].tally.reports)
+        limits = None
+        if protocol.single is not None:
+            try:
+                limits = influence(protocol.single, honest[0].tally, attackers, before)
+            except KeyveilError:
+                limits = None
+        for quantity in MOVED:
+            if not possible(before, quantity):
+                continue
+            goal = Goal(TARGET, quantity)
+            row: dict[str, Any] = {"name": name, "epsilon": epsilon, "share": share, "quantity": quantity}
+            row["bound"] = None if limits is None else goal.bound(before, limits)
+            if limits is not None:
+                row["bound_kind"] = limits.mean_kind if quantity == "mean" else limits.frequency_kind
+            for kind in TRIED:
+                if kind == "bare" and not isinstance(protocol.single, OnePairSupports):
+                    continue  # there is nothing that such reports could leave unsaid
+                row[kind] = _outcome(protocol, blocks, before, Attack(protocol, goal, kind, share, SEED))
+            yield row
+
+
+def _outcome(protocol: Protocol, blocks: Blocks, before: Any, attack: Attack) -> dict[str, Any]:
+    """The gain, whether a test tells, and what recovery leaves of the gain on a frequency."""
+    recorded, goal = Recorded(attack), attack.goal
+    attacked: list[Finished] = ask(protocol, blocks, SEED, replace=recorded)
+    after = protocol.estimate(attacked)
+    found: dict[str, Any] = {"gain": goal.gain(before, after), "alarm": None, "constrained": None, "removal": None}
+    mechanism = protocol.single
+    if mechanism is None or recorded.reports is None:
+        return found
+    sketched = sketch(mechanism, recorded.reports) if isinstance(mechanism, OnePairSupports) else None
+    detection = detect(mechanism, attacked[0].tally, sketched)
+    found["alarm"] = detection.alarm if detection.signs else None
+    if goal.quantity == "frequency":
+        value = goal.value(before)
+        try:
+            found["constrained"] = float(constrained(after, mechanism).frequency[goal.target]) - value
+        except KeyveilError:
+            found["constrained"] = None
+        if sketched is not None:
+            found["removal"] = float(without_surplus(mechanism, sketched).frequency[goal.target]) - value
+    return found
+
+
+def id_rows(name: str, tried: int) -> Iterator[dict[str, Any]]:
+    """At ε = 1 and 1 % attackers, the gain of choosing an id, for one target and for five."""
+    built, people = made(name, "1")
+    mechanism = as_protocol(built).single
+    if mechanism is None or "frequency" not in mechanism.estimated or not mechanism.reads_words:
+        return
+    coins, attackers = SeededCoins(SEED, 77), PEOPLE // 100
+    reports = mechanism.perturb_many(people.records(mechanism.schema), coins)
+    kept = mechanism.tally(Reports(reports.publics[attackers:], reports.payloads[attackers:]))
+    for targets in ((0,), (0, 1, 2, 3, 4)):
+        found = id_search(mechanism, kept, attackers, targets, tried, coins)
+        if found is not None:
+            yield {"name": name, "targets": len(targets), "tried": tried, **vars(found)}
+
+
+def main(path: Path, tried: int | None) -> None:
+    """Append what is missing."""
+    known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if tried is not None:
+        done = {(one["name"], one["tried"]) for one in known if "targets" in one}
+        for name in names():
+            if name not in LEFT_OUT and (name, tried) not in done:
+                _append(path, id_rows(name, tried))
+        return
+    settings = {(one["name"], one["epsilon"]) for one in known if "share" in one}
+    for epsilon in EPSILONS:
+        for name in names():
+            if name not in LEFT_OUT and (name, epsilon) not in settings:
+                try:
+                    _append(path, rows(name, epsilon))
+                except KeyveilError as reason:
+                    sys.stderr.write(f"{name} at {epsilon}: {reason.sentence}\n")
+
+
+def _append(path: Path, some: Iterator[dict[str, Any]]) -> None:
+    lines = [json.dumps(row) for row in some]
+    with path.open("a") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[3]) if "--ids" in sys.argv else None)

@@ -1,0 +1,157 @@
+"""How far m valid reports among n can move estimates, whatever their senders chose.
+
+A mechanism says which averages its estimates are, and what one report can add to them (``ReportEffects``). If m of the
+N reports of an average are replaced, it moves by at most m/N times the difference of the extremes, in every direction
+of the plane (f, f·m). The mean is a quotient of the two; its limits follow by monotonicity (docs/robustness.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyveil.core.attacked import Attacked, Kind
+from keyveil.core.errors import MechanismError
+from keyveil.core.estimates import Estimates
+from keyveil.core.tally import Tally
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import ReportEffects, need
+from keyveil.mechanisms.effects import Effects
+
+Floats = NDArray[np.float64]
+
+FAR = 5.0
+"""Standard errors of a frequency above zero from which on the mean is the plain quotient: what the estimator adds
+because shares are positive (``mechanisms.responses.given_positive``) is below one part in three million there."""
+STEPS = 60  # halvings of [-1, 1]: to the last bit
+
+
+@runtime_checkable
+class Levers(Protocol):
+    """Some reports move the estimates of all keys at once, in a way that is no average."""
+
+    def levers(self, tally: Tally, attackers: int) -> Sequence[Tally]:
+        """Tallies after so many people all used the lever, each in one of the ways there are."""
+
+
+def influence(mechanism: Mechanism, tally: Tally, attackers: int, estimates: Estimates | None = None) -> Attacked:
+    """The limits of all estimates of this tally that ``attackers`` of its reports can lead to, if they are replaced.
+
+    ``estimates`` are those of the tally, if they are known already. Refused for a mechanism whose estimates are no
+    averages of what reports say.
+    """
+    if not 0 <= attackers <= tally.reports:
+        most = f"{tally.reports:,}"
+        raise MechanismError("attack/attackers", f"Of {most} reports, 0 to {most} can be crafted, not {attackers:,}.")
+    able = need(mechanism, ReportEffects, "attack/no-bound")
+    told = mechanism.estimate(tally) if estimates is None else estimates
+    found = _limits(able.report_effects(tally), told, attackers)
+    return _with_levers(mechanism, tally, found) if attackers and isinstance(mechanism, Levers) else found
+
+
+def with_influence(estimates: Estimates, mechanism: Mechanism, tally: Tally, attackers: int) -> Estimates:
+    """The estimates of a tally, with the limits beside them."""
+    return replace(estimates, attacked=influence(mechanism, tally, attackers, estimates))
+
+
+def _limits(effects: Sequence[Effects], told: Estimates, attackers: int) -> Attacked:
+    ratios, direct = ([one for one in effects if one.direct == which] for which in (False, True))
+    unknown = np.full(told.schema.d, np.nan)
+    low = high = mean_low = mean_high = unknown
+    frequency_kind: Kind = "none"
+    mean_kind: Kind = "none"
+    if not told.frequency.absent:
+        frequency_kind = _kind([one for one in ratios if _touches(one, 0)])
+        low, high = _moved(ratios, told.frequency.values, attackers)
+    if direct and not told.mean.absent:
+        mean_kind, value = _kind(direct), np.clip(told.mean.values, -1, 1)
+        shift = _shift(direct, 0.0, 1.0, attackers)
+        mean_low, mean_high = np.maximum(value - shift, -1), np.minimum(value + shift, 1)
+    elif told.product is not None and not told.mean.absent:
+        mean_kind = _kind(ratios)
+        mean_low, mean_high = _quotients(ratios, told, low, attackers)
+    return Attacked(told.schema, attackers, low, high, mean_low, mean_high, frequency_kind, mean_kind)
+
+
+def _kind(effects: Sequence[Effects]) -> Kind:
+    return "bound" if all(one.fixed for one in effects) else "first order"
+
+
+def _touches(effects: Effects, place: int) -> bool:
+    """Whether reports of this average move f (0) or f·m (1) at all."""
+    least, largest = effects.range(*np.eye(2)[place])
+    return bool(np.any(largest > least))
+
+
+def _moved(effects: Sequence[Effects], values: Floats, attackers: int) -> tuple[Floats, Floats]:
+    """Limits of frequencies; an average cannot leave the extremes of what it is made of."""
+    shift = _shift(effects, 1.0, 0.0, attackers)
+    low, high = values - shift, values + shift
+    if len(effects) == 1:
+        least, largest = effects[0].range(1.0, 0.0)
+        low, high = np.maximum(low, np.minimum(least, values)), np.minimum(high, np.maximum(largest, values))
+    return low, high
+
+
+def _shift(effects: Sequence[Effects], frequency: float | Floats, product: float | Floats, attackers: int) -> Floats:
+    """The most that ``frequency``·f + ``product``·f·m moves.
+
+    Within one average it is m/N times the difference of the extremes. Where there are several, people may leave one
+    average and count in another: then it is at most the sum of both, each with those who left taken off. No average
+    moves by more than the difference of its extremes.
+    """
+    ranges = np.array([np.subtract(*one.range(frequency, product)[::-1]) for one in effects])
+    people = np.array([one.people for one in effects], dtype=np.float64)
+    several = np.count_nonzero(ranges > 0, axis=0) > 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        replaced = np.where(several, attackers / np.maximum(people - attackers, 0), attackers / people)
+        shifts = np.where(ranges > 0, ranges * np.minimum(replaced, 1.0), 0.0)
+    shifts = np.where(np.isnan(ranges), np.nan, shifts)
+    total: Floats = np.sort(shifts, axis=0)[-2:].sum(axis=0)
+    return total if attackers else np.zeros_like(total)
+
+
+def _quotients(effects: Sequence[Effects], told: Estimates, low: Floats, attackers: int) -> tuple[Floats, Floats]:
+    """Limits of the means f·m / f; all of [-1, 1] where f comes so close to zero that it may be called absent.
+
+    The quotient exceeds μ somewhere among the reachable (f, f·m) exactly if f·m - μ·f is positive there, and the most
+    that this comes to falls as μ rises: a bisection finds where it is zero.
+    """
+    assert told.product is not None
+    f, product = told.frequency.values, told.product
+    least, largest = (np.array([one.range(1.0, 0.0)[end] for one in effects]) for end in (0, 1))
+    people = np.maximum([one.people for one in effects], 1)
+    # No spread of numbers between two limits exceeds half their distance (Popoviciu's inequality).
+    worst = np.sqrt((((largest - least) / 2) ** 2 / people).sum(axis=0))
+    certain = low > FAR * np.fmax(worst, np.nan_to_num(told.frequency.se))
+    ends = []
+    for sign in (-1.0, 1.0):
+        below, above = np.full_like(f, -1.0), np.full_like(f, 1.0)
+        for _ in range(STEPS):
+            middle = (below + above) / 2
+            reached = sign * product - middle * f + _shift(effects, -middle, sign, attackers) > 0
+            below, above = np.where(reached, middle, below), np.where(reached, above, middle)
+        ends.append(np.where(certain, sign * above, sign))
+    return ends[0], ends[1]
+
+
+def _with_levers(mechanism: Mechanism, tally: Tally, found: Attacked) -> Attacked:
+    """Limits that hold what levers do; nobody has proved that nothing does more."""
+    assert isinstance(mechanism, Levers)
+    moved = [mechanism.estimate(one) for one in mechanism.levers(tally, found.attackers)]
+    if not moved:
+        return found
+    frequency = np.array([one.frequency.values for one in moved])
+    mean = np.clip([one.mean.values for one in moved], -1, 1)
+    mean = np.where(np.isfinite(mean), mean, np.nan)
+    return replace(
+        found,
+        frequency_low=np.fmin(found.frequency_low, np.fmin.reduce(frequency)),
+        frequency_high=np.fmax(found.frequency_high, np.fmax.reduce(frequency)),
+        mean_low=np.fmin(found.mean_low, np.fmin.reduce(mean)),
+        mean_high=np.fmax(found.mean_high, np.fmax.reduce(mean)),
+    )

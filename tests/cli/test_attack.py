@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from keyveil.cli.app import run
+
+Output = pytest.CaptureFixture[str]
+DATA = "synthetic:survey:800"
+
+
+def test_attacks_are_simulated_beside_the_bound(tmp_path: Path, capsys: Output) -> None:
+    picture = tmp_path / "gains.png"
+    arguments = [
+        "attack",
+        "synthetic:survey:300",
+        "--mechanism",
+        "kvue",
+        "--epsilon",
+        "2",
+        "--share",
+        "0.02",
+        "--target",
+        "1",
+    ]
+    assert run([*arguments, "--plot", str(picture), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["target"] == "1" and found["mechanism"] == "kvue" and picture.stat().st_size > 1000
+    assert {one["attack"] for one in found["gains"]} >= {"maximal", "adaptive", "random pairs", "random messages"}
+    for one in found["gains"]:
+        assert one["bound_kind"] == "bound" and one["gain"] <= one["bound"] + 1e-9
+    assert run(["attack", "synthetic:survey:60", *arguments[2:]]) == 0
+    assert "kind of bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        (["--share", "1.5"], "attack/share"),
+        (["--share", "much"], "attack/share"),
+        (["--target", "nobody"], "schema/unknown-key"),
+        (["--round", "2"], "attack/round"),
+        (["--mechanism", "kvu"], "mechanism/unknown"),
+    ],
+)
+def test_bad_input_is_one_sentence(changed: list[str], code: str, capsys: Output) -> None:
+    assert run(["attack", "synthetic:survey:60", "--mechanism", "kvue", "--epsilon", "1", *changed]) == 2
+    told = capsys.readouterr().err
+    assert told.splitlines()[-1].endswith(f"[{code}]") and "Traceback" not in told
+
+
+def test_simulations_and_estimates_say_what_attackers_could_have_done(tmp_path: Path, capsys: Output) -> None:
+    tally, page, picture = (tmp_path / name for name in ("a.kvt", "a.html", "a.svg"))
+    simulated = ["simulate", DATA, "--mechanism", "kvue", "--epsilon", "2", "--seed", "1", "--attackers", "8"]
+    assert run([*simulated, "--tally", str(tally), "--plot", str(picture), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["attacked"]["attackers"] == 8 and told["attacked"]["frequency_kind"] == "bound"
+    assert "what attackers could have done" in picture.read_text()
+    assert run(["estimate", str(tally), "--attackers", "8", "--report", str(page), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["attacked"]["frequency_high"] == told["attacked"]["frequency_high"]
+    assert 'fill-opacity=".15"' in page.read_text() and "8 crafted reports" in page.read_text()
+    assert run(["estimate", str(tally), "--attackers", "8"]) == 0
+    assert "frequency with 8 attackers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--mechanism", "privkvm", "--attackers", "5"], "attack/no-bound"),
+        (["--mechanism", "kvue", "--attackers", "5000"], "attack/attackers"),
+        (
+            ["--mechanism", "pckv-ue", "--set", "estimator=published", "--max-pairs", "3", "--attackers", "5"],
+            "attack/no-bound",
+        ),
+    ],
+)
+def test_what_has_no_bound_is_one_sentence(arguments: list[str], code: str, capsys: Output) -> None:
+    assert run(["simulate", "synthetic:survey:60", "--epsilon", "2", "--seed", "1", *arguments]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"[{code}]")
+
+
+def test_limits_are_known_before_postprocessing_only(tmp_path: Path, capsys: Output) -> None:
+    tally = tmp_path / "a.kvt"
+    assert run(["simulate", DATA, "--mechanism", "kvue", "--epsilon", "2", "--seed", "1", "--tally", str(tally)]) == 0
+    assert run(["estimate", str(tally), "--attackers", "8", "--postprocess", "norm-sub"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("[attack/postprocess]")
+
+
+def test_conditionals_and_quantiles_say_the_largest_change_that_was_found(tmp_path: Path, capsys: Output) -> None:
+    moments, cells = tmp_path / "m.kvt", tmp_path / "c.kvt"
+    made = ["simulate", "synthetic:survey:2000", "--epsilon", "4", "--seed", "1"]
+    assert run([*made, "--mechanism", "moments", "--tally", str(moments)]) == 0
+    assert run([*made, "--mechanism", "kvue", "--set", "bins=5", "--tally", str(cells)]) == 0
+    capsys.readouterr()
+    assert run(["estimate", str(moments), "--given", "1|2", "--attackers", "40", "--json"]) == 0
+    frequency = json.loads(capsys.readouterr().out)["given"][0]["frequency"]
+    assert frequency["attacked"]["low"] < frequency["value"] < frequency["attacked"]["high"]
+    assert frequency["attacked"]["kind"] == "largest found"
+    question = ["estimate", str(cells), "--quantiles", "0.5", "--keys", "1", "--attackers", "40"]
+    assert run([*question, "--json"]) == 0
+    median = json.loads(capsys.readouterr().out)["quantiles"][0]["value"]
+    assert median["attacked"]["low"] <= median["value"] <= median["attacked"]["high"]
+    assert run(question) == 0
+    assert "largest found" in capsys.readouterr().out

@@ -1,0 +1,144 @@
+"""The attack bench: gains never exceed the bound, and the strongest attack comes near it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from keyveil.core.errors import KeyveilError, MechanismError
+from keyveil.core.schema import Schema
+from keyveil.core.tally import Tally
+from keyveil.lab.attacks.bench import KINDS, attack
+from keyveil.lab.attacks.found import largest_found
+from keyveil.lab.attacks.goals import usual_target
+from keyveil.lab.attacks.ids import id_search
+from keyveil.lab.coins import SeededCoins
+from keyveil.learn import postprocess
+from keyveil.mechanisms.registry import create, forms
+from keyveil.robustness.influence import influence
+from keyveil.testing.people import people
+
+FORMS = dict(forms())
+FIRST_ORDER = ("apart", "split", "topsel with")  # estimates with weights or corrections that follow from the data
+
+
+@pytest.mark.parametrize("title", FORMS)
+def test_no_attack_exceeds_the_bound_and_the_strongest_on_averages_reaches_it(title: str) -> None:
+    """The bound is about any reports replaced, so the strongest attack also chooses whose are."""
+    mechanism = FORMS[title]
+    slow = title.startswith(("apart", "split", "rappor-meanest", "ioh"))
+    study = attack(
+        mechanism,
+        people(mechanism, 800 if slow else 2000, 5),
+        shares=(0.01,),
+        kinds=("maximal",),
+        quantities=("mean",) if "frequency" not in mechanism.estimated else ("frequency",),
+        directions=(True,),
+        worst=True,
+        seed=3,
+    )
+    (one,) = study.gains
+    assert one.bound is not None and one.bound_kind == ("first order" if title.startswith("split") else "bound")
+    if one.bound_kind == "bound":
+        assert 0.9 * one.bound <= one.gain <= one.bound + 1e-9
+    else:
+        assert 0.5 * one.bound <= one.gain <= one.bound + 1e-9
+
+
+@pytest.mark.parametrize("name", ["kvue", "ssr", "pckv-ue"])
+def test_every_kind_of_attack_stays_below_the_bound(name: str) -> None:
+    mechanism = create(name, Schema(keys=6), 2, **({} if name == "kvue" else {"max_pairs": 2}))
+    study = attack(mechanism, people(mechanism, 600, 7), shares=(0.02,), quantities=("frequency", "mean"), seed=1)
+    assert {one.kind for one in study.gains} == set(KINDS) - (set() if name == "pckv-ue" else {"bare"})
+    for one in study.gains:
+        assert one.bound is not None and one.gain <= one.bound + 1e-9
+    gained = {one.kind: one.gain for one in study.gains if one.quantity == "frequency" and one.up}
+    assert gained["maximal"] >= max(gained.values()) - 1e-9 and gained["maximal"] > gained["random messages"]
+
+
+def test_a_protocol_is_attacked_in_one_round_and_nothing_is_claimed() -> None:
+    schema = Schema(keys=4)
+    crowd = people(create("kvue", schema, 1), 1200, 3)
+    study = attack("privkvm", crowd, schema, 2, shares=(0.05,), kinds=("maximal",), round=1, seed=2)
+    assert {one.quantity for one in study.gains} == {"frequency", "mean", "rank"}
+    assert all(one.bound is None and one.round == 1 for one in study.gains)
+    frequency = next(one for one in study.gains if one.quantity == "frequency")
+    assert frequency.gain > 0.05
+    later = attack("privkvm", crowd, schema, 2, shares=(0.05,), kinds=("maximal",), round=2, seed=2)
+    assert abs(next(one for one in later.gains if one.quantity == "frequency").gain) < frequency.gain / 2
+
+
+def test_the_same_seed_gives_the_same_study_and_without_attackers_nothing_moves() -> None:
+    mechanism = create("kvue", Schema(keys=5), 1)
+    crowd = people(mechanism, 600, 3)
+    first, again = (attack(mechanism, crowd, shares=(0.03,), seed=9).document() for _ in range(2))
+    assert first == again
+    nobody = attack(mechanism, crowd, shares=(0.0001,), kinds=("maximal",), seed=9)
+    assert all(one.gain == 0 for one in nobody.gains)
+
+
+def test_the_usual_target_is_the_rarest_key_that_is_told() -> None:
+    mechanism = create("grr", Schema(keys=3), 4)
+    crowd = people(mechanism, 3000, 4)
+    study = attack(mechanism, crowd, shares=(0.01,), kinds=("random messages",), seed=1)
+    frequency = study.estimates.frequency.values
+    told = study.estimates.told
+    assert study.target == study.estimates.schema.keys[int(np.where(told, frequency, np.inf).argmin())]
+    assert usual_target(study.estimates) == int(study.target)
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"shares": (1.5,)}, "attack/share"),
+        ({"shares": (float("nan"),)}, "attack/share"),
+        ({"shares": (0.0,)}, "attack/share"),
+        ({"target": "nobody"}, "schema/unknown-key"),
+        ({"round": 2}, "attack/round"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(changed: dict[str, object], code: str) -> None:
+    mechanism = create("grr", Schema(keys=3), 1)
+    with pytest.raises(KeyveilError) as refused:
+        attack(mechanism, people(mechanism, 50, 1), **changed)  # type: ignore[arg-type]
+    assert refused.value.code == code and "\n" not in refused.value.sentence
+
+
+def test_what_is_not_estimated_cannot_be_moved() -> None:
+    mechanism = create("grr", Schema(keys=3), 1)
+    with pytest.raises(MechanismError, match="gives no means"):
+        attack(mechanism, people(mechanism, 50, 1), quantities=("mean",))
+
+
+def test_trying_ids_pays_only_where_something_follows_from_them() -> None:
+    schema = Schema(keys=8)
+    gains = {}
+    for name, options in (("kvue", {}), ("olh", {}), ("ssr", {"max_pairs": 2})):
+        mechanism = create(name, schema, 1, **options)
+        crowd = people(mechanism, 1000, 3)
+        tally = mechanism.tally(mechanism.perturb_many(crowd.records(schema), SeededCoins(2)))
+        gains[name] = id_search(mechanism, tally, 10, (0,), 400, SeededCoins(4))
+    assert gains["ssr"] is None, "nothing is derived from the id"
+    assert gains["kvue"] is not None and gains["kvue"].searched > 4 * gains["kvue"].given
+    assert gains["olh"] is not None and gains["olh"].searched == pytest.approx(gains["olh"].given, rel=0.01)
+
+
+def test_the_largest_change_of_any_answer_is_found_and_named_so() -> None:
+    """Empirical Bayes has no bound; on an average the search comes near the bound and not beyond it."""
+    mechanism = create("kvue", Schema(keys=5), 2)
+    crowd = people(mechanism, 3000, 3)
+    tally = mechanism.tally(mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(2)))
+    limits = influence(mechanism, tally, 30)
+
+    def frequency(counts: Tally) -> float:
+        return float(mechanism.estimate(counts).frequency.values[0])
+
+    def shrunk(counts: Tally) -> float:
+        return float(postprocess.estimates("bayes", mechanism.estimate(counts)).frequency.values[0])
+
+    plain = largest_found(mechanism, tally, 30, frequency, [0], SeededCoins(5))
+    bayes = largest_found(mechanism, tally, 30, shrunk, [0], SeededCoins(5), judged=12)
+    assert plain.kind == bayes.kind == "largest found"
+    assert limits.frequency_low[0] - 1e-3 <= plain.low < plain.value < plain.high <= limits.frequency_high[0] + 1e-3
+    assert plain.high - plain.value > 0.3 * (limits.frequency_high[0] - plain.value)
+    assert bayes.low < bayes.value < bayes.high
