@@ -136,6 +136,7 @@ def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exac
     size = min(max(float(np.nansum(frequency)), least), float(cap))
     kept, error = _kept(surplus, told.se, size, size_se)
     found = Undercount(cap, told.over, told.over_se, told.mean, told.se, kept, error, limit)
+    found = replace(found, size=size, reach=told.reach, beyond=not told.reached)
     shift = (SHIFT * (1 - kept)) ** 2
     if size <= 0:
         return found
