@@ -140,7 +140,9 @@ def correlation(estimates: Estimates, *, confidence: float | None = None) -> Cor
 
     Noise pulls the plain coefficient towards zero; the corrected one subtracts its variances and covariance. Its
     interval is a jackknife over keys on Fisher's scale, so it takes the keys as a sample of many others like them.
-    Means that are biased by design have no errors: of them there is the plain coefficient alone.
+    Means that are biased by design have no errors: of them there is the plain coefficient alone. Where fewer than
+    ``LEAST_KEYS`` keys are told from absent, the plain coefficient is that of all keys, with means cut to [-1, 1], and
+    the corrected one is insufficient.
     """
     raw = unbiased(estimates)
     mean = _column(raw, "mean", unit=True)
@@ -148,7 +150,9 @@ def correlation(estimates: Estimates, *, confidence: float | None = None) -> Cor
     known = told & np.isfinite(mean.se) & np.isfinite(raw.frequency.se)
     keys = int(np.count_nonzero(known))
     if keys < LEAST_KEYS:
-        pairs = np.array([raw.frequency.values[told], mean.values[told]])
+        if np.count_nonzero(told) < LEAST_KEYS:  # as the papers have it: over all keys, told from absent or not
+            told = np.isfinite(mean.values) & np.isfinite(raw.frequency.values)
+        pairs = np.array([raw.frequency.values[told], np.clip(mean.values[told], -1, 1)])
         enough = pairs.shape[1] >= LEAST_KEYS and (np.ptp(pairs, axis=1) > 0).all()
         plain = float(np.corrcoef(pairs)[0, 1]) if enough else math.nan
         return Correlation(plain, Interval(math.nan, -1.0, 1.0, math.nan, "insufficient"), pairs.shape[1])
