@@ -545,7 +545,17 @@ def test_a_frequency_is_wide_by_the_length_of_its_interval_whatever_the_estimate
     for error, wide in ((0.12, False), (0.14, True)):
         column = Column(schema, f, np.full(5, error), f - 1.96 * error, f + 1.96 * error)
         assert (column.longer(WIDE) == wide).all()
-        assert not column.covers(0, 1)[[0, 1, 3, 4]].any()  # the mutant leaves those that err unflagged
+        inside = np.clip(column.high, 0, 1) - np.clip(column.low, 0, 1)
+        assert not (inside > WIDE)[[0, 1, 3, 4]].any()  # the mutant leaves those that err unflagged
+
+
+def test_a_mean_is_wide_by_the_length_of_its_interval_whatever_the_estimate() -> None:
+    """Cut to [-1, 1] first, a mean of 1.3 ± 0.6 would pass, and it is those that err."""
+    plain = lunch()
+    for half, flag in ((0.45, "ok"), (0.55, "wide")):
+        values = np.array([0.0, 1.3, 0.0])
+        mean = dataclasses.replace(plain.mean, values=values, low=values - half, high=values + half)
+        assert [FLAGS[code] for code in lunch(mean=mean).mean.flag[:2]] == [flag, flag]
 
 
 def test_a_mean_is_wide_where_the_frequency_of_its_key_is() -> None:

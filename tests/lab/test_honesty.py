@@ -147,6 +147,21 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.
     assert "Nothing breaks the rule." in text
 
 
+def test_every_pair_of_contender_and_population_has_a_cell_before_any_has_two() -> None:
+    wanted = list(page.cells(["kvue", "ssr", "wsr"], ["survey", "peaks"], 100))
+    assert len(set(wanted)) == 3 * 2 * 8
+    for start in range(0, len(wanted), 6):
+        assert len({(one.contender, one.population) for one in wanted[start : start + 6]}) == 6
+    assert len({(one.epsilon, one.target) for one in wanted[:6]}) > 2
+
+
+def test_a_wide_mean_of_a_certain_key_is_no_hidden_one() -> None:
+    """privkvm knows who answered a survey at ε = 0.5, and not what; intervals of its means are as long as the range."""
+    found = measure(Cell("privkvm", "survey", "0.5", 4000, "people"), seed=2, least=30)
+    mean = found.counts["mean"]
+    assert mean.flags["wide"] > 20 and not mean.strong_flagged
+
+
 def test_who_cannot_take_the_people_says_why() -> None:
     assert measure(replace(CELL, contender="ioh"), seed=1).refused
 

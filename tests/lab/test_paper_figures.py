@@ -98,10 +98,10 @@ def best_method(found: Simulation) -> object:
 
 
 def pearson(found: Simulation) -> object:
-    """The coefficient, or the word that too few keys are told from absent: never a bare NaN."""
+    """The coefficient: a number at every ε. Freed of noise it is one, or insufficient."""
     seen = correlation(found.estimates)
-    assert np.isfinite(seen.plain) or seen.corrected.flag == "insufficient"
-    assert np.isfinite(seen.plain) or found.protocol.epsilon < 1
+    assert np.isfinite(seen.plain) and -1 <= seen.plain <= 1
+    assert np.isfinite(seen.corrected.value) or seen.corrected.flag == "insufficient"
     return seen
 
 

@@ -346,6 +346,14 @@ def test_too_few_keys_have_no_correlation() -> None:
     assert answer.corrected.flag == "insufficient" and (answer.corrected.low, answer.corrected.high) == (-1, 1)
 
 
+def test_where_no_key_is_told_from_absent_the_plain_correlation_is_that_of_all_keys() -> None:
+    """Six keys below two standard errors, of which one has a mean beyond the range: as the papers have it."""
+    f, m = [0.01, 0.012, 0.005, -0.004, 0.008, 0.002], [0.1, 0.4, -0.3, 0.2, 3.0, -0.5]
+    answer = correlation(_made("kvue", f, 0.01, mean=m))
+    assert answer.plain == pytest.approx(np.corrcoef(f, np.clip(m, -1, 1))[0, 1])
+    assert answer.keys == 6 and answer.corrected.flag == "insufficient"
+
+
 def test_pure_noise_has_no_correlation() -> None:
     noise = np.random.default_rng(4).normal(0, 0.1, 30)
     answer = correlation(_made("kvue", list(0.5 + 0.01 * noise), 0.01, mean=list(0.5 * noise)))

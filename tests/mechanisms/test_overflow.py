@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -25,8 +26,11 @@ from keyveil.lab.caps import missing
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.datasets.dataset import Dataset
 from keyveil.lab.simulate import simulate
+from keyveil.learn.comparisons import compare_keys, subset_sum
 from keyveil.learn.dependence import links
-from keyveil.learn.shrinkage import bayes, without_undercount
+from keyveil.learn.noise import without_undercount
+from keyveil.learn.ranking import top
+from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow import undercount as judgement
 from keyveil.mechanisms.overflow.undercount import Surplus, truncated_keys, undercount
@@ -295,3 +299,64 @@ def test_frequent_keys_are_covered_or_flagged_on_lifelike_people(name: str, mech
     lost = missing(capped, dataset.population)
     flagged = np.concatenate([(lost > 0.25 * one.frequency.se)[one.frequency.flag == 4] for one in estimates])
     assert not len(flagged) or flagged.mean() >= 0.8
+
+
+# -- sums and differences -------------------------------------------------------------------------------------------
+
+
+def told(surplus: float, se: float, *, beyond: bool = False) -> Undercount:
+    """A cap of 5 and 4 pairs a person that count, with so many above it."""
+    reach = Surplus(surplus, se, 0.3, 0.01, 10.0)
+    found = undercount(5, reach, solution(np.full(20, 0.2), 1.0), 0.0)
+    return replace(found, beyond=beyond)
+
+
+def test_a_sum_has_the_error_of_the_surplus_also_where_none_is_seen() -> None:
+    """A quarter of all kept pairs lacks a quarter of the surplus: of 0 ± 0.8 a limit of 1.96·0.2."""
+    found = told(0.0, 0.8)
+    assert not found.seen and found.stretch == 1
+    assert found.highest_sum(1.0, 0.0, 5, 1.96) == pytest.approx(1 + 1.96 * 0.2)
+    assert found.highest_sum(1.0, 0.1, 5, 1.96) > 1 + 1.96 * np.hypot(0.1, 0.2)
+    assert told(-0.8, 0.8).highest_sum(1.0, 0.1, 5, 1.96) < found.highest_sum(1.0, 0.1, 5, 1.96)
+    assert told(-80.0, 0.8).highest_sum(1.0, 0.1, 5, 1.96) == pytest.approx(1.196)  # nothing can be hidden twice
+
+
+def test_beyond_the_reach_of_answers_a_sum_may_lack_whatever_people_can_hide() -> None:
+    """Limits 0.5 + 1.96·0.1 of pairs, 1/6 of it for each key; from ten keys on those above the reach may hide more."""
+    found, most = told(0.5, 0.1, beyond=True), 0.5 + 1.96 * 0.1
+    assert found.highest_sum(0.0, 0.0, 2, 1.96) == pytest.approx(2 * most / 6)
+    assert found.highest_sum(0.0, 0.0, 8, 1.96) == pytest.approx(most)
+    assert found.highest_sum(0.0, 0.0, 20, 1.96) == pytest.approx(2 * most)
+    assert Undercount(5).highest_sum(1.0, 0.1, 5, 1.96) == pytest.approx(1.196)  # unknown, and said so
+
+
+def test_sums_are_covered_where_the_cap_hides_much_and_a_mutant_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 60 rarest keys of ``heavy`` lack half of their sum, many times its noise; seeded, three runs."""
+    heavy = datasets.load("heavy", n=30_000, seed=4)
+    rare = np.argsort(heavy.population.truth(heavy.schema).frequency)[:60].tolist()
+    total = float(heavy.population.truth(heavy.schema).frequency[rare].sum())
+    _, estimates = covered(heavy, 4, "pckv-ue", 3)
+    assert all(total in subset_sum(one, rare) for one in estimates)
+    monkeypatch.setattr(Undercount, "highest_sum", lambda found, total, noise_se, keys, z: total + z * noise_se)
+    assert not any(total in subset_sum(one, rare) for one in estimates)
+
+
+def test_what_is_hidden_widens_a_difference_and_weakens_its_test() -> None:
+    heavy = datasets.load("heavy", n=30_000, seed=4)
+    _, (estimates,) = covered(heavy, 8, "ssr", 1)
+    hidden = estimates.header.undercount
+    assert hidden is not None and hidden.widens and not hidden.corrected
+    unseen = replace(hidden, stretch=1.0, raised=0.0)
+    plain = replace(estimates, header=replace(estimates.header, undercount=unseen))
+    now, before = (compare_keys(one, 0, 90) for one in (estimates, plain))
+    assert now.difference.value == before.difference.value and now.difference.se == before.difference.se
+    assert now.difference.high > before.difference.high and now.difference.low < before.difference.low
+    assert 0 <= now.z < before.z and now.p_value > before.p_value
+    assert top(nearly_exact(hidden), 5).candidates > top(nearly_exact(unseen), 5).candidates == 5
+
+
+def nearly_exact(hidden: Undercount) -> Estimates:
+    """Thirty keys that lie ten standard errors apart, under such a cap."""
+    made = create("ssr", KEYS, 1, max_pairs=2)
+    header = replace(made.header(1000), undercount=hidden)
+    return solution(np.linspace(0.5, 0.21, 30)).estimates(header, respondents=np.full(30, 1000))

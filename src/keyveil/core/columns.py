@@ -146,15 +146,6 @@ class Column:
         codes = np.maximum(self.flag, np.where(where, FLAGS.index(flag), 0).astype(np.int8))
         return self if np.array_equal(codes, self.flag) else dataclasses.replace(self, flag=codes)
 
-    def covers(self, least: float, most: float) -> NDArray[np.bool_]:
-        """Per key, whether the interval takes up more than half of a range, or is longer than all of it.
-
-        False where there is no interval.
-        """
-        with np.errstate(invalid="ignore"):
-            inside: Floats = np.clip(self.high, least, most) - np.clip(self.low, least, most)
-            return (inside > WIDE * (most - least)) | (self.high - self.low > most - least)
-
     def longer(self, length: float) -> NDArray[np.bool_]:
         """Per key, whether the interval is longer than that, cut to no range; false where there is none.
 

@@ -125,7 +125,7 @@ class Estimates:
     def __post_init__(self) -> None:
         object.__setattr__(self, "respondents", one_per_key(self.schema, self.respondents, np.int64))
         object.__setattr__(self, "frequency", self.frequency.flagged("wide", self.frequency.longer(WIDE)))
-        object.__setattr__(self, "mean", self.mean.flagged("wide", self.mean.covers(-1, 1)))
+        object.__setattr__(self, "mean", self.mean.flagged("wide", self.mean.longer(2 * WIDE)))
         alone = self.mean.flag if self.alone is None else self.alone
         object.__setattr__(self, "alone", one_per_key(self.schema, alone, np.int8))
         if not self.frequency.absent and not self.mean.absent:

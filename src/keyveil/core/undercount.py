@@ -5,6 +5,7 @@ How much is missing is *unknown* unless somebody was asked how many pairs they h
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -34,6 +35,9 @@ class Undercount:
     raised: float = 0.0  # what upper limits were raised by beyond that, where surpluses exceed what answers can tell
     seen: bool = False  # whether the surplus is told from none
     corrected: bool = False  # whether frequencies were divided by ``kept``
+    size: float | None = None  # pairs of a person that count, on average
+    reach: float | None = None  # the largest surplus that an answer can tell
+    beyond: bool = False  # whether surpluses may exceed that, so that ``surplus`` may be too low
 
     @property
     def state(self) -> str:
@@ -55,6 +59,37 @@ class Undercount:
     def highest(self, limits: Floats) -> Floats:
         """What frequencies may be at most, from upper limits of the part that is kept, where nothing was corrected."""
         return self.stretch * limits + self.raised
+
+    def highest_sum(self, total: float, noise_se: float, keys: int, z: float) -> float:
+        """What the sum of the frequencies of some keys may be at most, from that of the parts that are kept.
+
+        Noise of single keys averages out in a sum and what the cap hides does not, so that here the surplus counts with
+        its own error, also where it is not told from none. A share of all kept pairs is taken to lack as large a share
+        of the surplus, and half as much is allowed for keys that busy people hold. Where surpluses may exceed what
+        answers can tell, only what holds whoever holds what is added (docs/theory.md, the cap).
+        """
+        plain = total + z * noise_se
+        if self.corrected or self.surplus is None or self.surplus_se is None:
+            return plain
+        if self.beyond or not self.size:
+            return plain + self._most_hidden(keys, z)
+        assert self.kept is not None and self.kept_se is not None
+        more, more_se = self.surplus / self.size, self.kept_se / self.kept**2
+        spread = math.hypot((1 + more) * noise_se, more_se * total, more_se * noise_se, max(more, 0.0) / 2 * total)
+        return max(plain, (1 + more) * total + z * spread)
+
+    def _most_hidden(self, keys: int, z: float) -> float:
+        """What the cap hides of so many keys together at most, whoever holds them, by limits of z standard errors.
+
+        Who holds s > l pairs hides at most s - l of them, at most the share (s - l)/(l + 1) of each key, and no more
+        keys than there are. Who exceeds the reach of answers counts there with no less than its share of the keys.
+        """
+        if self.surplus is None or self.surplus_se is None or self.over is None or self.over_se is None:
+            return float(keys)
+        surplus = max(0.0, self.surplus + z * self.surplus_se)
+        reach = self.reach or float(self.cap)
+        each = min(1.0, max(0.0, self.over + z * self.over_se), surplus / min(self.cap + 1, reach))
+        return min(keys * each, surplus * max(1.0, keys / reach))
 
     def added(self, frequency: Floats, product: Floats) -> tuple[Floats, Floats, Floats]:
         """What this adds to the variances of f and f·m and to their covariance, beyond the noise of reports."""

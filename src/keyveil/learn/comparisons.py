@@ -18,6 +18,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Interval, worst
 from keyveil.core.tally import Tally
 from keyveil.learn.dependence import links
+from keyveil.learn.noise import highest_frequencies, noise_alone
 from keyveil.learn.processed import SAME, Processed, answered, unbiased
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.responses import normal_quantile
@@ -58,17 +59,23 @@ def subset_sum(
     """The sum of the frequencies of some keys: how many of them a person holds on average.
 
     Where everybody holds exactly one key it is the share of people with any of them. The interval takes account of
-    how the estimates depend on each other. Reports about several keys together tell that themselves: give their
-    ``tally``. ``mechanism`` is needed only if it is not of the registry.
+    how the estimates depend on each other, and of what a cap may hide of all these keys together. Reports about several
+    keys together tell the former themselves: give their ``tally``. ``mechanism`` is needed only if it is not of the
+    registry.
     """
     raw = unbiased(estimates)
     at = _places(raw, keys)
     values, se = raw.frequency.values[at], raw.frequency.se[at]
     if not np.isfinite(values).all() or not np.isfinite(se).all():
         return Interval(math.nan, 0.0, float(len(at)), math.nan, "insufficient")
-    error = math.sqrt(links(raw, mechanism, tally).variance(np.array(at), np.ones(len(at))))
+    noise, hidden = noise_alone(raw), raw.header.undercount
+    total, z = float(values.sum()), normal_quantile(confidence or raw.confidence)
+    variance = links(noise, mechanism, tally).variance(np.array(at), np.ones(len(at)))
+    error = math.sqrt(variance + (0.0 if hidden is None else hidden.common * total**2))
     flag = worst(*(FLAGS[code] for code in raw.frequency.flag[at]))
-    found = _interval(float(values.sum()), error, normal_quantile(confidence or raw.confidence), flag)
+    found = _interval(total, error, z, flag)
+    if hidden is not None:
+        found = replace(found, high=max(found.high, hidden.highest_sum(total, math.sqrt(variance), len(at), z)))
     return answered(estimates, float(estimates.frequency.values[at].sum()), found)
 
 
@@ -98,7 +105,8 @@ def compare_keys(
     else:
         slope = raw.schema.slope(raw.mean.values)
         variance = max(se**2 - 2 * float(slope[a] * slope[b]) * known.of_means(a, b), 0.0)
-    found = _tested(value, math.sqrt(variance), normal_quantile(confidence or raw.confidence), flag)
+    z = normal_quantile(confidence or raw.confidence)
+    found = _tested(value, math.sqrt(variance), z, flag, _hidden(raw, a, of, z), _hidden(raw, b, of, z))
     shown = _column(estimates, of)
     return _shown(estimates, found, float(shown.values[a] - shown.values[b]))
 
@@ -121,7 +129,8 @@ def compare_campaigns(
     value, se, flag = _difference(_column(one, of), a, _column(other, of), b)
     if flag == "insufficient":
         return _untold(value)
-    found = _tested(value, se, normal_quantile(confidence or one.confidence), flag)
+    z = normal_quantile(confidence or one.confidence)
+    found = _tested(value, se, z, flag, _hidden(one, a, of, z), _hidden(other, b, of, z))
     shown = float(_column(first, of).values[a] - _column(second, of).values[b])
     return _shown(first if isinstance(first, Processed) else second, found, shown)
 
@@ -131,7 +140,9 @@ def correlation(estimates: Estimates, *, confidence: float | None = None) -> Cor
 
     Noise pulls the plain coefficient towards zero; the corrected one subtracts its variances and covariance. Its
     interval is a jackknife over keys on Fisher's scale, so it takes the keys as a sample of many others like them.
-    Means that are biased by design have no errors: of them there is the plain coefficient alone.
+    Means that are biased by design have no errors: of them there is the plain coefficient alone. Where fewer than
+    ``LEAST_KEYS`` keys are told from absent, the plain coefficient is that of all keys, with means cut to [-1, 1], and
+    the corrected one is insufficient.
     """
     raw = unbiased(estimates)
     mean = _column(raw, "mean", unit=True)
@@ -139,7 +150,9 @@ def correlation(estimates: Estimates, *, confidence: float | None = None) -> Cor
     known = told & np.isfinite(mean.se) & np.isfinite(raw.frequency.se)
     keys = int(np.count_nonzero(known))
     if keys < LEAST_KEYS:
-        pairs = np.array([raw.frequency.values[told], mean.values[told]])
+        if np.count_nonzero(told) < LEAST_KEYS:  # as the papers have it: over all keys, told from absent or not
+            told = np.isfinite(mean.values) & np.isfinite(raw.frequency.values)
+        pairs = np.array([raw.frequency.values[told], np.clip(mean.values[told], -1, 1)])
         enough = pairs.shape[1] >= LEAST_KEYS and (np.ptp(pairs, axis=1) > 0).all()
         plain = float(np.corrcoef(pairs)[0, 1]) if enough else math.nan
         return Correlation(plain, Interval(math.nan, -1.0, 1.0, math.nan, "insufficient"), pairs.shape[1])
@@ -185,9 +198,24 @@ def _difference(first: Column, a: int, second: Column, b: int) -> tuple[float, f
     return value, se, flag if math.isfinite(value) and math.isfinite(se) else "insufficient"
 
 
-def _tested(value: float, se: float, z: float, flag: str) -> Difference:
-    score = value / se if se > 0 else math.copysign(math.inf, value) if value else 0.0
-    return Difference(_interval(value, se, z, flag), score, math.erfc(abs(score) / math.sqrt(2)))
+def _tested(value: float, se: float, z: float, flag: str, first: float, second: float) -> Difference:
+    """A difference of two estimates, of which a cap may hide so much of the ``first`` and of the ``second``.
+
+    The test asks whether noise alone explains what is left of the difference if all of that were hidden.
+    """
+    left = max(value - second, 0.0) if value > 0 else min(value + first, 0.0)
+    score = left / se if se > 0 else math.copysign(math.inf, left) if left else 0.0
+    found = _interval(value, se, z, flag)
+    found = replace(found, low=found.low - second, high=found.high + first)
+    return Difference(found, score, math.erfc(abs(score) / math.sqrt(2)))
+
+
+def _hidden(estimates: Estimates, at: int, of: Of, z: float) -> float:
+    """What a cap may hide of the frequency of a key, beyond its interval; nothing of a mean."""
+    if of == "mean":
+        return 0.0
+    column = estimates.frequency
+    return float(max(highest_frequencies(estimates, z)[at] - column.values[at] - z * column.se[at], 0.0))
 
 
 def _shown(estimates: Estimates, found: Difference, value: float) -> Difference:

@@ -9,6 +9,7 @@ import numpy as np
 
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates, Interval
+from keyveil.learn.noise import highest_frequencies
 from keyveil.learn.processed import unbiased
 from keyveil.mechanisms.responses import normal_quantile
 
@@ -66,7 +67,7 @@ def top(estimates: Estimates, k: int = 10, *, confidence: float | None = None) -
     known = np.isfinite(values) & np.isfinite(se)
     z = normal_quantile(1 - (1 - sure) / d)
     low = np.where(known, values - z * se, 0.0)  # a key that nobody spoke about may be anywhere
-    high = np.where(known, values + z * se, 1.0)
+    high = np.where(known, highest_frequencies(raw, z), 1.0)
     best = 1 + d - np.searchsorted(np.sort(low), high, side="right")
     worst = d - np.searchsorted(np.sort(high), low, side="left")
     shown, names = estimates.frequency, raw.schema.keys

@@ -27,6 +27,7 @@ from keyveil.core.discovery import false_shares
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates
 from keyveil.core.undercount import Undercount
+from keyveil.learn.noise import without_undercount
 from keyveil.mechanisms.responses import normal_quantile
 
 Floats = NDArray[np.float64]
@@ -56,6 +57,7 @@ SLACK = 0.15  # standard errors that any estimate may be moved
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
 DOUBTFUL = 0.1  # the same share, from which on an estimate may be moved freely
 CROWD = 3.0  # present keys near a key that let it be moved by one standard error more; twice as many by four
+RESTS = 0.5  # standard errors of a mean below which its posterior deviation says that it rests on other keys
 COARSE = 0.1  # standard error of a mean for which it may be moved by one standard error more
 
 
@@ -92,28 +94,6 @@ def _allowed(estimates: Estimates) -> Floats | float:
     beyond = np.sqrt(np.maximum(estimates.product_se**2 - estimates.product_noise_se**2, 0.0))
     result: Floats = np.minimum(beyond / np.maximum(estimates.frequency.values, beyond + 1e-12), 1.0)
     return np.nan_to_num(result, nan=1.0)
-
-
-def without_undercount(estimates: Estimates) -> Estimates:
-    """The estimates with the errors of noise alone: what keys have in common by a cap says nothing about their law."""
-    if estimates.product_noise_se is not None:
-        less_cap = without_undercount(replace(estimates, product_noise_se=None))
-        return replace(less_cap, product_se=estimates.product_noise_se)
-    found = estimates.header.undercount
-    if found is None or not found.seen:
-        return estimates
-    f, unknown = estimates.frequency.values, np.full(estimates.schema.d, np.nan)
-    of_f, of_u, of_both = found.added(f, unknown if estimates.product is None else estimates.product)
-
-    def less(errors: Floats, added: Floats) -> Floats:
-        return np.sqrt(np.maximum(errors**2 - added, 0))
-
-    frequency = replace(estimates.frequency, se=less(estimates.frequency.se, of_f))
-    mean = replace(estimates.mean, se=less(estimates.mean.se, np.full_like(f, found.shift)))
-    if estimates.product_se is None or estimates.covariance is None:
-        return replace(estimates, frequency=frequency, mean=mean)
-    product_se, covariance = less(estimates.product_se, of_u), estimates.covariance - of_both
-    return replace(estimates, frequency=frequency, mean=mean, product_se=product_se, covariance=covariance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,7 +343,10 @@ def _column(raw: Column, centre: Floats, sd: Floats, moves: Floats, z: float) ->
 
     Means that may be moved by more than their standard error have posterior intervals: they rest on other keys.
     """
-    own = np.where(raw.flag == FLAGS.index("wide"), 0, raw.flag)  # whether this interval is wide is seen from itself
+    # Whether an interval is wide is seen from itself, but for means that rest on their own reports still: what is cut
+    # off at the ends of the range depends on the estimate (docs/decisions/0103-wide-means.md).
+    others = sd < RESTS * raw.se if raw.scaled else np.isfinite(raw.values)
+    own = np.where((raw.flag == FLAGS.index("wide")) & others, 0, raw.flag)
     flag = np.maximum(own, FLAGS.index("shrunk")).astype(np.int8)
     least = -1.0 if raw.scaled else 0.0
     limited = np.isfinite(moves) & np.isfinite(raw.values)

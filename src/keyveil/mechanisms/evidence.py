@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 
 _SINGULAR = 1e-9  # relative determinant below which two equations are one
 _LEAST = 0.01  # of the covariance must be left after subtracting what is no error; otherwise nothing is subtracted
+_FEW = 20.0  # reports of all keys that are added to a key's own, where the mean square of what they say is judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,9 @@ class Observed:
         """What this round says about (f, U) of ``n`` people.
 
         Reports are taken as a sample of all reports; given ``likely`` (f, m), the share of people who responded
-        about a key is a known part of the target, and that they differ is no error.
+        about a key is a known part of the target, and that they differ is no error. The covariance is that of the law
+        at ``likely``, or of what all keys together say; a key's own counts in this round do not enter it, since weights
+        that go with the errors of a round would bias the sum of rounds.
         """
         respondents = self.respondents.astype(np.float64)
         rows = np.array([self.supports, self.signs], dtype=np.float64)
@@ -56,13 +59,13 @@ class Observed:
         design[:, 0, 0] = self.seen - self.fake
         design[:, 1, 0] = -made_up
         design[:, 1, 1] = self.slope
-        shares = (self.counts + 1 / len(self.counts)) / (
-            respondents + 1
-        )  # one report more keeps the covariance regular
-        covariance = _covariance(rows, shares)
-        if likely is not None:
+        if likely is None:
+            typical = rows @ self.counts.sum(axis=1) / max(float(respondents.sum()), 1.0)
+            covariance = self._covariance(*(np.full_like(respondents, one) for one in typical))
+        else:
             frequency, mean = likely
-            covariance = _covariance(rows, self._possible(shares, frequency))
+            speaking = self.fake + (self.seen - self.fake) * frequency
+            covariance = self._covariance(speaking, self.slope * frequency * mean + made_up * (1 - frequency))
             steps = np.stack([np.full_like(respondents, self.seen - self.fake), self.slope * mean - made_up], axis=1)
             between = (respondents / max(n, 1) * frequency * (1 - frequency))[:, None, None] * _outer(steps)
             within = covariance - between
@@ -72,13 +75,23 @@ class Observed:
         beyond = seen.T - np.stack([np.full_like(respondents, self.fake), made_up], axis=1)
         return Evidence(self.respondents, weight @ design, (weight @ beyond[:, :, None])[:, :, 0])
 
-    def _possible(self, shares: Floats, frequency: Floats) -> Floats:
-        """Shares of outputs with as many speaking for a key as may be: few counts make rare keys look certain."""
-        speaking = np.asarray(self.supports) > 0
-        seen = shares[speaking].sum(axis=0)
-        wanted = self.fake + (self.seen - self.fake) * frequency
-        possible: Floats = shares * np.where(speaking[:, None], wanted / seen, (1 - wanted) / (1 - seen))
-        return possible
+    def _covariance(self, speaking: Floats, signed: Floats) -> Floats:
+        """Of (Q, T) for one report about each key, from their expectations, [key, 2, 2].
+
+        T is zero unless a report speaks for the key, and its mean square among those that do is the key's own, held to
+        that of all keys where it has few reports.
+        """
+        least = 1 / (self.respondents + 2.0)  # one of two more reports, so that nothing is certain
+        speaking = np.clip(speaking, least, 1 - least)
+        squares, speaks = np.asarray(self.signs) ** 2 @ self.counts, np.asarray(self.supports) @ self.counts
+        of_all = float(squares.sum()) / max(float(speaks.sum()), 1.0) or 1.0
+        square = (squares + _FEW * of_all) / (speaks + _FEW)
+        most = (1 - _LEAST) * speaking * np.sqrt(square)  # what the mean can be at most, given its square
+        signed = np.clip(signed, -most, most)
+        both = signed * (1 - speaking)
+        entries = [[speaking * (1 - speaking), both], [both, speaking * square - signed**2]]
+        covariance: Floats = np.moveaxis(np.array(entries), 2, 0)
+        return covariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,16 +150,21 @@ def _total(parts: Sequence[Evidence]) -> Evidence:
 
 
 def _likely(solution: Solution) -> tuple[Floats, Floats]:
-    """Frequencies and means as they may be, to judge errors with."""
-    frequency = np.clip(np.nan_to_num(solution.frequency), 0, 1)
+    """Frequencies and means as they may be, to judge errors with.
+
+    Where keys differ by less than their errors, a frequency is held to that of all keys: otherwise keys that come out
+    too low by chance would also seem to be known best. Of it and the key's own, the one nearer to 1/2 is taken, where
+    errors are larger.
+    """
+    own, variance = np.clip(np.nan_to_num(solution.frequency), 0, 1), solution.spread.frequency
+    known = np.isfinite(solution.frequency) & np.isfinite(variance)
+    centre = float(np.clip(solution.frequency[known].mean(), 0, 1)) if known.any() else 0.0
+    spread = max(float(solution.frequency[known].var() - variance[known].mean()), 0.0) if known.any() else 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        held = centre + np.nan_to_num(spread / (spread + variance)) * (own - centre)
+    frequency = np.where(np.abs(held - 0.5) < np.abs(own - 0.5), held, own)
     ratio = np.divide(solution.product, frequency, out=np.zeros_like(frequency), where=frequency > 0)
     return frequency, np.clip(np.nan_to_num(ratio), -1, 1)
-
-
-def _covariance(rows: Floats, shares: Floats) -> Floats:
-    """Of (Q, T) for one report about each key."""
-    covariance: Floats = np.einsum("ao,bo,ok->kab", rows, rows, shares) - _outer((rows @ shares).T)
-    return covariance
 
 
 def _outer(vectors: Floats) -> Floats:

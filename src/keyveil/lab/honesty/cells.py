@@ -28,8 +28,8 @@ from keyveil.lab.rounds import Blocks, ask
 from keyveil.learn.comparisons import subset_sum
 from keyveil.learn.conditionals import Conditionals
 from keyveil.learn.distributions import distribution
+from keyveil.learn.noise import without_undercount
 from keyveil.learn.postprocess import estimates as processed
-from keyveil.learn.shrinkage import without_undercount
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow.beside import with_usual_group
@@ -70,7 +70,7 @@ class Count:
     covered: int = 0
     plain: int = 0  # those of keys that are common enough, whose intervals must not be too wide either
     plain_covered: int = 0
-    strong: int = 0
+    strong: int = 0  # of keys whose true frequency is beyond ``STRONG`` standard errors
     strong_flagged: int = 0
     truncated_rightly: int = 0
     wider: int = 0  # intervals that are longer than the plain one of the same estimate
@@ -225,7 +225,9 @@ def _columns(
 ) -> None:
     """Count the intervals of all keys' frequencies and means, and how much longer they are than plain ones."""
     truth, known = facts.truth, estimates.frequency
-    strong = known.values > STRONG * known.se
+    strong = (
+        truth.frequency > STRONG * (plain if form else estimates).frequency.se
+    )  # after shrinkage errors are smaller
     enough = truth.frequency * (1 - truth.frequency) * truth.n >= COUNTABLE
     hidden = estimates.header.undercount
     if hidden is not None and hidden.widens:
@@ -241,8 +243,11 @@ def _columns(
         once = before.se * (column.high - column.low) / column.se if not form else before.high - before.low
         count.compare(column.high - column.low, once)
         _plain(count, tested & enough & (column.flag == 0), inside)
+        hiding = column.flag > FLAGS.index("shrunk")
+        if question == "mean":
+            hiding &= column.flag != FLAGS.index("wide")  # a key may be certain and its mean not: the interval shows it
         count.strong += int(strong.sum())
-        count.strong_flagged += int((strong & (column.flag > FLAGS.index("shrunk"))).sum())
+        count.strong_flagged += int((strong & hiding).sum())
         cut = column.flag == FLAGS.index("truncated")
         count.truncated_rightly += int((cut & (lost > UNDERCOUNT * known.se)).sum())
 

@@ -45,7 +45,8 @@ of all of them.
 The rule (`keyveil.lab.honesty.rule`): 95 % intervals that have no flag, or only *shrunk*, hold the truth in at least
 93 % of cases (92 % after shrinkage), and plain ones of keys that are common enough in at most 97 %: one-sided tests
 with Holm's correction over all cells. Of keys called *truncated* at least 80 % are undercounted by more than a quarter
-of a standard error. Of keys whose frequency is beyond five standard errors at most half are flagged.
+of a standard error. Of keys whose true frequency is beyond five standard errors at most half are flagged; *wide* means
+do not count there, since a key may be certain and its mean not, and the interval shows it.
 
 The page is written by"""
 
@@ -65,9 +66,10 @@ where a cap may hide something, and those of frequencies and means after shrinka
 
 
 def cells(contenders: Sequence[str], populations: Sequence[str], people: int = SOME) -> Iterator[Cell]:
-    """All cells of a page: first those of so many people in an order without meaning, then those of a million.
+    """All cells of a page: first those of so many people, then those of a million.
 
-    A run that is stopped has thus measured a part that is like the whole.
+    Every contender meets every population once, at an ε and a target that a hash chooses, before any pair of them
+    has a second cell. So a run that is stopped has seen as many pairs as it could.
     """
     some = [
         Cell(contender, population, epsilon, people, target)
@@ -76,7 +78,12 @@ def cells(contenders: Sequence[str], populations: Sequence[str], people: int = S
         for epsilon in EPSILONS
         for target in TARGETS
     ]
-    yield from sorted(some, key=lambda cell: coins_of(cell, 0))
+    turns = Counter[tuple[str, str]]()
+    drawn = []
+    for cell in sorted(some, key=lambda cell: coins_of(cell, 0)):
+        drawn.append((turns[cell.contender, cell.population], cell))
+        turns[cell.contender, cell.population] += 1
+    yield from (cell for _, cell in sorted(drawn, key=lambda one: one[0]))
     if people == SOME:
         for population in populations:
             for contender in (one for one in contenders if one in MANY):

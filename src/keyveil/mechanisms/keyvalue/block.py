@@ -292,7 +292,9 @@ class Block(ThroughOracle):
             product = shares @ form.levels / kept
             squares = np.clip((shares @ form.levels**2 - (1 - kept) * (form.levels**2).mean()) / kept, 0, 1)
             likely = np.clip(np.nan_to_num(known.frequency), 1 / np.maximum(asked, 1), 1)
-            spread = form.spread(kept, likely, product, squares, asked, 0 if population else tally.reports)
+            # by chance a product may exceed the frequency, and what lies between people would then swallow the variance
+            possible = np.clip(np.nan_to_num(product), -likely, likely)
+            spread = form.spread(kept, likely, possible, squares, asked, 0 if population else tally.reports)
             var_u = np.maximum(spread.product, FEWEST / (asked * kept) ** 2)
         return replace(known, product=product, spread=Spread(known.spread.frequency, var_u, spread.covariance))
 

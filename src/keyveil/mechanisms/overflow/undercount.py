@@ -159,6 +159,7 @@ def undercount_of(cap: int, told: Surplus, whole: Whole, exact: bool = True) -> 
     size = min(max(whole.size, least), float(cap))
     kept, error = _kept(surplus, told.se, size, whole.size_se)
     found = Undercount(cap, told.over, told.over_se, told.mean, told.se, kept, error, limit)
+    found = replace(found, size=size, reach=told.reach, beyond=not told.reached)
     shift = (SHIFT * (1 - kept)) ** 2
     if size <= 0:
         return found
