@@ -63,7 +63,7 @@ def _panel(ax: Axes, results: Results, people: str, measure: str) -> None:
     log = MEASURES[measure].log and not experiment.linear
     drawn = False
     for number, label in enumerate(labels):
-        for form in experiment.forms:
+        for form in _told_apart(results):
             curve = results.curves.get((form, people, label, measure))
             if curve is None or not np.isfinite(curve.value).any():
                 continue
@@ -73,7 +73,7 @@ def _panel(ax: Axes, results: Results, people: str, measure: str) -> None:
             else:
                 _line(ax, curve, number, label, form, log)
     n, keys = results.sizes.get(people, (0, 0))
-    size = f"{n:,} people, {keys:,} keys" if n else ""
+    size = f"{n:,} people, {keys:,} keys, {results.plan.size.repeats} runs" if n else ""
     ax.set_title(f"{people}\n", loc="left", fontsize=10, color=INK, parse_math=False)
     ax.text(0, 1.02, size, transform=ax.transAxes, fontsize=8, color=QUIET)
     if not drawn:
@@ -156,11 +156,22 @@ def _legend(figure: Figure, grid: Any, results: Results) -> None:
     entries = {label: line for ax in grid.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     handles, names = list(entries.values()), list(entries)
     if len(experiment.forms) > 1:
-        for form in experiment.forms:
+        for form in _told_apart(results):
             handles.append(Line2D([], [], color=QUIET, linestyle=_LINES[form]))
             names.append(_WORDS[form])
     if handles and (entries or len(experiment.forms) > 1):
         figure.legend(handles, names, loc="outside right center", frameon=False, labelcolor=INK, fontsize=8.5)
+
+
+def _told_apart(results: Results) -> list[str]:
+    """The forms that some series has a line of its own in: without a split to tighten, exact and tight are one."""
+    places = {place[1:] for place in results.curves}
+    shown: list[str] = []
+    for form in results.plan.experiment.forms:
+        lines = {place: results.curves[form, *place].pairing for place in places}
+        if all(lines != {place: results.curves[old, *place].pairing for place in places} for old in shown):
+            shown.append(form)
+    return shown
 
 
 def _caption(judged: Sequence[Verdict], wide: int) -> str:

@@ -46,7 +46,7 @@ def planned(experiment: Experiment, size: str, seed: int, folder: Path | None = 
                     _base(experiment, series, people, form, x, how, seed, files[people.title], points)
                     for x in (points if _runs_anew(experiment.axis) else points[:1])
                 ]
-                for measure in series.measures or experiment.measures:
+                for measure in series.measures or (*experiment.measures, *experiment.judged):
                     curves[form, people.title, series.label, measure] = [(base, series.decoder) for base in bases]
                     for base in bases:
                         wanted.setdefault(base, {})[series.decoder, measure] = None
@@ -92,6 +92,7 @@ def _base(
         if axis.knob == "n" and size.name == "tiny":
             n = min(n, most)
     who, matched = _form_of(series, form)
+    who = who.replace("{cap}", str(people.cap))
     if axis.knob == "option":
         who = who.replace("{x}", spelled(x))
     return Cell(

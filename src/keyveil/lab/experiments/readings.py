@@ -93,6 +93,13 @@ def relative_errors(run: Run, points: Points) -> Sequence[float]:
     return [float(np.quantile(errors, point / 100)) for point in points]
 
 
+def relative_top(run: Run, points: Points) -> Sequence[float]:
+    """The median of |f̂ - f|/f over the 100 keys that are truly most frequent."""
+    top = most_frequent(run.truth.frequency, 100)
+    true = run.truth.frequency[top]
+    return [float(np.median(np.abs(run.frequency[top] - true) / true))]
+
+
 def sets(run: Run, points: Points) -> Sequence[float]:
     """Squared errors of sums over random sets with so many percent of the keys; the same sets in every run."""
     return [_set_error(run, _random_sets(run.crowd.schema.d, point)) for point in points]
@@ -133,11 +140,29 @@ def fixed_sets(run: Run, points: Points) -> Sequence[float]:
     return [_set_error(run, categories(run.crowd.schema.d))]
 
 
+def sets_of(percent: float) -> Reading:
+    return lambda run, points: sets(run, (percent,))
+
+
+def top_of(count: int) -> Reading:
+    return lambda run, points: top(run, (count,))
+
+
 def top(run: Run, points: Points) -> Sequence[float]:
     """Squared errors of the frequencies of the keys that are truly most frequent."""
     order = most_frequent(run.truth.frequency, int(max(points)))
     errors = (run.frequency - run.truth.frequency)[order] ** 2
     return [float(errors[: int(point)].mean()) for point in points]
+
+
+def shown_frequency(run: Run) -> Floats:
+    """Frequencies as estimated, or the true ones where nobody was asked."""
+    return run.truth.frequency if run.shown is None else run.frequency
+
+
+def shown_mean(run: Run) -> Floats:
+    """Means as estimated, or the true ones where nobody was asked."""
+    return np.nan_to_num(run.truth.mean) if run.shown is None else run.mean
 
 
 def ranked(values: Callable[[Run], Floats]) -> Reading:
@@ -163,6 +188,8 @@ def keys(values: Callable[[Run], Floats]) -> Reading:
 
 def correlation(run: Run, points: Points) -> Sequence[float]:
     """Pearson's coefficient of frequency and mean over the keys, as the estimates have them."""
+    if run.shown is None:
+        return [_pearson(run.truth.frequency[run.held], run.truth.mean[run.held])]
     return [_pearson(run.frequency[run.held], run.mean[run.held])]
 
 

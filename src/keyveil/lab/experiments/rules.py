@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -142,7 +142,8 @@ class Alike:
 @dataclass(frozen=True)
 class Trend:
     """Along the axis every one of the series falls (``rising``: rises): the slope of the logarithm against the
-    logarithm of the axis (or the axis itself, where it has a zero) is beyond ``by``. The worst of the series counts."""
+    logarithm of the axis (or the axis itself, where it has a zero) is beyond ``by``. The worst of the series counts.
+    With ``against`` the ratio to that series is looked at."""
 
     series: tuple[str, ...]
     measure: str
@@ -151,6 +152,7 @@ class Trend:
     between: Span = None
     people: tuple[str, ...] = ()
     linear: bool = False
+    against: str = ""
 
     def judge(self, view: View) -> Finding:
         found = []
@@ -159,6 +161,12 @@ class Trend:
                 curve = view.curve(people, name, self.measure)
                 if curve is None:
                     continue
+                if self.against:
+                    other = view.curve(people, self.against, self.measure)
+                    if other is None:
+                        continue
+                    gap, se = _ahead(other, curve, False)
+                    curve = replace(curve, value=np.exp(gap), se=se * np.exp(gap), runs=None)
                 slope, se = _slope(curve, _within(curve, self.between), self.linear)
                 gap = (slope if self.rising else -slope) - self.by
                 found.append(Finding(gap, se, f"slope of {name} on {people}: {slope:.3g}"))
@@ -218,6 +226,65 @@ class Bounded:
 
 
 @dataclass(frozen=True)
+class Flat:
+    """Along the axis no series varies by more than the factor 1 + ``within`` (largest over least); the worst counts."""
+
+    series: tuple[str, ...]
+    measure: str
+    within: float
+    between: Span = None
+    people: tuple[str, ...] = ()
+
+    def judge(self, view: View) -> Finding:
+        found = []
+        for people in self.people or view.people:
+            for name in self.series:
+                curve = view.curve(people, name, self.measure)
+                places = [] if curve is None else _finite(curve, _within(curve, self.between))
+                if curve is None or len(places) < 2:
+                    continue
+                most, least = (pick(places, key=lambda at: float(curve.value[at])) for pick in (max, min))
+                gap, se = _apart(curve, least, curve, most)
+                text = f"{name} on {people}: {curve.x[most]:g} against {curve.x[least]:g}"
+                found.append(Finding(math.log(1 + self.within) - gap, se, text))
+        return min(found, key=lambda one: one.z) if found else NOTHING
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A series, a measure and the people, wherever they are not those of the whole view."""
+
+    series: str
+    measure: str
+    people: str = ""
+
+
+@dataclass(frozen=True)
+class Less:
+    """One spot lies below another, by the factor ``by`` on average along the axis: two measures, or two populations."""
+
+    low: Spot
+    high: Spot
+    by: float = 1.0
+    between: Span = None
+
+    def judge(self, view: View) -> Finding:
+        gaps, errors = [], []
+        for people in view.people if not self.low.people else (self.low.people,):
+            one = view.curve(people, self.low.series, self.low.measure)
+            other = view.curve(self.high.people or people, self.high.series, self.high.measure)
+            for at in () if one is None or other is None else _finite(one, _within(one, self.between)):
+                assert one is not None and other is not None
+                gap, se = _apart(one, at, other, at)
+                if math.isfinite(gap):
+                    gaps.append(gap - math.log(self.by))
+                    errors.append(se)
+        if not gaps:
+            return NOTHING
+        return Finding(float(np.mean(gaps)), _together(errors), f"average over {len(gaps)} places")
+
+
+@dataclass(frozen=True)
 class Both:
     """All of several rules; the weakest of them speaks."""
 
@@ -251,6 +318,15 @@ def _ahead(first: Curve, second: Curve, linear: bool) -> tuple[Floats, Floats]:
             apart = second.runs / unit_2 - first.runs / unit_1
             return gap, apart.std(axis=0, ddof=1) / math.sqrt(first.count)
         return gap, np.hypot(first.se / unit_1, second.se / unit_2)
+
+
+def _apart(low: Curve, at: int, high: Curve, there: int) -> tuple[float, float]:
+    """The logarithm of the ratio of two points, the second over the first, with its standard error."""
+    one, other = float(low.value[at]), float(high.value[there])
+    if not (one > 0 and other > 0):
+        return math.nan, math.nan
+    spread = math.hypot(float(np.nan_to_num(low.se[at])) / one, float(np.nan_to_num(high.se[there])) / other)
+    return math.log(other / one), spread
 
 
 def _slope(curve: Curve, places: Sequence[int], linear: bool) -> tuple[float, float]:

@@ -46,6 +46,7 @@ class People:
     file: str = ""
     stands_for: str = ""
     fresh: bool = False
+    cap: int = 0  # replaces {cap} in the series' text: the padding length of the paper for these people
 
     @property
     def title(self) -> str:
@@ -103,6 +104,7 @@ class Claim:
 
     text: str
     rule: Rule
+    ours: bool = False  # a question that the paper does not ask and a reader would
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class Experiment:
     quick_repeats: int = 10
     full_people: int = 0
     full_repeats: int = 50
+    judged: tuple[str, ...] = ()  # measures that claims read and no panel shows
     linear: bool = False  # the measures are drawn on a linear scale
     note: str = ""  # what differs from the paper, for the reader of the results
 

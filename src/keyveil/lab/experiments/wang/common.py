@@ -5,7 +5,7 @@ OLH spends exactly ε, so published and exact are the same.
 
 from __future__ import annotations
 
-from keyveil.lab.experiments.shape import PUBLISHED, People, Series
+from keyveil.lab.experiments.shape import PUBLISHED, Axis, People, Series
 
 NAMES = {
     "base": "Base",
@@ -22,7 +22,10 @@ NAMES = {
 }
 METHODS = tuple(Series(label, "olh", decoder=decoder, exact=True) for decoder, label in NAMES.items())
 LABELS = tuple(NAMES.values())
-OTHERS = tuple(label for label in LABELS if label != "PowerNS")
+FREE = ("Base", "Base-Pos", "Post-Pos", "Base-Cut", "Power")
+"""Methods whose frequencies need not add up to 1."""
+SUMMING = ("Norm", "Norm-Sub", "MLE-Apx", "PowerNS")
+"""Methods whose frequencies add up to 1, and of which the paper says that they do well on sets."""
 
 ZIPF = People("zipf", n=10**6)
 EMOJI = People(
@@ -33,4 +36,16 @@ EMOJI = People(
     file="emoji_sentiment",
     stands_for="the counts of an emoji keyboard, which are no longer to be had: as many people and keys, Zipf exponent 1",
 )
+RANKS = Axis(
+    "points",
+    (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320, 452, 640, 905, 1024),
+    "rank of the key by true frequency",
+    log=True,
+)
+BUDGETS = Axis("epsilon", (0.2, 0.6, 1, 1.4, 1.8, 2.4, 3, 4), "privacy budget ε", quick=(0.2, 1, 2.4, 4))
 ONE_FORM = (PUBLISHED,)
+
+
+def but(*labels: str) -> tuple[str, ...]:
+    """All methods without some."""
+    return tuple(label for label in LABELS if label not in labels)

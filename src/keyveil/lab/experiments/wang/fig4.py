@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from keyveil.lab.experiments.rules import Alike, Lower, Trend, both
-from keyveil.lab.experiments.shape import Axis, Claim, Experiment
-from keyveil.lab.experiments.wang.common import EMOJI, METHODS, ONE_FORM, ZIPF
+from keyveil.lab.experiments.shape import Claim, Experiment
+from keyveil.lab.experiments.wang.common import BUDGETS, EMOJI, METHODS, ONE_FORM, ZIPF
 
 EXPERIMENT = Experiment(
     id="wang-fig4",
     title="Errors of all frequencies, as the budget grows",
     people=(ZIPF, EMOJI),
-    axis=Axis("epsilon", (0.2, 0.6, 1, 1.4, 1.8, 2.4, 3, 4), "privacy budget ε", quick=(0.2, 1, 2.4, 4)),
+    axis=BUDGETS,
     series=METHODS,
     measures=("mse_frequency",),
     claims=(
@@ -25,11 +25,12 @@ EXPERIMENT = Experiment(
             ),
         ),
         Claim(
-            "Norm-Sub lowers the error of Base about tenfold on Zipf's data, and a hundredfold on the emoji.",
-            both(
-                Lower("Norm-Sub", ("Base",), "mse_frequency", by=5, people=("ZIPF",)),
-                Lower("Norm-Sub", ("Base",), "mse_frequency", by=50, people=("Emoji",)),
-            ),
+            "Norm-Sub lowers the error of Base about tenfold on Zipf's data (at least fivefold here).",
+            Lower("Norm-Sub", ("Base",), "mse_frequency", by=5, people=("ZIPF",)),
+        ),
+        Claim(
+            "Norm-Sub lowers the error of Base about a hundredfold on the emoji (at least fiftyfold here).",
+            Lower("Norm-Sub", ("Base",), "mse_frequency", by=50, people=("Emoji",)),
         ),
         Claim(
             "Norm-Sub and MLE-Apx are almost exactly the same.",
@@ -37,7 +38,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "The error of Norm-Mul falls more slowly with the budget than that of Base.",
-            both(Trend(("Base",), "mse_frequency", by=1.5), Trend(("Norm-Mul",), "mse_frequency", True, by=-1.5)),
+            Trend(("Norm-Mul",), "mse_frequency", rising=True, against="Base"),
         ),
         Claim(
             "PowerNS has the least error of all methods.",

@@ -19,7 +19,7 @@ EXPERIMENT = Experiment(
     claims=(
         Claim("The error of means falls as the number of rounds grows, for every budget.", Trend(LINES, "mse_mean")),
         Claim(
-            "From the fifth round on the error has settled: it falls no faster than with the root of the rounds.",
+            "From the fourth round on the error has settled: it changes no faster than with the root of the rounds.",
             both(
                 Trend(LINES, "mse_mean", rising=True, by=-0.5, between=(4, 10)),
                 Trend(LINES, "mse_mean", by=-0.5, between=(4, 10)),
@@ -27,6 +27,8 @@ EXPERIMENT = Experiment(
         ),
         Claim("A larger budget has a smaller error, whatever the number of rounds.", falling(LINES, "mse_mean")),
     ),
-    quick_people=100_000,
+    quick_people=30_000,
     quick_repeats=5,
+    full_people=300_000,
+    full_repeats=10,
 )
