@@ -26,6 +26,7 @@ from keyveil.cli.journal import clock
 from keyveil.cli.mechanisms import mechanisms
 from keyveil.cli.plan import plan
 from keyveil.cli.report import report
+from keyveil.cli.reproduce import reproduce
 from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
 from keyveil.cli.tally import tally
@@ -51,6 +52,7 @@ app.command()(simulate)
 app.command()(estimate)
 app.command()(compare)
 app.command()(bench)
+app.command()(reproduce)
 app.command()(plan)
 app.command()(mechanisms)
 app.command()(serve)

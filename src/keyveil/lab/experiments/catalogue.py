@@ -24,7 +24,9 @@ IDS = tuple(f"{paper}-{place}" for paper, places in _PLACES.items() for place in
 def experiment(id: str) -> Experiment:
     """One of them; an unknown id is refused."""
     if id not in IDS:
-        hint = did_you_mean(id, (*IDS, *PAPERS)) or f"; there are {', '.join(PAPERS)} and their figures, such as ye-fig9"
+        hint = (
+            did_you_mean(id, (*IDS, *PAPERS)) or f"; there are {', '.join(PAPERS)} and their figures, such as ye-fig9"
+        )
         raise KeyveilError("reproduce/unknown", f"There is no figure {id!r}{hint}; --list names all.")
     paper, _, place = id.partition("-")
     found = import_module(f"keyveil.lab.experiments.{paper}.{place}").EXPERIMENT

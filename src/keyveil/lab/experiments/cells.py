@@ -41,7 +41,7 @@ VERSION = 1  # of what a cell means; a finished cell of another version is run a
 
 @dataclass(frozen=True)
 class Cell:
-    """What is run. ``matched``: the request is raised until a person loses exactly ε. ``first`` to ``last`` are runs."""
+    """What is run: ``matched``, with a request at which a person loses exactly ε; runs ``first`` up to ``last``."""
 
     people: People
     n: int
@@ -60,7 +60,8 @@ class Cell:
     @property
     def key(self) -> str:
         """The name of the cell among finished ones; it says all that the numbers depend on."""
-        described = msgspec.json.encode([VERSION, asdict(self)], order="deterministic")
+        numbers = replace(self, people=people_of(self.people))
+        described = msgspec.json.encode([VERSION, asdict(numbers)], order="deterministic")
         return blake2b(described, digest_size=12).hexdigest()
 
     @property
@@ -73,7 +74,7 @@ def measure(cell: Cell, file: Path | None = None) -> dict[str, Any]:
 
     What a mechanism refuses is no failure of the experiment: the sentence is kept as ``refused``.
     """
-    begin = time.perf_counter()
+    begin = time.process_time()
     document: dict[str, Any] = {"key": cell.key, "values": {name_of(*one): [] for one in cell.readings}}
     try:
         document |= _formula(cell) if cell.formula else _runs(cell, file)
@@ -81,7 +82,12 @@ def measure(cell: Cell, file: Path | None = None) -> dict[str, Any]:
         if file is not None and reason.code.startswith("population/"):
             raise
         document |= {"refused": f"{reason.sentence} [{reason.code}]"}
-    return document | {"seconds": round(time.perf_counter() - begin, 3)}
+    return document | {"seconds": round(time.process_time() - begin, 3)}
+
+
+def people_of(people: People) -> People:
+    """The people without the words about them: what numbers depend on."""
+    return replace(people, label="", stands_for="", file="", cap=0)
 
 
 def name_of(decoder: str, measure: str) -> str:
@@ -98,7 +104,7 @@ def _runs(cell: Cell, file: Path | None) -> dict[str, Any]:
     people = crowd(cell.people, cell.n, cell.seed, file, cell.first if cell.people.fresh else 0)
     found: dict[str, list[list[float]]] = {name_of(*one): [] for one in cell.readings}
     about: dict[str, Any] = {"n": people.truth.n, "keys": people.schema.d}
-    coins = seed_of(cell.seed, cell.who, cell.matched, cell.epsilon, cell.n, cell.people)
+    coins = seed_of(cell.seed, cell.who, cell.matched, cell.epsilon, cell.n, people_of(cell.people))
     made: Mechanism | Protocol | None = None
     for run in range(cell.first, cell.last):
         if cell.people.fresh and run > cell.first:

@@ -53,10 +53,11 @@ MEASURES: dict[str, Measure] = {
     "fairness": Measure("fairness (Jain) of means", readings.per_key, "jain", log=False),
     "worst_mean": Measure("squared error of the worst mean", readings.per_key, "worst"),
     "best_mean": Measure("squared error of the best mean", readings.per_key, "best"),
-    "rare_share": Measure("share of reports about rare keys", readings.rare_share, log=False),
-    "bits": Measure("bits a person", lambda run, points: [readings.bits_per_person(run.history, run.truth.n)]),
+    "bits": Measure("bits a person", readings.bits),
     "mean_f": Measure("average frequency", readings.of_truth(lambda truth: float(truth.frequency.mean())), log=False),
-    "var_f": Measure("variance of frequencies", readings.of_truth(lambda truth: float(truth.frequency.var())), log=False),
+    "var_f": Measure(
+        "variance of frequencies", readings.of_truth(lambda truth: float(truth.frequency.var())), log=False
+    ),
     "mean_m": Measure("average mean", readings.of_truth(lambda truth: float(np.nanmean(truth.mean))), log=False),
     "var_m": Measure("variance of means", readings.of_truth(lambda truth: float(np.nanvar(truth.mean))), log=False),
     "conditional_frequency": Measure("error of conditional frequencies", conditionals.conditional_frequency),

@@ -129,6 +129,6 @@ def _form_of(series: Series, form: str) -> tuple[str, bool]:
 
 def _chunks(base: Cell, readings: tuple[tuple[str, str], ...], repeats: int) -> tuple[Cell, ...]:
     """Cells of at most ``CHUNK`` runs; what nobody is asked about, a formula or fixed people, needs one run."""
-    runs = repeats if base.who or base.people.fresh and not base.formula else 1
+    runs = repeats if base.who or (base.people.fresh and not base.formula) else 1
     starts = range(0, runs, CHUNK)
     return tuple(replace(base, readings=readings, first=start, last=min(start + CHUNK, runs)) for start in starts)

@@ -209,21 +209,16 @@ def per_key(run: Run, points: Points) -> Sequence[float]:
     return [float(error) for error in (run.mean - np.nan_to_num(run.truth.mean)) ** 2]
 
 
-def rare_share(run: Run, points: Points) -> Sequence[float]:
-    """The share of the last round's reports that are about the rarer half of the keys, as the reports name them."""
-    assert run.protocol is not None
-    counts = run.history[-1].tally.counts.reshape(-1).astype(np.float64)
-    d = run.crowd.schema.d
-    per_key = counts[: len(counts) // d * d].reshape(d, -1).sum(axis=1)
-    rare = np.argsort(run.truth.frequency, kind="stable")[: d // 2]
-    return [float(per_key[rare].sum() / per_key.sum())]
-
-
 def noise_share(run: Run, points: Points) -> Sequence[float]:
     """The squared error over all keys in units of what unprocessed estimates of as many people would have."""
     assert run.raw is not None
     expected = float(np.mean(run.raw.frequency.se**2))
     return [float(np.mean((run.frequency - run.truth.frequency) ** 2)) / expected]
+
+
+def bits(run: Run, points: Points) -> Sequence[float]:
+    """Bits that a person sends, all rounds together."""
+    return [bits_per_person(run.history, run.truth.n)]
 
 
 def sum_gap(run: Run, points: Points) -> Sequence[float]:

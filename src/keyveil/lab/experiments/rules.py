@@ -203,7 +203,7 @@ class Dips:
 
 @dataclass(frozen=True)
 class Bounded:
-    """A measure of every one of the series is at most ``most`` and at least ``least``, at every place; the worst counts."""
+    """Every one of the series is at most ``most`` and at least ``least``, at every place; the worst counts."""
 
     series: tuple[str, ...]
     measure: str

@@ -34,7 +34,7 @@ EMOJI = People(
     n=884_427,
     options=(("exponent", 1.0), ("keys", 1573)),
     file="emoji_sentiment",
-    stands_for="the counts of an emoji keyboard, which are no longer to be had: as many people and keys, Zipf exponent 1",
+    stands_for="the counts of an emoji keyboard: as many people and keys, by Zipf's law with exponent 1",
 )
 RANKS = Axis(
     "points",

@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     forms=ONE_FORM,
-    quick_people=10**6,
-    quick_repeats=20,
+    quick_people=500_000,
+    quick_repeats=8,
     full_repeats=30,
 )

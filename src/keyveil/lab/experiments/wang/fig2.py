@@ -38,6 +38,6 @@ EXPERIMENT = Experiment(
     ),
     forms=ONE_FORM,
     quick_people=200_000,
-    quick_repeats=60,
+    quick_repeats=40,
     full_repeats=5000,
 )

@@ -19,7 +19,10 @@ EXPERIMENT = Experiment(
             "The variances of Base and Norm are alike for all values (within a factor of 3).",
             Flat(("Base", "Norm"), "variance", 2.0),
         ),
-        Claim("Norm has a slightly smaller variance than Base.", Less(Spot("Norm", "mse_frequency"), Spot("Base", "mse_frequency"))),
+        Claim(
+            "Norm has a slightly smaller variance than Base.",
+            Less(Spot("Norm", "mse_frequency"), Spot("Base", "mse_frequency")),
+        ),
         Claim(
             "The variances of all other methods fall with the rank.",
             Trend(
@@ -29,7 +32,7 @@ EXPERIMENT = Experiment(
     ),
     forms=ONE_FORM,
     quick_people=200_000,
-    quick_repeats=60,
+    quick_repeats=40,
     full_repeats=5000,
     note="Both are unbiased, so the variances of Base and Norm are compared by their errors over all values.",
 )

@@ -47,6 +47,6 @@ EXPERIMENT = Experiment(
     ),
     forms=ONE_FORM,
     quick_people=10**6,
-    quick_repeats=5,
+    quick_repeats=3,
     full_repeats=30,
 )

@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     forms=ONE_FORM,
-    quick_repeats=8,
+    quick_repeats=4,
     full_repeats=30,
     linear=True,
     note="Shown is n'/n where the paper shows n': a method on n people errs as much as Base on n' people.",

@@ -31,7 +31,7 @@ EXPERIMENT = Experiment(
         Claim("PowerNS has the least error of all.", Lower("PowerNS", but("PowerNS"), "sets")),
     ),
     forms=ONE_FORM,
-    quick_people=10**6,
-    quick_repeats=20,
+    quick_people=500_000,
+    quick_repeats=8,
     full_repeats=30,
 )

@@ -32,7 +32,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     forms=ONE_FORM,
-    quick_people=10**6,
-    quick_repeats=6,
+    quick_people=300_000,
+    quick_repeats=4,
     full_repeats=30,
 )

@@ -17,8 +17,8 @@ TALKING = People(
     "sparse",
     label="TalkingData",
     n=60_822,
-    options=(("keys", 306), ("pairs", 7.0)),
-    stands_for="TalkingData: as many people and keys, 7 of the 21 pairs a person, since a long tail holds no more",
+    options=(("keys", 306), ("pairs", 21.2)),
+    stands_for="TalkingData: as many people, keys and pairs, with a long tail",
 )
 JDATA = People(
     "sparse",
@@ -27,9 +27,7 @@ JDATA = People(
     options=(("keys", 442), ("pairs", 11.1)),
     stands_for="JData: as many people, keys and pairs, with a long tail",
 )
-BUDGETS = Axis(
-    "epsilon", (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4), "privacy budget ε", log=True, quick=(0.1, 0.4, 1.6, 6.4)
-)
+BUDGETS = Axis("epsilon", (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4), "privacy budget ε", log=True, quick=(0.1, 0.4, 1.6, 6.4))
 FIVE = "rounds=1,virtual=5"
 
 PRIVKVM = Series("PrivKVM", f"privkvm:{FIVE},estimator=published")

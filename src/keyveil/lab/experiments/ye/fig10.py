@@ -41,7 +41,7 @@ EXPERIMENT = Experiment(
         Claim("PrivKVM has smaller errors than both at the medium budget 1.6.", beats("1.6")),
     ),
     quick_people=20_000,
-    quick_repeats=5,
+    quick_repeats=4,
     full_people=300_000,
     full_repeats=10,
 )

@@ -32,8 +32,8 @@ EXPERIMENT = Experiment(
             Lower(VIRTUAL.label, (REAL.label,), "mse_mean", between=(0.7, 10), everywhere=True),
         ),
     ),
-    quick_people=50_000,
-    quick_repeats=8,
+    quick_people=20_000,
+    quick_repeats=6,
     full_people=300_000,
     full_repeats=20,
 )

@@ -36,8 +36,8 @@ EXPERIMENT = Experiment(
             Lower(OURS[1].label, (APART[1].label,), "mse_mean", by=2),
         ),
     ),
-    quick_people=100_000,
-    quick_repeats=10,
+    quick_people=50_000,
+    quick_repeats=5,
     full_repeats=20,
     linear=True,
 )

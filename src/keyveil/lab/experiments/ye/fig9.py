@@ -27,8 +27,8 @@ EXPERIMENT = Experiment(
         ),
         Claim("A larger budget has a smaller error, whatever the number of rounds.", falling(LINES, "mse_mean")),
     ),
-    quick_people=30_000,
-    quick_repeats=5,
+    quick_people=20_000,
+    quick_repeats=4,
     full_people=300_000,
     full_repeats=10,
 )

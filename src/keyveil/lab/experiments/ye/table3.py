@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyveil.lab.experiments.rules import Bounded, Both, both
+from keyveil.lab.experiments.rules import Both, Bounded, both
 from keyveil.lab.experiments.shape import PUBLISHED, Claim, Experiment, Series
 from keyveil.lab.experiments.ye.common import GAUSS, LNR, PLAW
 
