@@ -42,6 +42,7 @@ def file_of(people: People, folder: Path | None) -> Path | None:
     return next((path for path in names if path.is_file()), None)
 
 
+@lru_cache(maxsize=256)
 def size_of(people: People, most: int) -> int:
     """How many people are drawn where at most so many are wanted (0: as many as the paper has)."""
     wanted = people.n or recipe(people.recipe, **dict(people.options)).people

@@ -21,7 +21,7 @@ person loses exactly ε. Tight: the tight split of the budget, and exactly ε as
 
 PAPERS = {
     "ye": "Ye, Hu, Meng, Zheng 2019 (PrivKV)",
-    "sun": "Sun, Zhao, Yu, Fu, Wu 2019 (conditional analysis)",
+    "sun": "Sun, Zhao, Ye, Feng, Wang, Bai 2019 (conditional analysis)",
     "li": "Li, Yan, Zheng, Li, Li 2022 (distribution estimation, KV-SW)",
     "dong": "Dong, Lu, Zhang 2023 (fair aggregation, Adaptive)",
     "wang": "Wang, Lopuhaä-Zwakenberg, Li, Škorić, Li 2020 (consistency)",
