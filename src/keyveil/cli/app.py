@@ -28,6 +28,7 @@ from keyveil.cli.mechanisms import mechanisms
 from keyveil.cli.pages import remember
 from keyveil.cli.plan import plan
 from keyveil.cli.report import report
+from keyveil.cli.reproduce import reproduce
 from keyveil.cli.serve import serve
 from keyveil.cli.simulate import simulate
 from keyveil.cli.tally import tally
@@ -54,6 +55,7 @@ app.command()(estimate)
 app.command()(compare)
 app.command()(attack)
 app.command()(bench)
+app.command()(reproduce)
 app.command()(plan)
 app.command()(mechanisms)
 app.command()(serve)

@@ -45,6 +45,25 @@ def _linear(slope: float = 1.0, size: float = 5, keys: float = 20) -> Recipe:
     return Recipe(20_000, about, fixed(frequencies), uniform(-0.8, 0.8, int(keys)), fixed_size_sets)
 
 
+def _zipf(exponent: float = 1.5, keys: float = 1024) -> Recipe:
+    if not (exponent >= 0 and 1 <= keys <= MOST_KEYS and keys == int(keys)):
+        raise PopulationError("population/option", "zipf takes an exponent of at least 0 and a whole number of keys.")
+    weights, d = ranks(int(keys)) ** -exponent, int(keys)
+    about = f"one of {d} keys each, by Zipf's law with exponent {exponent:g}"
+    return Recipe(10**6, about, fixed(weights / weights.sum()), uniform(-0.9, 0.9, d), single_keys)
+
+
+def _sparse(keys: float = 20_000, pairs: float = 5) -> Recipe:
+    if not (1 <= keys <= MOST_KEYS and keys == int(keys) and 0 < pairs <= keys):
+        raise PopulationError("population/option", "sparse takes a whole number of keys, and fewer pairs than keys.")
+    tail, d = (ranks(int(keys)) + 9) ** -1.1, int(keys)
+    frequencies = pairs * tail / tail.sum()
+    if frequencies.max() > 1:
+        raise PopulationError("population/option", "Sets of this size cannot have these frequencies: one exceeds 1.")
+    about = f"{d} keys with a long tail, {'five' if pairs == 5 else f'{pairs:g}'} a person on average"
+    return Recipe(10**6, about, fixed(frequencies), normal(0, 0.35, -0.98, 0.98, d), values=beta_values)
+
+
 def _half_normal() -> Floats:
     """The law of ⌈|N(0, 50²)|⌉ given that it is at most 100."""
     law = NormalDist(0, 50)
@@ -59,7 +78,6 @@ def _truncated_normal(rng: np.random.Generator) -> Floats:
 # -- the table ------------------------------------------------------------------------------------------------------
 
 _RISING = 5 * ranks(20) / ranks(20).sum()
-_LONG_TAIL = (ranks(20_000) + 9) ** -1.1
 
 PUBLISHED: dict[str, Callable[..., Recipe]] = {
     "gauss": lambda: Recipe(
@@ -110,13 +128,7 @@ PUBLISHED: dict[str, Callable[..., Recipe]] = {
         single_keys,
         constant_values,
     ),
-    "zipf": lambda: Recipe(
-        10**6,
-        "one of 1024 keys each, by Zipf's law with exponent 1.5",
-        fixed(ranks(1024) ** -1.5 / (ranks(1024) ** -1.5).sum()),
-        uniform(-0.9, 0.9, 1024),
-        single_keys,
-    ),
+    "zipf": _zipf,
     "dependent": lambda: Recipe(
         10**5,
         "exactly 5 of 20 keys each; a value depends on whether the partner key is held",
@@ -176,11 +188,5 @@ PUBLISHED: dict[str, Callable[..., Recipe]] = {
         single_keys,
         beta_values,
     ),
-    "sparse": lambda: Recipe(
-        10**6,
-        "20000 keys with a long tail, five a person on average",
-        fixed(5 * _LONG_TAIL / _LONG_TAIL.sum()),
-        normal(0, 0.35, -0.98, 0.98, 20_000),
-        values=beta_values,
-    ),
+    "sparse": _sparse,
 }

@@ -1,0 +1,31 @@
+"""Li et al. 2022, Fig. 4: errors of the 15 most frequent keys."""
+
+from __future__ import annotations
+
+from keyveil.lab.experiments.li.common import BUDGETS, CONSISTENT, NOTE, OTHERS, OURS, PEOPLE, RIVALS
+from keyveil.lab.experiments.rules import Lower
+from keyveil.lab.experiments.shape import Claim, Experiment
+
+EXPERIMENT = Experiment(
+    id="li-fig4",
+    title="Errors of the 15 most frequent keys",
+    people=PEOPLE,
+    axis=BUDGETS,
+    series=(OURS, *RIVALS, CONSISTENT),
+    measures=("top15",),
+    claims=(
+        Claim("KV-SW with consistency has the least error.", Lower(OURS.label, OTHERS, "top15")),
+        Claim(
+            "Its lead is large up to ε = 2 (at least tenfold).",
+            Lower(OURS.label, OTHERS, "top15", by=10, between=(0, 2)),
+        ),
+        Claim(
+            "With the same consistency for both, KV-SW errs less than PCKV-UE.",
+            Lower(OURS.label, (CONSISTENT.label,), "top15"),
+            ours=True,
+        ),
+    ),
+    quick_people=20_000,
+    quick_repeats=3,
+    note=NOTE,
+)

@@ -1,0 +1,78 @@
+"""The people of an experiment: a recipe, or the user's own copy of a file, and a sentence about which it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from keyveil.core.errors import PopulationError
+from keyveil.core.schema import Schema
+from keyveil.frames.population import Population
+from keyveil.frames.truth import Truth
+from keyveil.lab import datasets
+from keyveil.lab.datasets.real import real
+from keyveil.lab.datasets.recipes import load, recipe
+from keyveil.lab.experiments.seeds import seed_of
+from keyveil.lab.experiments.shape import People
+from keyveil.lab.rounds import Blocks
+
+MOST_PAIRS = 40_000_000  # of one population in memory, some 1.6 GB while it is drawn; fewer people are drawn otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """People who are there: in blocks for the driver, with the truth about them."""
+
+    population: Population
+    schema: Schema
+    truth: Truth
+    blocks: Blocks
+
+
+PACKAGED = Path(datasets.__file__).parent / "files"
+
+
+def file_of(people: People, folder: Path | None) -> Path | None:
+    """The file of these people: in the user's folder of data, or among those that come with Keyveil."""
+    if not people.file:
+        return None
+    folders = [PACKAGED] if folder is None else [folder, PACKAGED]
+    names = [one / f"{people.file}{suffix}" for one in folders for suffix in (".parquet", ".csv")]
+    return next((path for path in names if path.is_file()), None)
+
+
+@lru_cache(maxsize=256)
+def size_of(people: People, most: int) -> int:
+    """How many people are drawn where at most so many are wanted (0: as many as the paper has)."""
+    wanted = people.n or recipe(people.recipe, **dict(people.options)).people
+    pairs = max(float(recipe(people.recipe, **dict(people.options)).profile()[0].sum()), 1.0)
+    fitting = min(wanted, int(MOST_PAIRS / pairs))
+    return min(fitting, most) if most else fitting
+
+
+@lru_cache(maxsize=4)
+def crowd(people: People, n: int, seed: int, file: Path | None, run: int = 0) -> Crowd:
+    """The people of a cell. Those of a recipe follow from the seed, their description and, if fresh, the run."""
+    if file is not None:
+        data = real(file)
+        population, schema = data.population, data.schema
+    else:
+        words = (people.recipe, people.options, n, run if people.fresh else 0)
+        data = load(people.recipe, n=n, seed=seed_of(seed, *words), **dict(people.options))
+        population, schema = data.population, Schema(keys=data.schema.d)
+    if people.keys:
+        if people.keys > schema.d:
+            raise PopulationError("reproduce/keys", f"{people.title} has {schema.d} keys, and {people.keys} are asked.")
+        schema = Schema(keys=schema.keys[: people.keys], low=schema.low, high=schema.high)
+    everybody = population.keyed(schema)
+    return Crowd(everybody, schema, everybody.truth(schema), Blocks.of(everybody, schema))
+
+
+def said(people: People, file: Path | None) -> str:
+    """Which people these are, for the reader of results; empty where they are the paper's own recipe."""
+    if file is not None:
+        return f"{people.title}: read from {file.name}."
+    if people.stands_for:
+        return f"{people.title}: synthetic people stand in for {people.stands_for}."
+    return ""

@@ -1,0 +1,103 @@
+"""The one runner of all experiments: cells are run in any order by any number of processes, and kept when finished.
+
+The numbers of a cell depend on nothing but the cell, so neither the number of processes nor an interruption changes
+them (tests/lab/experiments/test_runner.py).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from keyveil.core.errors import KeyveilError
+from keyveil.lab.experiments.cells import Cell, measure
+from keyveil.lab.experiments.plan import Plan, planned
+from keyveil.lab.experiments.results import Results, collected
+from keyveil.lab.experiments.shape import Experiment
+from keyveil.lab.experiments.store import Finished, Store
+
+Heard = Callable[[str], None]
+"""Hears the title of every cell that is finished."""
+Done = Callable[[Results], None]
+"""Hears the results of an experiment as soon as all of its cells are finished."""
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def plans(experiments: Sequence[Experiment], size: str, seed: int, data: Path | None = None) -> list[Plan]:
+    """What must be run for some experiments."""
+    if data is not None and not data.is_dir():
+        raise KeyveilError("reproduce/data", f"There is no folder {data} with data.")
+    return [planned(one, size, seed, data) for one in experiments]
+
+
+def missing(wanted: Sequence[Plan], store: Store) -> int:
+    """How many cells are not finished yet."""
+    finished = store.read(cell.key for plan in wanted for cell in plan.cells)
+    return len({cell.key for plan in wanted for cell in plan.cells} - finished.keys())
+
+
+def run(
+    wanted: Sequence[Plan],
+    store: Store,
+    *,
+    processes: int = 1,
+    heard: Heard | None = None,
+    done: Done | None = None,
+) -> list[Results]:
+    """Run what is not finished, and give the results of every plan in order."""
+    finished = store.read(cell.key for plan in wanted for cell in plan.cells)
+    found: list[Results] = []
+    for plan, cells in _in_turn(wanted, finished):
+        for outcome in _measured(plan, cells, processes):
+            store.add(outcome)
+            finished[outcome["key"]] = outcome
+            if heard:
+                heard(plan.experiment.id)
+        results = collected(plan, finished)
+        found.append(results)
+        if done:
+            done(results)
+    return found
+
+
+def _in_turn(wanted: Sequence[Plan], finished: Finished) -> Iterator[tuple[Plan, list[Cell]]]:
+    """Plan by plan the cells that are still missing when its turn comes."""
+    for plan in wanted:
+        yield plan, [cell for cell in {cell.key: cell for cell in plan.cells}.values() if cell.key not in finished]
+
+
+def _measured(plan: Plan, cells: Sequence[Cell], processes: int) -> Iterator[dict[str, Any]]:
+    """Finished cells, in whatever order they come."""
+    jobs = [(cell, plan.files[_title(plan, cell)]) for cell in cells]
+    if processes == 1 or len(jobs) < 2:
+        for cell, file in jobs:
+            yield measure(cell, file)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_quiet) as pool:
+        waiting = {pool.submit(measure, cell, file) for cell, file in jobs}
+        try:
+            while waiting:
+                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for one in ready:
+                    yield one.result()
+        finally:
+            for one in waiting:
+                one.cancel()
+
+
+def _title(plan: Plan, cell: Cell) -> str:
+    return next(people.title for people in plan.experiment.people if people.title == cell.people.title)
+
+
+def _quiet() -> None:
+    """A worker leaves Ctrl-C to the main process, which keeps what is finished."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,29 @@
+"""Sun et al. 2019, Table IV: bits of a report."""
+
+from __future__ import annotations
+
+from keyveil.lab.experiments.rules import Alike, Lower, higher
+from keyveil.lab.experiments.shape import PUBLISHED, Claim, Experiment
+from keyveil.lab.experiments.sun.common import F2M, KVOH, KVUE, PRIVKV, UNIFORM
+
+EXPERIMENT = Experiment(
+    id="sun-table4",
+    title="Bits of a report",
+    people=(UNIFORM,),
+    series=(PRIVKV, F2M, KVUE, KVOH),
+    measures=("bits",),
+    claims=(
+        Claim("PrivKV and KVUE cost the same.", Alike("PrivKV", "KVUE", "bits", 0.01)),
+        Claim(
+            "F2M costs 2·log₂ d bits, 1.6 times as much as KVUE with 100 keys.",
+            higher("F2M", ("KVUE",), "bits", by=1.5),
+        ),
+        Claim("KVOH costs more than any other.", Lower("KVUE", ("KVOH",), "bits", by=1.05)),
+    ),
+    forms=(PUBLISHED,),
+    quick_people=2000,
+    quick_repeats=1,
+    full_people=2000,
+    full_repeats=1,
+    note="The table multiplies where bits add up: F2M takes log₂ d + 2 and KVOH log₂ d + 3 (errata B8).",
+)

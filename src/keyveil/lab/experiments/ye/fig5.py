@@ -1,0 +1,43 @@
+"""Ye et al. 2019, Fig. 5: errors against the number of people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keyveil.lab.experiments.rules import Bounded, Lower, Trend, both
+from keyveil.lab.experiments.shape import Axis, Claim, Experiment
+from keyveil.lab.experiments.ye.common import GAUSS, HARMONY, KRR, PRIVKVM
+
+EXPERIMENT = Experiment(
+    id="ye-fig5",
+    title="Errors as people become more",
+    people=(GAUSS,),
+    axis=Axis(
+        "n", (10_000, 30_000, 100_000, 300_000, 1_000_000), "people asked", log=True, quick=(10_000, 30_000, 100_000)
+    ),
+    series=(PRIVKVM, replace(KRR, measures=("re_frequency",)), HARMONY),  # k-RR tells no means
+    measures=("re_frequency", "mse_mean"),
+    claims=(
+        Claim(
+            "PrivKVM has smaller errors of frequencies than k-RR and of means than PrivKVM-Harmony.",
+            both(
+                Lower("PrivKVM", (KRR.label,), "re_frequency", everywhere=True),
+                Lower("PrivKVM", (HARMONY.label,), "mse_mean", everywhere=True),
+            ),
+        ),
+        Claim(
+            "Its errors fall as people become more.",
+            both(Trend(("PrivKVM",), "re_frequency"), Trend(("PrivKVM",), "mse_mean")),
+        ),
+        Claim(
+            "With a million people the relative error is at most 0.5 and the error of means at most 10^-0.5 "
+            "(in quick runs: already with 100,000).",
+            both(
+                Bounded(("PrivKVM",), "re_frequency", most=0.5, between=(100_000, 1e7)),
+                Bounded(("PrivKVM",), "mse_mean", most=10**-0.5, between=(100_000, 1e7)),
+            ),
+        ),
+    ),
+    quick_repeats=8,
+    full_repeats=20,
+)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyveil.cli.app import run
+from keyveil.lab.experiments import runner
+
+Output = pytest.CaptureFixture[str]
+QUICK = ["li-fig2", "sun-table4"]  # the two that take no time
+
+
+def reproduced(output: Output, *arguments: str) -> dict[str, Any]:
+    assert run(["reproduce", *arguments, "--json"]) == 0
+    document: dict[str, Any] = json.loads(output.readouterr().out)
+    return document
+
+
+def test_the_list_names_43_with_paper_title_and_claims(capsys: Output) -> None:
+    figures = reproduced(capsys, "--list")["figures"]
+    assert len(figures) == 43 and len({one["id"] for one in figures}) == 43
+    assert all(one["paper"] and one["title"] and one["claims"] for one in figures)
+    assert sum(len(one["claims"]) for one in figures) >= 60
+    assert run(["reproduce", "--list", "dong"]) == 0
+    assert "4 tables and figures" in capsys.readouterr().out
+
+
+def test_every_experiment_leaves_numbers_pictures_and_verdicts(tmp_path: Path, capsys: Output) -> None:
+    page = tmp_path / "page.md"
+    document = reproduced(capsys, *QUICK, "--out", str(tmp_path), "--processes", "1", "--page", str(page))
+    assert [one["id"] for one in document["figures"]] == QUICK
+    assert sum(document["score"].values()) == sum(len(one["verdicts"]) for one in document["figures"]) == 6
+    for id in QUICK:
+        rows = list(csv.DictReader((tmp_path / "quick" / f"{id}.csv").open()))
+        assert rows and all(row["value"] for row in rows)
+        assert (tmp_path / "quick" / f"{id}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (tmp_path / "quick" / f"{id}.svg").read_text()
+        told = json.loads((tmp_path / "quick" / f"{id}.json").read_text())
+        assert {one["verdict"] for one in told["verdicts"]} <= set(document["score"])
+    text = page.read_text()
+    assert "not confirmed" in text and max(map(len, text.splitlines())) <= 120
+
+
+def test_the_claims_of_formulas_are_settled(tmp_path: Path, capsys: Output) -> None:
+    document = reproduced(capsys, "li-fig2", "--out", str(tmp_path), "--processes", "1")
+    assert document["score"] == {"confirmed": 3, "confirmed only as published": 0, "not confirmed": 0}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["ye-fgi9"], "did you mean ye-fig9?"),
+        (["--quick", "--full"], "Choose --quick or --full"),
+        (["wang-fig8", "--data", "nowhere"], "There is no folder nowhere"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: list[str], sentence: str, tmp_path: Path, capsys: Output) -> None:
+    assert run(["reproduce", *arguments, "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said and said.count("\n") == 1 and "[reproduce/" in said
+
+
+def test_a_wrong_data_file_says_which_columns_were_expected(tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "emoji_sentiment.csv").write_text("person,emoji,mood\n1,a,1\n")
+    arguments = ["wang-fig8", "--data", str(tmp_path), "--out", str(tmp_path), "--processes", "1"]
+    assert run(["reproduce", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert "user" in said and "person" in said and said.count("\n") == 1
+
+
+def test_an_interruption_says_what_is_kept(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure, calls = runner.measure, 0
+
+    def stopped(*arguments: Any) -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    monkeypatch.setattr(runner, "measure", stopped)
+    command = ["reproduce", "sun-table4", "--out", str(tmp_path), "--processes", "1"]
+    assert run(command) == 2
+    said = capsys.readouterr().err
+    assert "2 of 4 cells were finished and are kept" in said and "Traceback" not in said
+    assert run(command) == 0
+    assert calls == 5  # the third and fourth cell
