@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.codecs.bits import BitStream
-from keyveil.core.codecs.loops import Counts, gaps_table, read_gaps, read_triples
+from keyveil.core.codecs.loops import Counts, gaps_table, read_gaps, read_triples, rice_table
 from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Payloads, malformed, plainly
 from keyveil.core.codecs.writers import write_gaps, write_triples, written
 from keyveil.core.report import Payload
@@ -131,7 +131,8 @@ class RealMembers(Members):
         rows, counts, flaws = self._room(payloads, keep)
         fast(read_gaps)(
             *payloads.eights(),
-            *(rows, counts, flaws, self.symbols, self.size, self.fewest, self.shift, gaps_table(self.shift)),
+            *(rows, counts, flaws, self.symbols, self.size, self.fewest, self.shift),
+            *(rice_table(self.shift), gaps_table(self.shift)),
         )
         return Decoded(rows if keep else None, flaws), counts
 
