@@ -10,11 +10,12 @@ import pytest
 from keyveil.core.codecs.labelled_keys import LabelledKeys, SignedKeys
 from keyveil.core.codecs.members import DenseMembers, RealMembers
 from keyveil.core.codecs.padding import Padded
+from keyveil.core.codecs.payloads import plainly
 from keyveil.core.codecs.rare_bits import RareBits
 from keyveil.core.codecs.symbols import BitVector, Codec, Symbol
 from keyveil.core.report import Payload
 from keyveil.kernels import writing
-from keyveil.kernels.writing import _put, write
+from keyveil.kernels.writing import write
 
 CODECS: list[Codec] = [
     Symbol(1),
@@ -60,10 +61,13 @@ def _payloads(codec: Codec, count: int = 60) -> list[Payload]:
 
 
 @pytest.mark.parametrize("codec", CODECS, ids=str)
-@pytest.mark.parametrize("way", ["compiled", "twin"])
+@pytest.mark.parametrize("way", ["compiled", "plain", "one by one"])
 def test_many_are_written_as_one(codec: Codec, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     payloads = _payloads(codec)
-    monkeypatch.setattr(writing, "_put", getattr(_put, way))
+    if way == "plain":
+        monkeypatch.setattr(writing, "fast", plainly)
+    if way == "one by one":
+        monkeypatch.setenv("KEYVEIL_KERNELS", "numpy")
     written = write(codec, codec.stack(payloads))
     assert [written.one(number) for number in range(len(payloads))] == [codec.encode(each) for each in payloads]
 

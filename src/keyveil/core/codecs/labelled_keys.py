@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from keyveil.core.codecs.bits import BitStream
 from keyveil.core.codecs.loops import Counts, last_silence, read_labels, rice_table
-from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Payloads, malformed, plainly
-from keyveil.core.codecs.tokens import Tokens, gaps_of, in_order, rice_codes, side_by_side
+from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Octets, Payloads, Places, malformed, plainly
+from keyveil.core.codecs.writers import write_labels, written
 from keyveil.core.report import Payload
 
 
@@ -86,25 +86,18 @@ class LabelledKeys:
         last = last_silence(self.keys - next_key, self.shift)
         stream.put((1 << last) - 1, last)
 
-    def tokens(self, rows: NDArray[Any]) -> Tokens:
-        """As ``write`` puts them, of payloads in bulk form."""
-        people, keys, labels = self.spoken(rows)
-        silences = rice_codes(people, gaps_of(people, keys, 0), self.shift)
-        long = labels >= self._spare
-        stretched = labels + self._spare
-        codes = np.where(long, stretched >> 1 | (stretched & 1) << self._short, labels)
-        said = Tokens(people, np.zeros(len(people), dtype=np.int64), codes, self._short + long)
-        left = np.full(len(rows), self.keys)
-        left[people] = self.keys - 1 - keys  # the last key of each wins
-        none = np.zeros(len(rows), dtype=np.int64)
-        return in_order(
-            side_by_side(silences, said), Tokens(np.arange(len(rows)), (left - 1 >> self.shift) + 1, none, none)
-        )
+    def put(self, rows: NDArray[Any], fast: Fast) -> Payloads:
+        return written(*self.put_bits(self.spoken(rows), 0, fast))
 
-    def spoken(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of payloads in bulk form: whose, which key and what label is said, in the order of the wire."""
-        people, keys = np.nonzero(rows)
-        return people, keys, rows[people, keys].astype(np.int64) - 1
+    def put_bits(self, rows: NDArray[Any], first: int, fast: Fast) -> tuple[Octets, Places]:
+        """Labels [n, keys], 0 for silence, as rows of bytes after ``first`` zeros; and how many bits each takes."""
+        table, bits = np.zeros((len(rows), self.longest + 1), dtype=np.uint8), np.zeros(len(rows), dtype=np.int64)
+        fast(write_labels)(rows, table, bits, first, self.shift, self.labels)
+        return table, bits
+
+    def spoken(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Payloads in bulk form as labels [n, keys], 0 for silence; the way back is ``packed``."""
+        return rows
 
     def decode(self, data: bytes) -> Payload:
         return self.unstack(self.read(Payloads.of([data])).without_flaw())[0]
@@ -201,10 +194,9 @@ class SignedKeys(LabelledKeys):
             octets[:, sign, : bits.shape[1]] = bits
         return octets.view("<u8").astype(np.uint64, copy=False)
 
-    def spoken(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def spoken(self, rows: NDArray[Any]) -> NDArray[Any]:
         minus, plus = (_unpacked(rows[:, sign], self.keys) for sign in (0, 1))
-        people, keys = np.nonzero(minus | plus)
-        return people, keys, plus[people, keys].astype(np.int64)
+        return minus + 2 * plus
 
     def unstack(self, rows: NDArray[Any]) -> list[Payload]:
         octets = np.ascontiguousarray(rows, dtype="<u8").view(np.uint8)

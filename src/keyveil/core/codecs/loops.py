@@ -94,12 +94,13 @@ def read_gaps(
     size: int,
     fewest: int,
     shift: int,
+    table: Table,
     pairs: Table,
 ) -> None:
     """The loop of ``RealMembers``: members into row i modulo the number of rows, and counted if nothing is wrong."""
     for i in range(len(starts)):
         at, stop = 8 * starts[i], 8 * stops[i]
-        row, symbol, members, flaw = i % len(rows), -1, 0, FINE
+        line, symbol, members, flaw = rows[i % len(rows)], -1, 0, FINE
         missing, at = rice(eights, at, stop, stop + 1, 0)  # how many members are missing; no number of ones ends here
         if missing == _CUT:
             flaw = ENDS
@@ -116,23 +117,27 @@ def read_gaps(
                         break
                     window >>= found & 15
                     at += found & 15
-                    rows[row, members] = symbol + ((found >> 6) & _LOW)
+                    line[members] = symbol + ((found >> 6) & _LOW)
                     symbol += found >> 18
-                    rows[row, members + 1] = symbol  # written over if there was one gap only
+                    line[members + 1] = symbol  # written over if there was one gap only
                     members += (found >> 4) & 3
             if not easy:
-                gap, at = rice(eights, at, stop, stop + 1, shift)
+                found = table[(eights[at >> 3] >> (at & 7)) & _LOW]
+                gap, after = found >> 16, at + (found & 15)
+                if found == 0 or after > stop:
+                    gap, after = rice(eights, at, stop, stop + 1, shift)
+                at = after
                 symbol += 1 + gap
                 if gap == _CUT:
                     flaw = ENDS
                 elif symbol < symbols:
-                    rows[row, members] = symbol
+                    line[members] = symbol
                     members += 1
             if flaw == FINE and symbol >= symbols:
                 flaw = RANGE
         flaws[i] = closing(eights, at, stop) if flaw == FINE else flaw
         if flaws[i] == FINE:
-            count(rows[row], members, counts)
+            count(line, members, counts)
 
 
 def read_triples(

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.codecs.bits import BitStream
-from keyveil.core.codecs.loops import Counts, gaps_table, read_gaps, read_triples
+from keyveil.core.codecs.loops import Counts, gaps_table, read_gaps, read_triples, rice_table
 from keyveil.core.codecs.payloads import Decoded, Fast, Flaws, Payloads, malformed, plainly
-from keyveil.core.codecs.tokens import Tokens, gaps_of, in_order, rice_codes, triples_of
+from keyveil.core.codecs.writers import write_gaps, write_triples, written
 from keyveil.core.report import Payload
 
 
@@ -62,11 +62,9 @@ class Members(ABC):
         rows = np.full((len(payloads) if keep else 1, self.size), self.symbols, dtype=np.int32)
         return rows, np.zeros(self.symbols, dtype=np.int64), np.zeros(len(payloads), dtype=np.int8)
 
-    def _sorted(self, rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Whose each member is, and the members of each payload in order; without dummies."""
-        ordered = np.sort(rows, axis=1)
-        people, places = np.nonzero(ordered < self.symbols)
-        return people, ordered[people, places].astype(np.int64)
+    def _sorted(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """The rows with their members in order, as most are already."""
+        return np.sort(rows, axis=1) if (rows[:, 1:] < rows[:, :-1]).any() else rows
 
     def stack(self, payloads: Sequence[Payload]) -> NDArray[Any]:
         rows = np.full((len(payloads), self.size), self.symbols, dtype=np.int32)
@@ -124,17 +122,17 @@ class RealMembers(Members):
             stream.put((low << (unary + 1)) | ((1 << unary) - 1), unary + 1 + self.shift)
         return stream.to_bytes()
 
-    def tokens(self, rows: NDArray[Any]) -> Tokens:
-        people, members = self._sorted(rows)
-        missing = self.size - np.bincount(people, minlength=len(rows))
-        gaps = rice_codes(people, gaps_of(people, members, 0), self.shift)
-        return in_order(rice_codes(np.arange(len(rows)), missing, 0), gaps)
+    def put(self, rows: NDArray[Any], fast: Fast) -> Payloads:
+        table, bits = np.zeros((len(rows), self.longest + 1), dtype=np.uint8), np.zeros(len(rows), dtype=np.int64)
+        fast(write_gaps)(self._sorted(rows), table, bits, self.symbols, self.shift)
+        return written(table, bits)
 
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         rows, counts, flaws = self._room(payloads, keep)
         fast(read_gaps)(
             *payloads.eights(),
-            *(rows, counts, flaws, self.symbols, self.size, self.fewest, self.shift, gaps_table(self.shift)),
+            *(rows, counts, flaws, self.symbols, self.size, self.fewest, self.shift),
+            *(rice_table(self.shift), gaps_table(self.shift)),
         )
         return Decoded(rows if keep else None, flaws), counts
 
@@ -182,11 +180,13 @@ class DenseMembers(Members):
             bits, code = TRIPLES[there[first] | there[first + 1] << 1 | there[first + 2] << 2]
             stream.put(code, bits)
 
-    def tokens(self, rows: NDArray[Any]) -> Tokens:
-        people, members = self._sorted(rows)
+    def put(self, rows: NDArray[Any], fast: Fast) -> Payloads:
         there = np.zeros((len(rows), self.symbols), dtype=np.bool_)
-        there[people, members] = True
-        return triples_of(there, TRIPLE_CODES, TRIPLE_SIZES)
+        people, places = np.nonzero(rows < self.symbols)
+        there[people, rows[people, places]] = True
+        table, bits = np.zeros((len(rows), self.longest + 1), dtype=np.uint8), np.zeros(len(rows), dtype=np.int64)
+        fast(write_triples)(there, table, bits, 0, TRIPLE_CODES, TRIPLE_SIZES)
+        return written(table, bits)
 
     def count(self, payloads: Payloads, keep: bool, fast: Fast) -> tuple[Decoded, Counts]:
         rows, counts, flaws = self._room(payloads, keep)

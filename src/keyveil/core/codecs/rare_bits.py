@@ -20,7 +20,7 @@ from keyveil.core.codecs.loops import read_rare_bits, rice_table
 from keyveil.core.codecs.members import AHEAD, TRIPLE_CODES, TRIPLE_SIZES, TRIPLES, DenseMembers
 from keyveil.core.codecs.payloads import Decoded, Fast, Payloads, plainly
 from keyveil.core.codecs.symbols import BitVector
-from keyveil.core.codecs.tokens import Tokens, in_order, triples_of
+from keyveil.core.codecs.writers import write_triples, written
 from keyveil.core.report import Payload
 
 RARE = Fraction(1, 3)  # below this share of ones their gaps are shorter than patterns of three bits
@@ -73,15 +73,20 @@ class RareBits(BitVector):
             return (int.from_bytes(plain, "little") << 1 | PLAIN).to_bytes(self.longest, "little")
         return stream.to_bytes()
 
-    def tokens(self, rows: NDArray[np.uint64]) -> Tokens:
-        """The first bit and the places of the ones; whether that is the shorter form is for the writer to see."""
-        bits, everyone = self.bits_of(rows), np.arange(len(rows))
+    def put(self, rows: NDArray[np.uint64], fast: Fast) -> Payloads:
+        """The places of the ones, or the bits as they are where those take no more room."""
+        ones = self.bits_of(rows)
         if isinstance(self.places, LabelledKeys):
-            places = self.places.tokens(bits.view(np.uint8))
+            table, bits = self.places.put_bits(ones.view(np.uint8), 1, fast)
         else:
-            places = triples_of(bits, TRIPLE_CODES, TRIPLE_SIZES)
-        none = np.zeros(len(rows), dtype=np.int64)
-        return in_order(Tokens(everyone, none, none, none + 1), places)
+            room = self.places.longest + 1
+            table, bits = np.zeros((len(rows), room), dtype=np.uint8), np.zeros(len(rows), dtype=np.int64)
+            fast(write_triples)(ones, table, bits, 1, TRIPLE_CODES, TRIPLE_SIZES)
+        plain = bits > self.length
+        shifted = np.ones((int(plain.sum()), self.length + 1), dtype=np.bool_)
+        shifted[:, 1:] = ones[plain]
+        table[plain, : self.longest] = np.packbits(shifted, axis=1, bitorder="little")
+        return written(table, np.where(plain, 8 * self.longest, bits))
 
     def bits_of(self, rows: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Payloads in bulk form as single bits [n, length]."""
