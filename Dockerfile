@@ -25,6 +25,10 @@ RUN python -m venv /opt/backend \
 RUN python -m venv /opt/keyveil \
  && /opt/keyveil/bin/python -m pip install --quiet --no-cache-dir --no-index --find-links /wheels 'keyveil[local,server]' \
  && /opt/keyveil/bin/python tools/sbom.py > /opt/keyveil/sbom.json
+# Machine code of the loops that a collector runs, for the processor that builds the image; others compile anew. It is
+# read-only there, and is copied to /tmp when a collector starts: Numba takes only what it could also write.
+RUN NUMBA_CACHE_DIR=/opt/keyveil/kernels PYTHONDONTWRITEBYTECODE=1 /opt/keyveil/bin/python -m keyveil.collector.warming \
+ && chmod -R a+rX /opt/keyveil/kernels
 
 FROM ${BASE}
 RUN groupadd --system --gid 10001 keyveil \
@@ -36,6 +40,7 @@ ENV PATH=/opt/keyveil/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     NUMBA_CACHE_DIR=/tmp/numba \
+    KEYVEIL_WARM_KERNELS=/opt/keyveil/kernels \
     KEYVEIL_HOST=0.0.0.0 \
     KEYVEIL_PORT=8337 \
     KEYVEIL_BEHIND_TLS=true \

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -159,6 +162,17 @@ def test_without_java_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(MissingExtra) as refusal, engine.session():
         pass
     assert refusal.value.code == "install/java"
+
+
+def test_a_java_that_does_not_start_is_one_sentence(tmp_path: Path) -> None:
+    """In a process of its own: a session that runs already would be taken."""
+    written(tmp_path / "r.parquet", reports(DOCUMENT, 1))
+    (tmp_path / "r.json").write_text(json.dumps(SNACKS), encoding="utf-8")
+    command = [sys.executable, "-m", "keyveil", "tally", "r.parquet", "--campaign", "r.json", "--engine", "spark"]
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "Spark did not start" in done.stderr and "[install/java]" in done.stderr
 
 
 @pytest.mark.soak

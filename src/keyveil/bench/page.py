@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from keyveil.bench.history import runs
 from keyveil.bench.slopes import growths, picture
 
 MARK = "<!-- below this line: written by python -m keyveil.bench.page -->"
 SHOWN = 5  # last runs
+ABOVE, FLAT, STRAIGHT = 1.15, 0.06, 0.99  # slopes that are too steep, slopes of nothing, and R² of a straight line
 
 
 def table(kept: Sequence[dict[str, Any]]) -> str:
@@ -39,11 +41,26 @@ def growth_table(found: Sequence[dict[str, Any]]) -> str:
 
 def remark(one: dict[str, Any]) -> str:
     """Why a line is not what one hopes for: linear or below, and straight."""
-    if one["slope"] > 1.15:
-        return "above linear"
-    if abs(one["slope"]) < 0.06:
+    if one["slope"] > ABOVE:
+        return "**above linear**"
+    if abs(one["slope"]) < FLAT:
         return "does not grow"
-    return "" if one["r2"] > 0.99 else "not a power in this range"
+    if one["r2"] > STRAIGHT:
+        return ""
+    fixed, fit = affine(one["sizes"], one["seconds"])
+    if fit > STRAIGHT and fixed > 0:
+        return f"a fixed {1e3 * fixed:.2g} ms, then linear: R² {fit:.3f}"
+    spread = max(one["seconds"]) / min(one["seconds"])
+    return f"{spread:.1f} times as long for {max(one['sizes']) / min(one['sizes']):.0f} times the size: R² {fit:.3f}"
+
+
+def affine(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+    """The fixed part of seconds = fixed + each · size, and R², by least squares of relative errors."""
+    x, y = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
+    each, fixed = np.polyfit(x, y, 1, w=1 / y)
+    rest = (((y - fixed - each * x) / y) ** 2).sum()
+    spread = (((y - (1 / y).sum() / (1 / y**2).sum()) / y) ** 2).sum()
+    return float(fixed), float(1 - rest / spread)
 
 
 def write(history: Path, page: Path, slopes: bool) -> None:

@@ -19,7 +19,7 @@ def flaws_of(document: RoundDocument, publics: NDArray[np.uint8], padded: Payloa
     """What is wrong with each padded report, given its public bytes [n, 16]."""
     mechanism = document.mechanism
     payloads, padding = _unpadded(document, padded)
-    return first_flaws(padding, mechanism.read_encoded(payloads, mechanism.words(publics), keep=False).flaws)
+    return first_flaws(padding, mechanism.read_encoded(payloads, mechanism.read_words(publics), keep=False).flaws)
 
 
 def tally_of(document: RoundDocument, publics: NDArray[np.uint8], padded: Payloads) -> tuple[Tally, Flaws]:

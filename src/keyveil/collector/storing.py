@@ -29,12 +29,7 @@ Check = Callable[[Sequence[tuple[bytes, bytes]]], Mapping[tuple[bytes, bytes], s
 """Of some reports of a round (id and padded payload) those that no honest device can have sent, and why."""
 
 # Made once: to build a statement takes longer than to run it.
-_STATES = (
-    select(round.c.id, round.c.state)
-    .where(round.c.id.in_(bindparam("numbers", expanding=True)))
-    .order_by(round.c.id)
-    .with_for_update(read=True)
-)
+_STATE = select(round.c.state).where(round.c.id == bindparam("number")).with_for_update(read=True)
 _NEW_BATCH = insert(batch).returning(batch.c.id)
 
 
@@ -121,9 +116,8 @@ def count_refusals(database: Database, connection: Connection, counts: Counts) -
 
 def _closed(database: Database, connection: Connection, group: Sequence[Upload]) -> dict[Upload, KeyveilError]:
     """Uploads whose round no longer takes reports; the others' rounds stay open until we have committed."""
-    numbers = sorted({upload.round_id for upload in group})
-    states = connection.execute(_STATES, {"numbers": numbers})
-    open_rounds = {number for number, state in states if state == "open"}
+    numbers = sorted({upload.round_id for upload in group})  # almost always one
+    open_rounds = {one for one in numbers if connection.execute(_STATE, {"number": one}).scalar() == "open"}
     refused = CampaignError("round/closed", "This round takes no more reports.")
     return {upload: refused for upload in group if upload.round_id not in open_rounds}
 

@@ -143,6 +143,17 @@ def count_on_spark(path: Path, document: RoundDocument, threads: int | None = No
     return Counted(counted, len(files.paths), files.reports)
 
 
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    from pyspark.errors import PySparkException
+
+    try:
+        return builder.getOrCreate()
+    except PySparkException as reason:  # a Java that is not there or too old, or a cluster that does not answer
+        told = (str(reason).strip().splitlines() or ["it does not say why"])[0].rstrip(".")
+        why = f"Spark did not start: {told}. It needs Java 17 or later (JAVA_HOME, PATH)."
+        raise MissingExtra("install/java", why) from reason
+
+
 @contextmanager
 def session(threads: int | None = None) -> Iterator[SparkSession]:
     """Spark as its environment says (``SPARK_MASTER``, spark-defaults.conf), or on all cores of this machine."""
@@ -156,7 +167,7 @@ def session(threads: int | None = None) -> Iterator[SparkSession]:
     )
     for name, value in {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}.items():
         builder = builder.config(name, value)
-    spark: SparkSession = builder.getOrCreate()
+    spark = _started(builder)
     try:
         yield spark
     finally:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from functools import cache, cached_property, update_wrapper
 from importlib.util import find_spec
@@ -47,9 +48,35 @@ def native() -> bool:
 
 
 def prepare() -> None:
-    """Load the compiler now: a second or two that would otherwise fall into the first call of a kernel."""
+    """Load the compiler now: a second or two that would otherwise fall into the first call of a kernel.
+
+    From then on twins are not used in its place: this process goes on for long. Machine code that came with an image
+    (``KEYVEIL_WARM_KERNELS`` names its folder, which may be read-only) is brought to ``NUMBA_CACHE_DIR`` first, if
+    nothing is there.
+    """
+    global _lasting
     if native():
+        _bring(os.environ.get("KEYVEIL_WARM_KERNELS"), os.environ.get("NUMBA_CACHE_DIR"))
         import numba  # noqa: F401
+
+        _lasting = True
+
+
+_lasting = False  # whether this process was prepared for much work
+
+
+def _bring(warm: str | None, kept: str | None) -> None:
+    """Copy a folder as a whole, unless its place is taken; without it kernels compile, so failures are no errors."""
+    if not warm or not kept or os.path.exists(kept) or not os.path.isdir(warm):
+        return
+    part = f"{kept}.{os.getpid()}"  # several workers may start at once
+    try:
+        shutil.copytree(warm, part)  # with the times of the files, which Numba compares
+        for folder, _, _ in os.walk(part):
+            os.chmod(folder, 0o700)  # Numba takes nothing from a folder that it could not write to
+        os.rename(part, kept)
+    except OSError:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 class Kernel(Generic[P, R]):
@@ -67,7 +94,7 @@ class Kernel(Generic[P, R]):
         update_wrapper(self, loop)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if self.work is not None and "_chosen" not in self.__dict__ and native():
+        if self.work is not None and "_chosen" not in self.__dict__ and not _lasting and native():
             self._done += self.work(*args, **kwargs)
             if self._done <= TWIN_WORK:
                 return self.twin(*args, **kwargs)
