@@ -1,28 +1,50 @@
-// The conformance kit of the wire format, as far as a device has a part in it.
+// The conformance kit of the wire format (docs/wire.md), as far as a device has a part in it.
 import { readFileSync } from "node:fs";
-import { parse } from "../../clients/javascript/src/exact.js";
-import { canonical, hash, hex, periodOf, unhex } from "../../clients/javascript/src/canonical.js";
+import { canonical, hash, hex, periodOf, unhex, utf8 } from "../../clients/javascript/src/canonical.js";
+import * as codecs from "../../clients/javascript/src/codecs.js";
 import { derivedId } from "../../clients/javascript/src/device.js";
-import { packed } from "../../clients/javascript/src/upload.js";
+import { parse } from "../../clients/javascript/src/exact.js";
 import { holds, parting } from "../../clients/javascript/src/groups.js";
-import { publicIndex, publicWord } from "../../clients/javascript/src/mechanisms.js";
+import { build, publicIndex, publicWord } from "../../clients/javascript/src/mechanisms.js";
+import { readNotice } from "../../clients/javascript/src/notice.js";
+import { Schema } from "../../clients/javascript/src/schema.js";
+import { labelledKeys, noisyBits } from "../../clients/javascript/src/sparse.js";
+import { mechanisms } from "../../clients/javascript/src/table.js";
+import { packed } from "../../clients/javascript/src/upload.js";
 
 const kit = JSON.parse(readFileSync(process.argv[2], "utf8"));
-let [checked, wrong] = [0, []];
+const [checked, wrong] = [{}, []];
 const same = (what, mine, theirs) => {
-  checked++;
-  if (JSON.stringify(mine) !== JSON.stringify(theirs)) wrong.push(`${what}: ${mine} instead of ${theirs}`);
+  checked[what] = (checked[what] ?? 0) + 1;
+  if (JSON.stringify(mine) !== JSON.stringify(theirs)) wrong.push(`${what}: ${JSON.stringify(mine)} instead of ${JSON.stringify(theirs)}`);
 };
 const word = (number) => number.toString(16).padStart(16, "0");
-for (const one of [...kit.rounds, ...kit.campaigns]) {
-  if (!one.canonical) continue;
-  const document = JSON.parse(one.canonical);
-  same("canonical", canonical(document), one.canonical);
-  if (one.hash) same("hash", await hash(document), one.hash);
+const keysOf = ({ keys }) => kit.dictionaries.find((one) => one.sha256 === keys.sha256)?.keys ?? keys;
+const schemaOf = ({ schema }) => Schema.read({ ...schema, keys: keysOf(schema) });
+
+for (const { document, canonical: text, sha256, terms_sha256, schema_sha256 } of kit.campaigns) {
+  same("canonical", canonical(document), text);
+  same("hash", await hash(document), sha256);
+  same("terms", await hash({ ...document, rounds: document.rounds.map((one) => one.enough ?? null) }), terms_sha256);
+  same("schema", (await schemaOf(document)).hash, schema_sha256);
 }
-for (const one of kit.dictionaries) same("dictionary", await hash(one.keys), one.sha256);
+for (const { keys, sha256 } of kit.dictionaries) same("dictionary", await hash(keys), sha256);
+const made = new Map(); // the mechanisms of the rounds, by fingerprint
+for (const { campaign, document, canonical: text, sha256, fingerprint, varies } of kit.rounds) {
+  same("canonical", canonical(document), text);
+  same("hash", await hash(document), sha256);
+  if (["olh", "privkv-round"].includes(document.mechanism)) continue; // which devices or this device do not answer
+  const schema = await schemaOf(kit.campaigns.find((one) => one.document.name === campaign).document);
+  const one = await build({ name: document.mechanism, schema, epsilon: document.epsilon, options: document.options }, mechanisms);
+  same("fingerprint", hex(one.fingerprint), fingerprint);
+  same("report_bytes", [codecs.reportBytes(one.codec), one.codec.varies], [document.report_bytes, varies]);
+  made.set(fingerprint, one);
+}
 for (const one of kit.periods) same("period", periodOf(one, one.day), { first: one.first, last: one.last });
-for (const one of kit.ids) same("id", hex(await derivedId(one.secret, ...one.parts)), one.id);
+for (const one of kit.ids) {
+  same("canonical", canonical(one.parts), one.canonical);
+  same("id", hex(await derivedId(one.secret, ...one.parts)), one.id);
+}
 for (const one of kit.words) {
   const mine = publicWord(unhex(one.id), unhex(one.fingerprint));
   same("word", word(mine), one.word);
@@ -33,6 +55,52 @@ for (const one of kit.partings) {
   same("parting word", word(mine), one.word);
   same("part", holds(one.part.map(parse), mine), true);
 }
+for (const { id, fingerprint, group_fingerprint, word: theirs, payload, padded } of kit.groups) {
+  same("word", word(publicWord(unhex(id), unhex(group_fingerprint))), theirs);
+  same("group", hex(made.get(fingerprint).encode(payload, unhex(id))), padded);
+}
+const bits = (payload, length) => Array.from({ length }, (_, at) => (unhex(payload)[at >> 3] >> (at & 7)) & 1);
+for (const one of kit.payloads) {
+  const ones = () => { // as a fraction: the share of ones times their number
+    const [above, below] = parse(one.share ?? "0.5");
+    return [above * BigInt(one.length), below];
+  };
+  const rare = "length" in one;
+  const places = (payload) => payload.flatMap((bit, place) => (bit ? [place] : []));
+  const threes = (payload) => [0, ...codecs.denseMembers(one.length, one.length, one.length).write(places(payload))];
+  const shorter = (payload) => codecs.packed(threes(payload).length > one.length ? [1, ...payload] : threes(payload));
+  const codec = one.codec === "rare bits by threes" // a form that is not chosen at this length
+    ? { longest: (one.length >> 3) + 1, varies: true, encode: shorter }
+    : rare
+    ? noisyBits(one.length, ones())
+    : "outputs" in one
+      ? codecs.symbol(one.outputs)
+      : "labels" in one
+        ? labelledKeys(one.keys, one.labels, Number(one.share))
+        : codecs.members(one.symbols, one.size, one.dummies);
+  const encoded = codec.encode(rare ? bits(one.payload, one.length) : one.payload);
+  same("codec", [codec.varies, codecs.reportBytes(codec)], [one.varies, one.report_bytes]);
+  same("payload", hex(encoded), one.encoded);
+  same("padding", hex(codecs.pad(encoded, one.report_bytes, one.varies)), one.padded);
+}
 for (const { round, document, reports, packed: bytes } of kit.batches.filter((one) => one.reports.length === 1 && one.packed))
   same("packed", hex(packed({ round, document, report: reports[0].id, payload: reports[0].payload })), bytes);
+
+/** The code with which a view is refused. */
+const refusal = async (view, name, float = false) => {
+  const text = JSON.stringify(view).replace('"min_reports":1000,', `"min_reports":1000${float ? ".0" : ""},`); // JSON.parse forgot it
+  try {
+    await readNotice(utf8(text), name, mechanisms, async () => utf8(JSON.stringify(kit.dictionaries[0].keys)));
+    return "nothing";
+  } catch (error) {
+    return error.code ?? `${error}`;
+  }
+};
+const first = kit.campaigns[0];
+for (const { form, what, input, code } of kit.refused)
+  if (form === "campaign") same("refused", [what, await refusal({ campaign: input, hash: await hash(first.document), state: "open", round: null }, input.name, what === "a float")], [what, code]);
+  else if (form === "round") {
+    const round = { number: input.round, state: "open", hash: "", document: input };
+    same("refused", [what, await refusal({ campaign: first.document, hash: first.sha256, state: "open", round }, first.document.name)], [what, code]);
+  }
 console.log(JSON.stringify({ checked, wrong }));

@@ -28,7 +28,7 @@ const FIELDS = {
   name: (given) => NAME.test(given),
   purpose: (given) => isText(given) && given.trim(),
   schema: isObject,
-  protocol: (given) => isObject(given) && isText(given.name) && isText(given.epsilon),
+  protocol: (given) => isObject(given) && isText(given.name) && given.name !== "auto" && isText(given.epsilon),
   rounds: (given) => Array.isArray(given) && given.length && given.length <= 1000 && given.every(isObject),
   min_reports: whole(1, 2 ** 40),
   enrolment: (given) => ["none", "token"].includes(given),
@@ -78,6 +78,7 @@ async function understood({ campaign: document, hash: stated, state, round }, na
   campaign.hash = await hash(document);
   campaign.terms = await hash({ ...document, rounds: document.rounds.map(({ enough = null }) => enough) });
   campaign.several = Boolean(protocol.plan);
+  rule(!campaign.several || !document.renew_days, "periods");
   rule(document.name === name && campaign.hash === stated, "changed");
   const open = round?.state === "open" ? await readRound(campaign, round, table, protocol) : null;
   demand(!protocol.stranger, "mechanism/unknown");
@@ -127,7 +128,9 @@ function readCampaign(document) {
   const [starts, ends] = dated ? [days("opens")[0], until] : ["", ""];
   rule(!renew === !from && !(renew && one_in), "periods");
   rule(every ? dated && daysBetween(starts, ends) < every && ends <= (last ?? ends) : !last, "every");
-  return { document, name: document.name, epsilon: readEpsilon(protocol.epsilon), starts, ends, until };
+  const epsilon = readEpsilon(protocol.epsilon);
+  rule(text(epsilon) === protocol.epsilon, "document");
+  return { document, name: document.name, epsilon, starts, ends, until };
 }
 
 async function readRound(campaign, { document, hash: stated, number: told }, table, protocol) {
@@ -142,7 +145,7 @@ async function readRound(campaign, { document, hash: stated, number: told }, tab
   planned(Array.isArray(part) && part.length === 2 && part.every((one) => /^-?\d+([./]\d+)?$/.test(one)));
   const [start, stop] = part.map(parse);
   demand(start[0] >= 0n && !atMost(stop, start) && atMost(stop, [1n, 1n]), "protocol/part");
-  planned(`${[start, stop].map(text)}` === `${part}` && size === reportBytes(mechanism.codec));
+  planned(`${[start, stop, parse(epsilon)].map(text)}` === `${[...part, epsilon]}` && size === reportBytes(mechanism.codec));
   limit(size <= LIMITS.report);
   const own = await hash(document);
   rule(own === stated && number === told, "changed");
