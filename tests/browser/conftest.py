@@ -1,4 +1,4 @@
-"""One browser for all tests of a file, one collector behind a gate, and a site of another origin."""
+"""One browser for all tests of a file, and for all files a collector and a site of another origin."""
 
 from __future__ import annotations
 
@@ -122,13 +122,13 @@ def browser(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) ->
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site() -> Iterator[Pages]:
     with pages() as serving:
         yield serving
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(site: Pages, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("collector"), KEYVEIL_ORIGINS=site.origin) as running:
         yield running

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.registry import create_round
@@ -37,9 +37,7 @@ class Watched:
     def choose(self, mechanism: str, epsilon: float) -> None:
         self.page.select_option("#mechanism", mechanism)
         self.page.fill("#epsilon", str(epsilon))
-        self.page.wait_for_function(
-            "wanted => document.querySelector('#epsilon-shown').value === wanted", arg=str(epsilon)
-        )
+        expect(self.page.locator("#epsilon-shown")).to_have_js_property("value", str(epsilon))
 
     def rows(self) -> list[dict[str, str]]:
         told: list[dict[str, str]] = self.page.eval_on_selector_all(
@@ -70,9 +68,9 @@ def test_nothing_typed_can_leave_the_page_and_it_works_offline(watched: Watched,
     page.context.set_offline(True)
     page.fill(".pair:nth-child(3) input", "tea")
     page.fill(".pair:nth-child(3) label:last-child input", "3")
-    page.wait_for_function("document.querySelector('#ignored').textContent.includes('tea')")
+    expect(page.locator("#ignored")).to_contain_text("tea")
     page.fill(".pair:nth-child(1) label:last-child input", "9")
-    page.wait_for_function("document.querySelector('#ignored').textContent.includes('counts as 5')")
+    expect(page.locator("#ignored")).to_contain_text("counts as 5")
     before = page.inner_text("#id")
     page.focus("#again")
     page.keyboard.press("Enter")

@@ -33,7 +33,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line.removeprefix("$ ")) for line in lines[1:] if line]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(server: Served) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "KEYVEIL_SERVER": f"http://127.0.0.1:{server.port}"}
 
@@ -49,7 +49,7 @@ def keyveil(words: list[str], server: Served, environment: dict[str, str]) -> st
     return run([sys.executable, "-m", *words], server.folder, environment)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def _campaign(server: Served, environment: dict[str, str]) -> None:
     create, opening, *_ = commands()
     assert "hash" in keyveil(create, server, environment)
