@@ -15,6 +15,7 @@ from keyveil.planning.costs import cost, table
 from keyveil.planning.goals import NAMES, goals
 from keyveil.planning.people import invented
 from keyveil.planning.predict import predict
+from keyveil.planning.preview import epsilon_in_words
 from keyveil.planning.wanted import CLOSE
 
 SPARSE: dict[str, Any] = {"users": 20_000, "keys": 60, "pairs": 4}
@@ -109,6 +110,16 @@ def test_what_a_report_costs_is_between_what_was_measured(name: str) -> None:
 
 def test_every_mechanism_that_plans_consider_was_measured() -> None:
     assert set(considered(goals("both")[0])) | set(JOINT) <= set(table()["mechanisms"])
+
+
+def test_an_epsilon_is_told_by_exact_probabilities() -> None:
+    """From the rates at which reports support a key, or from the worst report of the certificate."""
+    told = epsilon_in_words(create("kvue", Schema(keys=5), 1))
+    holds, lacks = create("kvue", Schema(keys=5), 1).support_rates()  # type: ignore[attr-defined]
+    assert f"{100 * float(holds):.4g} %" in told and f"{100 * float(lacks):.4g} %" in told
+    both = epsilon_in_words(create("block", Schema(keys=5), 1))
+    assert "57.61 %" in both and "21.19 %" in both  # e/(e + 2) and 1/(e + 2)
+    assert "(with 3 keys)" in both and "at most 2.72" in both
 
 
 def test_the_cost_of_a_split_is_that_of_its_groups() -> None:

@@ -154,6 +154,7 @@ def worst_loss(rounds: Iterable[Forms], people: Sequence[Pairs]) -> Worst:
     return replace(
         most[0],
         ratio=prod((one.ratio for one in most), start=Fraction(1)),
+        chances=(prod(one.chances[0] for one in most), prod(one.chances[1] for one in most)),
         report=cast(Payload, tuple(_spelled(one.report) for one in most)) if len(most) > 1 else most[0].report,
     )
 
@@ -162,12 +163,13 @@ def _worst_by_pair(forms: Forms, people: Sequence[Pairs]) -> dict[tuple[int, int
     worst: dict[tuple[int, int], Worst] = {}
     for form in forms:
         for word in form.every_word():
-            laws, _ = over_one_total([law(partial(form.respond, pairs, word)) for pairs in people])
+            laws, total = over_one_total([law(partial(form.respond, pairs, word)) for pairs in people])
             for i, one in enumerate(laws):
                 for j, other in enumerate(laws):
                     ratio, report = _worst_report(one, other)
                     if (i, j) not in worst or ratio > worst[i, j].ratio:
-                        worst[i, j] = Worst(ratio, people[i], people[j], report, word)
+                        chances = Fraction(one.get(report, 0), total), Fraction(other.get(report, 0), total)
+                        worst[i, j] = Worst(ratio, people[i], people[j], report, word, chances)
     return worst
 
 

@@ -53,8 +53,8 @@ as well even then does not count. Bias is part of both errors.
 Looked at are keys that {HELD} people hold. A mean counts if its predicted standard error is below {CLEAR:g} (on a range
 of −1 to 1) and its frequency {TOLD} standard errors above 0, as a ratio has no variance otherwise. Errors of
 frequencies and means and half-widths of frequencies are root mean squares over these keys; of half-widths of means it
-is the median. Half-widths are medians over collections: where a cap may hide much, a few are far wider. They count up to half
-of the range: longer intervals say nothing.
+is the median. Half-widths are medians over collections: where a cap may hide much, a few are far wider. They count up
+to half of the range: longer intervals say nothing.
 
 The page is written by"""
 
