@@ -78,14 +78,9 @@ def test_a_change_of_a_key_that_is_cut_is_seen_less() -> None:
 
 
 def test_a_wish_without_a_goal_is_the_goal() -> None:
-    known = {"users": 5_000, "keys": 10, "pairs": 3, "mechanisms": ["kvue"]}
-    assert [
-        kv.plan(**known, **wish).goals[0].name for wish in ({"smallest": 0.1}, {"change": 0.1}, {"error": 0.1})
-    ] == [
-        "rare",
-        "change",
-        "both",
-    ]
+    known: dict[str, Any] = {"users": 5_000, "keys": 10, "pairs": 3, "mechanisms": ["kvue"]}
+    wishes: list[dict[str, Any]] = [{"smallest": 0.1}, {"change": 0.1}, {"error": 0.1}]
+    assert [kv.plan(**known, **wish).goals[0].name for wish in wishes] == ["rare", "change", "both"]
     assert kv.plan(**known, change=0.1, goal="mean").goals[0].name == "mean"
 
 
@@ -184,6 +179,8 @@ def test_what_is_impossible_is_answered_with_what_is_possible() -> None:
         ({"error": 3}, "plan/wish", "between 0 and 1"),
         ({"at": 0.1}, "plan/wish", "belongs to a wish for a change"),
         ({"mechanisms": ["olh"], "goal": "mean"}, "plan/goal", "No mechanism"),
+        ({"mechanisms": ["block"], "goal": "distribution"}, "plan/goal", "Possible are, for .*kv-sw"),
+        ({"keys": 30_000, "goal": "frequency,distribution"}, "plan/keys", "most frequent of the 30,000"),
         ({"mechanisms": ["nobody"]}, "mechanism/unknown", "nobody"),
         ({"sample": "synthetic:baskets"}, "plan/people", "give either"),
         ({"schema": kv.Schema(keys=3)}, "plan/people", "3 keys"),

@@ -154,7 +154,7 @@ def worst_loss(rounds: Iterable[Forms], people: Sequence[Pairs]) -> Worst:
     return replace(
         most[0],
         ratio=prod((one.ratio for one in most), start=Fraction(1)),
-        chances=(prod(one.chances[0] for one in most), prod(one.chances[1] for one in most)),
+        chances=tuple(prod((one.chances[side] for one in most), start=Fraction(1)) for side in (0, 1)),
         report=cast(Payload, tuple(_spelled(one.report) for one in most)) if len(most) > 1 else most[0].report,
     )
 
