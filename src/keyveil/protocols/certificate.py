@@ -151,10 +151,11 @@ def worst_loss(rounds: Iterable[Forms], people: Sequence[Pairs]) -> Worst:
     if not together:
         raise PrivacyError("privacy/nothing", "There are no rounds or no people to compare.")
     most = max(together.values(), key=lambda found: prod(one.ratio for one in found))
+    likely, unlikely = (prod((one.chances[side] for one in most), start=Fraction(1)) for side in (0, 1))
     return replace(
         most[0],
         ratio=prod((one.ratio for one in most), start=Fraction(1)),
-        chances=tuple(prod((one.chances[side] for one in most), start=Fraction(1)) for side in (0, 1)),
+        chances=(likely, unlikely),
         report=cast(Payload, tuple(_spelled(one.report) for one in most)) if len(most) > 1 else most[0].report,
     )
 
