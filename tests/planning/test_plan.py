@@ -15,6 +15,7 @@ from keyveil.planning.costs import cost, table
 from keyveil.planning.goals import NAMES, goals
 from keyveil.planning.people import invented
 from keyveil.planning.predict import predict
+from keyveil.planning.preview import epsilon_in_words
 from keyveil.planning.wanted import CLOSE
 
 SPARSE: dict[str, Any] = {"users": 20_000, "keys": 60, "pairs": 4}
@@ -77,14 +78,9 @@ def test_a_change_of_a_key_that_is_cut_is_seen_less() -> None:
 
 
 def test_a_wish_without_a_goal_is_the_goal() -> None:
-    known = {"users": 5_000, "keys": 10, "pairs": 3, "mechanisms": ["kvue"]}
-    assert [
-        kv.plan(**known, **wish).goals[0].name for wish in ({"smallest": 0.1}, {"change": 0.1}, {"error": 0.1})
-    ] == [
-        "rare",
-        "change",
-        "both",
-    ]
+    known: dict[str, Any] = {"users": 5_000, "keys": 10, "pairs": 3, "mechanisms": ["kvue"]}
+    wishes: list[dict[str, Any]] = [{"smallest": 0.1}, {"change": 0.1}, {"error": 0.1}]
+    assert [kv.plan(**known, **wish).goals[0].name for wish in wishes] == ["rare", "change", "both"]
     assert kv.plan(**known, change=0.1, goal="mean").goals[0].name == "mean"
 
 
@@ -109,6 +105,16 @@ def test_what_a_report_costs_is_between_what_was_measured(name: str) -> None:
 
 def test_every_mechanism_that_plans_consider_was_measured() -> None:
     assert set(considered(goals("both")[0])) | set(JOINT) <= set(table()["mechanisms"])
+
+
+def test_an_epsilon_is_told_by_exact_probabilities() -> None:
+    """From the rates at which reports support a key, or from the worst report of the certificate."""
+    told = epsilon_in_words(create("kvue", Schema(keys=5), 1))
+    holds, lacks = create("kvue", Schema(keys=5), 1).support_rates()  # type: ignore[attr-defined]
+    assert f"{100 * float(holds):.4g} %" in told and f"{100 * float(lacks):.4g} %" in told
+    both = epsilon_in_words(create("block", Schema(keys=5), 1))
+    assert "57.61 %" in both and "21.19 %" in both  # e/(e + 2) and 1/(e + 2)
+    assert "(with 3 keys)" in both and "at most 2.72" in both
 
 
 def test_the_cost_of_a_split_is_that_of_its_groups() -> None:
@@ -173,6 +179,8 @@ def test_what_is_impossible_is_answered_with_what_is_possible() -> None:
         ({"error": 3}, "plan/wish", "between 0 and 1"),
         ({"at": 0.1}, "plan/wish", "belongs to a wish for a change"),
         ({"mechanisms": ["olh"], "goal": "mean"}, "plan/goal", "No mechanism"),
+        ({"mechanisms": ["block"], "goal": "distribution"}, "plan/goal", "Possible are, for .*kv-sw"),
+        ({"keys": 30_000, "goal": "frequency,distribution"}, "plan/keys", "most frequent of the 30,000"),
         ({"mechanisms": ["nobody"]}, "mechanism/unknown", "nobody"),
         ({"sample": "synthetic:baskets"}, "plan/people", "give either"),
         ({"schema": kv.Schema(keys=3)}, "plan/people", "3 keys"),

@@ -33,6 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
     "wsr": {"max_pairs": 6},
     "block": {"states": 4, "width": 2},
     "pckv-grr": {"max_pairs": 4},
+    "apart": {"mode": "dense", "typical": "0.3"},  # half of what values are: vectors are cut
 }
 
 
@@ -86,6 +87,38 @@ def test_without_the_bias_of_the_cap_the_prediction_is_wrong() -> None:
     prediction = predict(mechanism, people)
     blind = replace(prediction, frequency_bias=np.zeros(people.d))
     assert ratios("wheel", blind)[0] < 1 - SURE
+
+
+def test_without_what_cutting_does_the_prediction_is_wrong() -> None:
+    """As if values had the declared size: nothing would be known of bias, and too little of variance."""
+    people, (mechanism, _, _) = crowd()[2], errors("apart")
+    blind = predict(mechanism, replace(people, sample=None, values=None, energy=0.09))
+    assert ratios("apart", predict(mechanism, people))[1] > 1.2 * ratios("apart", blind)[1]
+
+
+@pytest.mark.parametrize("name", ["kvue", "wheel", "apart"])
+def test_half_widths_are_as_predicted(name: str) -> None:
+    """Medians over eight collections of what intervals will be, with and without an overflow group."""
+    population, schema, people = crowd()
+    mechanism = create(name, schema, 4, **CASES[name])
+    records, frequency, mean = population.records(schema), [], []
+    for run in range(8):
+        found = mechanism.estimate(aggregate(mechanism, records, SeededCoins(9, run)))
+        frequency.append(found.frequency.high - found.frequency.low)
+        mean.append(found.mean.high - found.mean.low)
+    of_frequencies, of_means = predict(mechanism, people).half_widths
+    assert np.median(of_frequencies / (np.median(frequency, axis=0) / 2)) == pytest.approx(1, abs=0.1)
+    assert np.median(of_means / (np.median(mean, axis=0) / 2)) == pytest.approx(1, abs=0.15)
+
+
+def test_means_as_shown_are_never_worse_than_the_range_and_match_the_ratio_where_it_is_clear() -> None:
+    clear, hopeless = (
+        predict(create("kvue", Schema(keys=20), epsilon), invented(n, 20, 10)) for epsilon, n in ((4, 10**6), (1, 200))
+    )
+    keys = np.arange(20)
+    assert clear.shown_mean_errors(keys) == pytest.approx(clear.mean_error, rel=0.03)
+    assert (hopeless.mean_error > 1).any()
+    assert hopeless.shown_mean_errors(keys).max() < 1.5
 
 
 def test_with_values_at_their_mean_the_prediction_is_wrong() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -136,7 +137,7 @@ def plan(
     return 0
 
 
-def _draw(found: Plan, plot: str) -> None:
+def _draw(found: Plan, plot: Path) -> None:
     """Trade-offs and the curves of a wish, into a file."""
     from keyveil.display.plan import trade_offs
 

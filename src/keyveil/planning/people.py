@@ -178,20 +178,22 @@ def invented(
     return People(people, f, m, law, square, about + ", ".join(told) + ".")
 
 
-def expected_shares(given: Any, names: Sequence[str] | None) -> Floats | Sequence[float]:
+def expected_shares(given: Any, names: Sequence[str] | None) -> Floats | Sequence[float] | None:
     """Shares of holders of all keys from a text or mapping such as "fries:0.4,pepsi:0.1"; or "0.4,0.1", key by key.
 
     ``names`` are the keys, if they have names. Anything else is returned as it is.
     """
     if not isinstance(given, str | Mapping):
-        shares: Floats | Sequence[float] = given
+        shares: Floats | Sequence[float] | None = given
         return shares
-    entries = [one.strip() for one in given.split(",")] if isinstance(given, str) else []
-    parts = [one.rpartition(":") for one in entries] or [(name, ":", share) for name, share in given.items()]
-    numbers = {name.strip() or str(place): _number("a share of the people", share)
-               for place, (name, _, share) in enumerate(parts)}  # fmt: skip
-    if not any(name.strip() for name, _, _ in parts):
-        return list(numbers.values())
+    if isinstance(given, str):
+        parts = [(name.strip(), share) for name, _, share in (one.rpartition(":") for one in given.split(","))]
+    else:
+        parts = [(str(name), share) for name, share in given.items()]
+    each = [_number("a share of the people", share) for _, share in parts]
+    if not any(name for name, _ in parts):
+        return each
+    numbers = {name: share for (name, _), share in zip(parts, each, strict=True)}
     known = [str(place) for place in range(len(parts))] if names is None else list(names)
     wrong = [name for name in numbers if name not in known] or [name for name in known if name not in numbers]
     if wrong or len(numbers) < len(parts):

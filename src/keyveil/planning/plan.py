@@ -17,6 +17,7 @@ from keyveil.frames.population import Population
 from keyveil.lab.public_options import made_for
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
+from keyveil.mechanisms.questions import who_answers
 from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
 from keyveil.planning.candidates import considered, forms, with_other_caps
 from keyveil.planning.goals import Goal, goals
@@ -154,9 +155,16 @@ def ranked(
         raise PlanError("plan/people", f"The schema has {known.d:,} keys, and {people.d:,} are planned for.")
     if bits is not None and not bits > 0:
         raise PlanError("plan/bits", f"A report has more than 0 bits, not {bits:g}.")
-    search = _Search(people, known, spent, bits)
     if rounds < 1:
         raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds}.")
+    tried = [one.name for one in wanted if one.error is None]
+    if tried and people.d > MOST_TRIED_KEYS:
+        raise PlanError(
+            "plan/keys",
+            f"Errors of {' and '.join(tried)} are found by simulation, for up to {MOST_TRIED_KEYS:,} keys; plan for "
+            f"the most frequent of the {people.d:,}, or for another goal.",
+        )
+    search = _Search(people, known, spent, bits)
     single = None if mechanisms is None else [name for name in mechanisms if not is_protocol(name)]
     lines = search.one(wanted[0], single) if len(wanted) == 1 else search.several(wanted, single)
     if rounds > 1:
@@ -294,10 +302,6 @@ class _Search:
         prediction = predict(made, self.people)
         if goal.error is not None:
             return Line(prediction, goal.error(prediction), CLOSED)
-        if self.people.d > MOST_TRIED_KEYS:
-            raise PlanError(
-                "plan/keys", f"What {goal.name} needs is found by simulation, for up to {MOST_TRIED_KEYS:,} keys."
-            )
         return Line(prediction, tried_error(made, self.people, self._crowd_now, goal), TRIED)
 
 
@@ -320,7 +324,17 @@ def _impossible(wanted: tuple[Goal, ...], bits: float | None, search: _Search) -
             "plan/bits", f"No report of {bits:g} bits tells {told}; with {math.ceil(least):,} bits {name} does."
         )
     reasons = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in islice(search.left_out.items(), 3))
-    return PlanError("plan/goal", f"No mechanism tells {told} of these people ({reasons or 'none was named'}).")
+    others = "; ".join(f"{one.meaning}: {_listed(one)}" for one in wanted)
+    return PlanError(
+        "plan/goal",
+        f"No mechanism that was considered tells {told} ({reasons or 'none was named'}). Possible are, for {others}.",
+    )
+
+
+def _listed(goal: Goal) -> str:
+    """The mechanisms that answer everything that a goal needs."""
+    answering = [set(who_answers(kind)) for kind in goal.needs]
+    return ", ".join(sorted(set.intersection(*answering))) or "none"
 
 
 def _finite(value: Any) -> Any:

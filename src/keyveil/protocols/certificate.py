@@ -151,9 +151,11 @@ def worst_loss(rounds: Iterable[Forms], people: Sequence[Pairs]) -> Worst:
     if not together:
         raise PrivacyError("privacy/nothing", "There are no rounds or no people to compare.")
     most = max(together.values(), key=lambda found: prod(one.ratio for one in found))
+    likely, unlikely = (prod((one.chances[side] for one in most), start=Fraction(1)) for side in (0, 1))
     return replace(
         most[0],
         ratio=prod((one.ratio for one in most), start=Fraction(1)),
+        chances=(likely, unlikely),
         report=cast(Payload, tuple(_spelled(one.report) for one in most)) if len(most) > 1 else most[0].report,
     )
 
@@ -162,12 +164,13 @@ def _worst_by_pair(forms: Forms, people: Sequence[Pairs]) -> dict[tuple[int, int
     worst: dict[tuple[int, int], Worst] = {}
     for form in forms:
         for word in form.every_word():
-            laws, _ = over_one_total([law(partial(form.respond, pairs, word)) for pairs in people])
+            laws, total = over_one_total([law(partial(form.respond, pairs, word)) for pairs in people])
             for i, one in enumerate(laws):
                 for j, other in enumerate(laws):
                     ratio, report = _worst_report(one, other)
                     if (i, j) not in worst or ratio > worst[i, j].ratio:
-                        worst[i, j] = Worst(ratio, people[i], people[j], report, word)
+                        chances = Fraction(one.get(report, 0), total), Fraction(other.get(report, 0), total)
+                        worst[i, j] = Worst(ratio, people[i], people[j], report, word, chances)
     return worst
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -33,6 +34,9 @@ from keyveil.planning.studies.scenarios import (
 SCENARIOS = 1_000
 RIGHT = (0.9, 1.1)  # predicted over simulated
 GOAL = 0.95  # of the scenarios
+LONGEST = (math.inf, math.inf, 0.5, 1.0)
+"""Predicted numbers up to which a quantity counts: a longer interval is as long as the whole range of frequencies or
+means, and says nothing."""
 SHOWN = 40  # scenarios that are listed as wrong, the worst first
 KEY, PAGE = "scenario", Path("docs/predictions.md")
 
@@ -49,20 +53,24 @@ as well even then does not count. Bias is part of both errors.
 Looked at are keys that {HELD} people hold. A mean counts if its predicted standard error is below {CLEAR:g} (on a range
 of −1 to 1) and its frequency {TOLD} standard errors above 0, as a ratio has no variance otherwise. Errors of
 frequencies and means and half-widths of frequencies are root mean squares over these keys; of half-widths of means it
-is the median. Half-widths are medians over collections: where a cap may hide much, a few are far wider.
+is the median. Half-widths are medians over collections: where a cap may hide much, a few are far wider. They count up
+to half of the range: longer intervals say nothing.
 
 The page is written by"""
 
 
 def ratios(line: Document) -> list[float | None]:
-    """Predicted over simulated numbers in the order of ``QUANTITIES``; None for what is not known well enough."""
-    numbers = zip(line["predicted"], line["simulated"], line["se"], strict=True)
-    return [told / seen if told is not None and seen and se <= KNOWN else None for told, seen, se in numbers]
+    """Predicted over simulated numbers in the order of ``QUANTITIES``; None for what is not known or says nothing."""
+    numbers = zip(line["predicted"], line["simulated"], line["se"], LONGEST, strict=True)
+    return [
+        told / seen if told is not None and seen and se <= KNOWN and told <= longest else None
+        for told, seen, se, longest in numbers
+    ]
 
 
 def counted(lines: Iterable[Document]) -> list[Document]:
     """The scenarios whose errors of frequencies are known well enough: those that count."""
-    return [one for one in lines if "refused" not in one and one["se"][0] <= KNOWN]
+    return [one for one in lines if "refused" not in one and ratios(one)[0] is not None]
 
 
 def within(lines: Iterable[Document], quantity: int) -> tuple[int, int]:
