@@ -29,6 +29,7 @@ Written by this command, after those that measure:
 
 ```console
 $ python -m keyveil.lab.attacks.study docs/robustness.jsonl
+$ python -m keyveil.lab.attacks.study docs/robustness.jsonl --power 100
 $ python -m keyveil.lab.attacks.study docs/robustness.jsonl --ids 1000000
 $ python -m keyveil.lab.attacks.page docs/robustness.jsonl docs/robustness-gains.md
 ```
@@ -51,6 +52,11 @@ found, *bare* the published one that says the target and nothing else, *adaptive
 an alarm at level 1 %, · none; no mark: nothing can be tested. *constrained* is what is left of the gain of *maximal*
 after constrained inference, *removal* what is left of that of *bare*.
 """
+POWER = """
+## How often tests tell
+
+Share of {runs} runs with an alarm at level 1 %, at ε = 1: honest reports, and the attack that the tests are made for.
+"""
 TRYING = """
 ## Trying ids
 
@@ -69,7 +75,13 @@ def page(rows: Sequence[Row]) -> str:
     parts = [TOP, *_limits()]
     if gains:
         parts += [GAINS, *_tables(gains)]
-    return "\n".join([*parts, *_ids([row for row in rows if "targets" in row], order)])
+    return "\n".join(
+        [
+            *parts,
+            *_power([row for row in rows if "power" in row]),
+            *_ids([row for row in rows if "targets" in row], order),
+        ]
+    )
 
 
 def _limits() -> list[str]:
@@ -146,6 +158,18 @@ def _number(number: float | None) -> str:
     if number is None:
         return ""
     return "–" if math.isnan(number) else f"{number + 0.0:.3f}"
+
+
+def _power(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    head = "| name | attack | honest | 1 % attackers | 5 % attackers |\n|---|---|---|---|---|"
+    told = [POWER.format(runs=rows[0]["runs"]), head]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = {row["attackers"]: row for row in rows if row["name"] == name}
+        cells = " | ".join(f"{own[share]['power']:.2f}" if share in own else "" for share in (0.0, *SHARES))
+        told.append(f"| `{name}` | {next(iter(own.values()))['kind']} | {cells} |")
+    return told
 
 
 def _ids(rows: Sequence[Row], order: dict[str, int]) -> list[str]:
