@@ -48,9 +48,9 @@ GAINS = """
 
 The same people, one run. The rarest key is to be raised. Those who are replaced are any people, so that the strongest
 attack stays below the bound, which is about the worst choice of them. *maximal* is the strongest attack that was
-found, *bare* the published one that says the target and nothing else, *adaptive* the one that knows the tests. ! marks
-an alarm at level 1 %, · none; no mark: nothing can be tested. *constrained* is what is left of the gain of *maximal*
-after constrained inference, *removal* what is left of that of *bare*.
+found, *bare* the published one that says the target and nothing else, *hidden* the adaptive one that knows the tests.
+! marks an alarm at level 1 %, · none; no mark: nothing can be tested. *constrained* is what is left of the gain of
+*maximal* after constrained inference, *removal* what is left of that of *bare*.
 """
 POWER = """
 ## How often tests tell
@@ -127,19 +127,19 @@ def _tables(gains: Sequence[Row]) -> list[str]:
 
 
 def _frequencies(rows: Sequence[Row]) -> list[str]:
-    head = "| name | bound | maximal | bare | adaptive | constrained | removal |\n|---|---|---|---|---|---|---|"
+    head = "| name | bound | maximal | bare | hidden | constrained | removal |\n|---|---|---|---|---|---|---|"
     return [head] + [
         f"| `{row['name']}` | {_bound(row)} | {_cell(row.get('maximal'))} | {_cell(row.get('bare'))} "
-        f"| {_cell(row.get('adaptive'))} | {_number(row['maximal']['constrained'])} "
+        f"| {_cell(row.get('hidden'))} | {_number(row['maximal']['constrained'])} "
         f"| {_number((row.get('bare') or {}).get('removal'))} |"
         for row in rows
     ]
 
 
 def _means(rows: Sequence[Row]) -> list[str]:
-    head = "| name | bound | maximal | adaptive |\n|---|---|---|---|"
-    cells = ((row["name"], _bound(row), _cell(row.get("maximal")), _cell(row.get("adaptive"))) for row in rows)
-    return [head] + [f"| `{name}` | {bound} | {maximal} | {adaptive} |" for name, bound, maximal, adaptive in cells]
+    head = "| name | bound | maximal | hidden |\n|---|---|---|---|"
+    cells = ((row["name"], _bound(row), _cell(row.get("maximal")), _cell(row.get("hidden"))) for row in rows)
+    return [head] + [f"| `{name}` | {bound} | {maximal} | {hidden} |" for name, bound, maximal, hidden in cells]
 
 
 def _bound(row: Row) -> str:

@@ -40,7 +40,7 @@ PEOPLE, KEYS, SEED = 20_000, 8, 11
 FREQUENCIES, MEANS = np.linspace(0.08, 0.35, KEYS), np.linspace(-0.6, 0.7, KEYS)
 EPSILONS, SHARES = ("1", "4", "2", "0.5"), (0.01, 0.05)
 TARGET = 0  # the rarest key
-TRIED: tuple[Kind, ...] = ("maximal", "bare", "adaptive")
+TRIED: tuple[Kind, ...] = ("maximal", "bare", "hidden")
 MOVED: tuple[Quantity, ...] = ("frequency", "mean")
 LEFT_OUT = frozenset({"hierarchy", "coordinates"})  # their parts are kvue, and nothing else happens
 
