@@ -28,7 +28,7 @@ def test_attacks_are_simulated_beside_the_bound(tmp_path: Path, capsys: Output) 
     assert run([*arguments, "--plot", str(picture), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["target"] == "1" and found["mechanism"] == "kvue" and picture.stat().st_size > 1000
-    assert {one["attack"] for one in found["gains"]} >= {"maximal", "adaptive", "random pairs", "random messages"}
+    assert {one["attack"] for one in found["gains"]} >= {"maximal", "hidden", "random pairs", "random messages"}
     for one in found["gains"]:
         assert one["bound_kind"] == "bound" and one["gain"] <= one["bound"] + 1e-9
     assert run(["attack", "synthetic:survey:60", *arguments[2:]]) == 0

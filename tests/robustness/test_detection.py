@@ -110,7 +110,7 @@ def test_chosen_ids_are_seen_with_the_key_that_they_are_about(name: str) -> None
     _, crafted = attacked(mechanism, "maximal")
     seen = looked_at(mechanism, crafted, 1e-4)
     assert seen.alarm and seen.found[0].test == "one key" and "3" in seen.found[0].keys
-    _, hidden = attacked(mechanism, "adaptive")
+    _, hidden = attacked(mechanism, "hidden")
     assert not looked_at(mechanism, hidden, 1e-4).alarm, "who does not choose ids is not seen"
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COLOURS = {
     "maximal": ORANGE,
     "bare": "#975a16",
-    "adaptive": BLUE,
+    "hidden": BLUE,
     "random pairs": "#2f855a",
     "random messages": "#805ad5",
 }

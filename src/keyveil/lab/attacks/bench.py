@@ -38,8 +38,8 @@ from keyveil.protocols.base import Finished, History, Protocol, Round
 from keyveil.protocols.registry import as_protocol
 from keyveil.robustness.influence import influence
 
-Kind = Literal["maximal", "bare", "adaptive", "random pairs", "random messages"]
-KINDS: tuple[Kind, ...] = ("maximal", "bare", "adaptive", "random pairs", "random messages")
+Kind = Literal["maximal", "bare", "hidden", "random pairs", "random messages"]
+KINDS: tuple[Kind, ...] = ("maximal", "bare", "hidden", "random pairs", "random messages")
 """By what reports are crafted: those that do most; those that say the wanted thing and nothing else, as published
 attacks do; those that do most among reports that no test tells from honest ones; honest reports of a wanted pair; and
 any valid messages."""
@@ -79,9 +79,9 @@ class Attack:
             crafted = strongest(scene, self.goal, coins)
         elif self.kind == "bare":
             crafted = bare(scene, self.goal, coins)
-        elif self.kind == "adaptive" and isinstance(mechanism, AskedAbout):
+        elif self.kind == "hidden" and isinstance(mechanism, AskedAbout):
             crafted = with_given_ids(scene, self.goal, coins)
-        elif self.kind == "adaptive":
+        elif self.kind == "hidden":
             crafted = unremarkable(scene, self.goal, honest, coins)
         elif self.kind == "random pairs":
             crafted = random_pairs(mechanism, self.goal, attackers, coins)

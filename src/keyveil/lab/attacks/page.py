@@ -29,6 +29,7 @@ Written by this command, after those that measure:
 
 ```console
 $ python -m keyveil.lab.attacks.study docs/robustness.jsonl
+$ python -m keyveil.lab.attacks.study docs/robustness.jsonl --power 100
 $ python -m keyveil.lab.attacks.study docs/robustness.jsonl --ids 1000000
 $ python -m keyveil.lab.attacks.page docs/robustness.jsonl docs/robustness-gains.md
 ```
@@ -47,9 +48,14 @@ GAINS = """
 
 The same people, one run. The rarest key is to be raised. Those who are replaced are any people, so that the strongest
 attack stays below the bound, which is about the worst choice of them. *maximal* is the strongest attack that was
-found, *bare* the published one that says the target and nothing else, *adaptive* the one that knows the tests. ! marks
-an alarm at level 1 %, · none; no mark: nothing can be tested. *constrained* is what is left of the gain of *maximal*
-after constrained inference, *removal* what is left of that of *bare*.
+found, *bare* the published one that says the target and nothing else, *hidden* the adaptive one that knows the tests.
+! marks an alarm at level 1 %, · none; no mark: nothing can be tested. *constrained* is what is left of the gain of
+*maximal* after constrained inference, *removal* what is left of that of *bare*.
+"""
+POWER = """
+## How often tests tell
+
+Share of {runs} runs with an alarm at level 1 %, at ε = 1: honest reports, and the attack that the tests are made for.
 """
 TRYING = """
 ## Trying ids
@@ -69,7 +75,13 @@ def page(rows: Sequence[Row]) -> str:
     parts = [TOP, *_limits()]
     if gains:
         parts += [GAINS, *_tables(gains)]
-    return "\n".join([*parts, *_ids([row for row in rows if "targets" in row], order)])
+    return "\n".join(
+        [
+            *parts,
+            *_power([row for row in rows if "power" in row]),
+            *_ids([row for row in rows if "targets" in row], order),
+        ]
+    )
 
 
 def _limits() -> list[str]:
@@ -115,19 +127,19 @@ def _tables(gains: Sequence[Row]) -> list[str]:
 
 
 def _frequencies(rows: Sequence[Row]) -> list[str]:
-    head = "| name | bound | maximal | bare | adaptive | constrained | removal |\n|---|---|---|---|---|---|---|"
+    head = "| name | bound | maximal | bare | hidden | constrained | removal |\n|---|---|---|---|---|---|---|"
     return [head] + [
         f"| `{row['name']}` | {_bound(row)} | {_cell(row.get('maximal'))} | {_cell(row.get('bare'))} "
-        f"| {_cell(row.get('adaptive'))} | {_number(row['maximal']['constrained'])} "
+        f"| {_cell(row.get('hidden'))} | {_number(row['maximal']['constrained'])} "
         f"| {_number((row.get('bare') or {}).get('removal'))} |"
         for row in rows
     ]
 
 
 def _means(rows: Sequence[Row]) -> list[str]:
-    head = "| name | bound | maximal | adaptive |\n|---|---|---|---|"
-    cells = ((row["name"], _bound(row), _cell(row.get("maximal")), _cell(row.get("adaptive"))) for row in rows)
-    return [head] + [f"| `{name}` | {bound} | {maximal} | {adaptive} |" for name, bound, maximal, adaptive in cells]
+    head = "| name | bound | maximal | hidden |\n|---|---|---|---|"
+    cells = ((row["name"], _bound(row), _cell(row.get("maximal")), _cell(row.get("hidden"))) for row in rows)
+    return [head] + [f"| `{name}` | {bound} | {maximal} | {hidden} |" for name, bound, maximal, hidden in cells]
 
 
 def _bound(row: Row) -> str:
@@ -146,6 +158,18 @@ def _number(number: float | None) -> str:
     if number is None:
         return ""
     return "–" if math.isnan(number) else f"{number + 0.0:.3f}"
+
+
+def _power(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    head = "| name | attack | honest | 1 % attackers | 5 % attackers |\n|---|---|---|---|---|"
+    told = [POWER.format(runs=rows[0]["runs"]), head]
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = {row["attackers"]: row for row in rows if row["name"] == name}
+        cells = " | ".join(f"{own[share]['power']:.2f}" if share in own else "" for share in (0.0, *SHARES))
+        told.append(f"| `{name}` | {next(iter(own.values()))['kind']} | {cells} |")
+    return told
 
 
 def _ids(rows: Sequence[Row], order: dict[str, int]) -> list[str]:

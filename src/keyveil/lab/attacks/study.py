@@ -1,6 +1,6 @@
 """Gains of attacks on every mechanism and protocol, with detection and recovery: the numbers behind a page.
 
-    python -m keyveil.lab.attacks.study ROWS.jsonl [--ids N]
+    python -m keyveil.lab.attacks.study ROWS.jsonl [--ids N | --power RUNS]
 
 appends a line for every setting that is not in the file yet, so that it goes on where it was stopped;
 ``keyveil.lab.attacks.page`` writes the page from it.
@@ -27,9 +27,9 @@ from keyveil.lab.attacks.ids import id_search
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Blocks, ask
-from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.base import Mechanism, joined
 from keyveil.mechanisms.registry import find, is_protocol, names
-from keyveil.mechanisms.report_laws import OnePairSupports
+from keyveil.mechanisms.report_laws import AskedAbout, OnePairSupports
 from keyveil.protocols.base import Finished, History, Protocol, Round
 from keyveil.protocols.registry import as_protocol
 from keyveil.robustness.detection import detect, sketch
@@ -40,7 +40,7 @@ PEOPLE, KEYS, SEED = 20_000, 8, 11
 FREQUENCIES, MEANS = np.linspace(0.08, 0.35, KEYS), np.linspace(-0.6, 0.7, KEYS)
 EPSILONS, SHARES = ("1", "4", "2", "0.5"), (0.01, 0.05)
 TARGET = 0  # the rarest key
-TRIED: tuple[Kind, ...] = ("maximal", "bare", "adaptive")
+TRIED: tuple[Kind, ...] = ("maximal", "bare", "hidden")
 MOVED: tuple[Quantity, ...] = ("frequency", "mean")
 LEFT_OUT = frozenset({"hierarchy", "coordinates"})  # their parts are kvue, and nothing else happens
 
@@ -149,9 +149,39 @@ def id_rows(name: str, tried: int) -> Iterator[dict[str, Any]]:
             yield {"name": name, "targets": len(targets), "tried": tried, **vars(found)}
 
 
-def main(path: Path, tried: int | None) -> None:
+def power_rows(name: str, runs: int) -> Iterator[dict[str, Any]]:
+    """At ε = 1, how often a test tells the strongest attack that it is made for, and honest reports."""
+    built, people = made(name, "1")
+    mechanism = as_protocol(built).single
+    if not isinstance(mechanism, AskedAbout | OnePairSupports) or not isinstance(mechanism, Mechanism):
+        return
+    kind: Kind = "bare" if isinstance(mechanism, OnePairSupports) else "maximal"
+    quantity: Quantity = "frequency" if "frequency" in mechanism.estimated else "mean"
+    records = people.records(mechanism.schema)
+    for share in (0.0, *SHARES):
+        attackers, crafted, alarms = round(share * PEOPLE), None, 0
+        for run in range(runs):
+            reports = mechanism.perturb_many(records, SeededCoins(SEED, 1000 + run))
+            if attackers and crafted is None:
+                attack = Attack(as_protocol(mechanism), Goal(TARGET, quantity), kind, share, SEED)
+                moved = attack((), Round(1, mechanism), 0, reports)
+                crafted = Reports(moved.publics[-attackers:], moved.payloads[-attackers:])
+            if crafted is not None:
+                reports = joined([Reports(reports.publics[attackers:], reports.payloads[attackers:]), crafted])
+            sketched = sketch(mechanism, reports) if isinstance(mechanism, OnePairSupports) else None
+            alarms += detect(mechanism, mechanism.tally(reports), sketched).alarm
+        yield {"name": name, "power": alarms / runs, "runs": runs, "attackers": share, "kind": kind}
+
+
+def main(path: Path, tried: int | None, runs: int | None = None) -> None:
     """Append what is missing."""
     known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if runs is not None:
+        done = {one["name"] for one in known if "power" in one}
+        for name in names():
+            if name not in LEFT_OUT | done:
+                _append(path, power_rows(name, runs))
+        return
     if tried is not None:
         done = {(one["name"], one["tried"]) for one in known if "targets" in one}
         for name in names():
@@ -175,4 +205,5 @@ def _append(path: Path, some: Iterator[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[3]) if "--ids" in sys.argv else None)
+    number = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    main(Path(sys.argv[1]), number if "--ids" in sys.argv else None, number if "--power" in sys.argv else None)
