@@ -84,7 +84,7 @@ def test_an_interruption_says_what_is_kept(tmp_path: Path, capsys: Output, monke
 
     monkeypatch.setattr(runner, "measure", stopped)
     command = ["reproduce", "sun-table4", "--out", str(tmp_path), "--processes", "1"]
-    assert run(command) == 2
+    assert run(command) == 130
     said = capsys.readouterr().err
     assert "2 of 4 cells were finished and are kept" in said and "Traceback" not in said
     assert run(command) == 0

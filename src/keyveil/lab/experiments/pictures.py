@@ -42,7 +42,7 @@ def picture(results: Results, judged: Sequence[Verdict]) -> Figure:
     rows, columns = len(experiment.measures), len(people)
     caption = _caption(judged, wide=max(columns, 2))
     height = 0.9 + _HIGH * rows + 0.17 * caption.count("\n") + 0.5
-    with matplotlib.rc_context({"svg.hashsalt": experiment.id, "svg.fonttype": "none", "font.size": 9}):
+    with matplotlib.rc_context({"font.size": 9}):
         figure, grid = pyplot.subplots(
             rows, columns, figsize=(max(_WIDE * columns, 7.0) + 1.6, height), squeeze=False, layout="constrained"
         )
