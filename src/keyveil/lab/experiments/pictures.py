@@ -73,7 +73,8 @@ def _panel(ax: Axes, results: Results, people: str, measure: str) -> None:
             else:
                 _line(ax, curve, number, label, form, log)
     n, keys = results.sizes.get(people, (0, 0))
-    size = f"{n:,} people, {keys:,} keys, {results.plan.size.repeats} runs" if n else ""
+    runs = results.plan.size.repeats
+    size = f"{n:,} people, {keys:,} keys, {runs} run{'s' * (runs > 1)}" if n else ""
     ax.set_title(f"{people}\n", loc="left", fontsize=10, color=INK, parse_math=False)
     ax.text(0, 1.02, size, transform=ax.transAxes, fontsize=8, color=QUIET)
     if not drawn:
