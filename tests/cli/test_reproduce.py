@@ -9,6 +9,7 @@ import pytest
 
 from keyveil.cli.app import run
 from keyveil.lab.experiments import runner
+from keyveil.lab.experiments.cells import measure
 
 Output = pytest.CaptureFixture[str]
 QUICK = ["li-fig2", "sun-table4"]  # the two that take no time
@@ -73,7 +74,7 @@ def test_a_wrong_data_file_says_which_columns_were_expected(tmp_path: Path, caps
 
 
 def test_an_interruption_says_what_is_kept(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
-    measure, calls = runner.measure, 0
+    calls = 0
 
     def stopped(*arguments: Any) -> dict[str, Any]:
         nonlocal calls

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00")
 _MARKERS = "osD^vP*Xh<>8"
-_LINES = {PUBLISHED: "-", EXACT: "--", TIGHT: ":"}
+_LINES: dict[str, Any] = {PUBLISHED: "-", EXACT: "--", TIGHT: ":"}
 _WORDS = {PUBLISHED: "as published", EXACT: "paper's split, exactly ε", TIGHT: "tight split, exactly ε"}
 _SIGNS = {CONFIRMED: "✓", ONLY_PUBLISHED: "(✓)"}
 _WIDE, _HIGH = 4.2, 3.1  # of a panel, in inches

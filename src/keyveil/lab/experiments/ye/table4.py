@@ -34,6 +34,6 @@ EXPERIMENT = Experiment(
     quick_repeats=1,
     full_people=2000,
     full_repeats=1,
-    note="Only what a person sends is counted; the paper adds nine messages back (errata A12). Which key is asked about "
-    "follows from the public id of a report and is not sent, so PrivKV takes two bits.",
+    note="Only what a person sends is counted; the paper adds nine messages back (errata A12). Which key is "
+    "asked about follows from the public id of a report and is not sent, so PrivKV takes two bits.",
 )
