@@ -74,10 +74,8 @@ def reproduce(
             )
     except KeyboardInterrupt:
         kept = left - missing(planned, store)
-        raise KeyveilError(
-            "reproduce/stopped",
-            f"Stopped; {kept} of {left} cells were finished and are kept in {store.path}, so the same command goes on.",
-        ) from None
+        say(f"Stopped; {kept} of {left} cells were finished and are kept in {store.path}; the same command goes on.")
+        return 130
     if index is not None:
         _write_page(index, page(documents, folder))
     if json:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from keyveil.core.errors import KeyveilError
-from keyveil.lab.experiments import store as stores
 from keyveil.lab.experiments.catalogue import experiment
 from keyveil.lab.experiments.files import table
 from keyveil.lab.experiments.plan import Plan, planned
@@ -69,7 +68,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_is_finished(
         if calls == 3:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stores.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(KeyveilError, match="No space left on device; cells that were finished before are kept") as told:
         run([plan], store)
     assert told.value.code == "reproduce/file"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -143,16 +144,18 @@ def _made(cell: Cell, people: Crowd) -> Mechanism | Protocol:
     epsilon, schema, options = Fraction(cell.epsilon), people.schema, dict(one.options)
     if cell.matched:
         try:
-            return matched(one.name, schema, epsilon, with_public(one.name, sizes, schema.d, options)[0])
+            filled, _ = with_public(one.name, sizes, schema.d, options)
+            return matched(one.name, schema, epsilon, tuple(filled.items()))
         except KeyveilError as reason:
             if reason.code != "compare/epsilon":
                 raise
     return made_for(one.name, schema, epsilon, sizes, options)[0]
 
 
-def matched(name: str, schema: Schema, epsilon: Fraction, options: dict[str, Any]) -> Mechanism | Protocol:
+@lru_cache(maxsize=512)
+def matched(name: str, schema: Schema, epsilon: Fraction, options: tuple[tuple[str, Any], ...]) -> Mechanism | Protocol:
     """The mechanism or protocol for which a person loses exactly ε over all rounds, as far as is known."""
-    return spending(lambda requested: build(name, schema, requested, options), epsilon, true_ratio_of)
+    return spending(lambda requested: build(name, schema, requested, dict(options)), epsilon, true_ratio_of)
 
 
 def _spent(made: Mechanism | Protocol) -> str | None:

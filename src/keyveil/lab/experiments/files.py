@@ -32,8 +32,8 @@ def write(results: Results, folder: Path, seed: int) -> dict[str, Any]:
         _replace(folder / f"{id}.csv", table(results).encode())
         _replace(folder / f"{id}.json", msgspec.json.format(msgspec.json.encode(document)) + b"\n")
         drawn = picture(results, verdicts(results))
-        write_picture(drawn, folder / f"{id}.png")
-        write_picture(picture(results, verdicts(results)), folder / f"{id}.svg")
+        for kind in ("png", "svg"):
+            write_picture(drawn, folder / f"{id}.{kind}")
     except OSError as reason:
         raise KeyveilError(
             "reproduce/file",

@@ -17,6 +17,9 @@ standard errors. *Confirmed* holds as published and at equal true ε, with the p
 tight one. *Confirmed only as published* vanishes at equal true ε. *Not confirmed* does not hold as published; it says
 whether the results contradict it or leave it open. Gaps of errors are logarithms of ratios. [Errata](errata.md) says
 where papers are wrong in print."""
+_DATA = """Where a paper's people are not to be had, synthetic ones stand in, and each figure says so. With
+`--data FOLDER` your own copies are used: `emoji_sentiment`, `movielens_top100` or `womens_clothing_reviews`, as
+`.parquet` or `.csv` with the columns `user`, `key` and `value`."""
 _QUICK = "A quick run has fewer people and runs than the papers: what it leaves open, a full run may settle."
 _SIGNS = dict(zip(VERDICTS, ("✓", "(✓)", "✗"), strict=True))
 
@@ -27,6 +30,7 @@ def page(documents: Sequence[dict[str, Any]], folder: Path) -> str:
     seconds = sum(document["seconds"] for document in documents)
     lines = ["# What the papers claim, run again", ""]
     lines += _wrapped(_ABOUT.format(size=size, seed=seed, count=len(documents), seconds=round(seconds)))
+    lines += ["", *_wrapped(_DATA)]
     if size == "quick":
         lines += ["", *_wrapped(_QUICK)]
     lines += ["", *_score(documents), ""]

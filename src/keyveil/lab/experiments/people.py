@@ -59,7 +59,7 @@ def crowd(people: People, n: int, seed: int, file: Path | None, run: int = 0) ->
         population, schema = data.population, data.schema
     else:
         words = (people.recipe, people.options, n, run if people.fresh else 0)
-        data = load(people.recipe, n=n, seed=seed_of(seed, *words), **dict(people.options))
+        data = load(people.recipe, n=n, seed=seed_of(seed, *words), stream=False, **dict(people.options))
         population, schema = data.population, Schema(keys=data.schema.d)
     if people.keys:
         if people.keys > schema.d:

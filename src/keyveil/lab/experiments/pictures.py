@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00")
 _MARKERS = "osD^vP*Xh<>8"
-_LINES = {PUBLISHED: "-", EXACT: "--", TIGHT: ":"}
+_LINES: dict[str, Any] = {PUBLISHED: "-", EXACT: "--", TIGHT: ":"}
 _WORDS = {PUBLISHED: "as published", EXACT: "paper's split, exactly ε", TIGHT: "tight split, exactly ε"}
 _SIGNS = {CONFIRMED: "✓", ONLY_PUBLISHED: "(✓)"}
 _WIDE, _HIGH = 4.2, 3.1  # of a panel, in inches
@@ -42,7 +42,7 @@ def picture(results: Results, judged: Sequence[Verdict]) -> Figure:
     rows, columns = len(experiment.measures), len(people)
     caption = _caption(judged, wide=max(columns, 2))
     height = 0.9 + _HIGH * rows + 0.17 * caption.count("\n") + 0.5
-    with matplotlib.rc_context({"svg.hashsalt": experiment.id, "svg.fonttype": "none", "font.size": 9}):
+    with matplotlib.rc_context({"font.size": 9}):
         figure, grid = pyplot.subplots(
             rows, columns, figsize=(max(_WIDE * columns, 7.0) + 1.6, height), squeeze=False, layout="constrained"
         )
@@ -73,7 +73,8 @@ def _panel(ax: Axes, results: Results, people: str, measure: str) -> None:
             else:
                 _line(ax, curve, number, label, form, log)
     n, keys = results.sizes.get(people, (0, 0))
-    size = f"{n:,} people, {keys:,} keys, {results.plan.size.repeats} runs" if n else ""
+    runs = results.plan.size.repeats
+    size = f"{n:,} people, {keys:,} keys, {runs} run{'s' * (runs > 1)}" if n else ""
     ax.set_title(f"{people}\n", loc="left", fontsize=10, color=INK, parse_math=False)
     ax.text(0, 1.02, size, transform=ax.transAxes, fontsize=8, color=QUIET)
     if not drawn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +104,13 @@ def _width(plan: Plan, measure: str) -> int:
     return len(plan.points) if plan.experiment.axis.knob == "points" and measure not in WHOLE else 1
 
 
+_WHOLE_NUMBERS: dict[str, Callable[[Floats], float]] = {
+    "jain": jain,
+    "worst": lambda errors: float(errors.max()),
+    "best": lambda errors: float(errors.min()),
+}
+
+
 def summed(table: Floats, summary: Summary) -> tuple[Floats, Floats]:
     """Runs, [run, number], as values with standard errors; a single run has none."""
     count = len(table)
@@ -117,9 +124,9 @@ def summed(table: Floats, summary: Summary) -> tuple[Floats, Floats]:
     if summary == "variance":
         variance = table.var(axis=0, ddof=1) if count > 1 else unknown
         return variance, variance * np.sqrt(2 / max(count - 1, 1))  # of normal numbers
-    number = {"jain": jain, "worst": np.max, "best": np.min}[summary]
-    whole = np.array([float(number(mean))])
+    number = _WHOLE_NUMBERS[summary]
+    whole = np.array([number(mean)])
     if count < 3 or not np.isfinite(table).all():
         return whole, np.array([np.nan])
-    left_out = np.array([float(number((mean * count - row) / (count - 1))) for row in table])
+    left_out = np.array([number((mean * count - row) / (count - 1)) for row in table])
     return whole, np.array([float(np.sqrt((count - 1) * left_out.var()))])  # jackknife over runs

@@ -165,8 +165,8 @@ class Trend:
                     other = view.curve(people, self.against, self.measure)
                     if other is None:
                         continue
-                    gap, se = _ahead(other, curve, False)
-                    curve = replace(curve, value=np.exp(gap), se=se * np.exp(gap), runs=None)
+                    ratio, spread = _ahead(other, curve, False)
+                    curve = replace(curve, value=np.exp(ratio), se=spread * np.exp(ratio), runs=None)
                 slope, se = _slope(curve, _within(curve, self.between), self.linear)
                 gap = (slope if self.rising else -slope) - self.by
                 found.append(Finding(gap, se, f"slope of {name} on {people}: {slope:.3g}"))

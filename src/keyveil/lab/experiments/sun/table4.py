@@ -25,5 +25,6 @@ EXPERIMENT = Experiment(
     quick_repeats=1,
     full_people=2000,
     full_repeats=1,
-    note="The table multiplies where bits add up: F2M takes log₂ d + 2 and KVOH log₂ d + 3 (errata B8).",
+    note="The table multiplies where bits add up: F2M takes log₂ d + 2 and KVOH log₂ d + 3 (errata B8). Which key "
+    "is asked about follows from the public id of a report and is not sent, so log₂ d is saved.",
 )

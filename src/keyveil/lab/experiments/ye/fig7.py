@@ -33,5 +33,5 @@ EXPERIMENT = Experiment(
     quick_people=30_000,
     quick_repeats=8,
     full_repeats=20,
-    note="The paper does not say over what it correlates; here it is over keys (mechanisms.md 7).",
+    note="The paper does not say over what it correlates; here it is over keys (docs/theory.md, metrics).",
 )
