@@ -10,7 +10,7 @@ import pytest
 from keyveil.core.report import Reports
 from keyveil.kernels.siphash import siphash_many
 from keyveil.lab.coins import SeededCoins
-from keyveil.mechanisms import base
+from keyveil.mechanisms import counting
 from keyveil.mechanisms.base import Mechanism
 from keyveil.testing.people import people
 from tests.contract.cases import IDS, VARIANTS, usual
@@ -33,7 +33,7 @@ def test_tables_are_added_to_as_blocks_are_folded(
     added = np.zeros(mechanism.tally_shape, dtype=np.int64)
     mechanism.add(added, reports.payloads, words)
     assert np.array_equal(added, folded)
-    monkeypatch.setattr(base, "BLOCK", 70)  # several blocks, shared by threads
+    monkeypatch.setattr(counting, "BLOCK", 70)  # several blocks, shared by threads
     for threads in (1, 2, 3):
         assert np.array_equal(mechanism.tally(reports, threads).counts, folded)
 

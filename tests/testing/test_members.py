@@ -13,6 +13,7 @@ import pytest
 
 from keyveil.core.errors import ContractError
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.counting import Counting
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 from keyveil.testing import check_mechanism
 
@@ -20,7 +21,8 @@ OPTIONS = {"schema", "epsilon"}
 LATER = {"perturb"}  # the whole contract shows it: test_broken.LatePublic
 NAMED = {"validate": "__init__"}  # it is called while one is made
 VALUES = {"name", "exhaustive", "takes", "examples", "readings", "unit_counts", "unsaid"}
-MEMBERS = sorted(name for name in vars(Mechanism) if not name.startswith("_") and name not in OPTIONS | LATER)
+ALL = {name for kind in (Counting, Mechanism) for name in vars(kind)}
+MEMBERS = sorted(name for name in ALL if not name.startswith("_") and name not in OPTIONS | LATER)
 
 
 def fails(*given: Any, **options: Any) -> Any:

@@ -15,7 +15,7 @@ from keyveil.core.report import Reports
 from keyveil.core.tally import Tally
 from keyveil.kernels.hashing import count_support
 from keyveil.kernels.siphash import siphash_many
-from keyveil.mechanisms.base import BLOCK
+from keyveil.mechanisms.counting import BLOCK
 
 IDS, UNREAD = 150_000_000, 300_000_000  # a second: ids to hash, and reports whose ids are not read
 COHORTS: dict[str, Any] = {"set_sizes": "5", "cohorts": 1 << 16, "buckets": 64}

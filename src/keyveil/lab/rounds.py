@@ -23,7 +23,7 @@ from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
 from keyveil.lab.aggregate import aggregate, has_aggregate
 from keyveil.lab.coins import SeededCoins
-from keyveil.mechanisms.base import BLOCK
+from keyveil.mechanisms.counting import BLOCK
 from keyveil.protocols.base import EVERYONE, Finished, History, Protocol, Round
 
 MOST_ROUNDS = 1000  # a protocol that asks on and on is broken

@@ -8,11 +8,11 @@ code that devices run, not about a description of it.
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.canonical import canonical
 from keyveil.core.channels import Ratio, universal_variation
-from keyveil.core.codecs.payloads import Decoded, Flaws, Payloads, refusal
+from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.coins import Coins
 from keyveil.core.discovery import Decision
@@ -34,12 +34,10 @@ from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.core.undercount import Undercount
-from keyveil.kernels.public_cells import PublicCells
-from keyveil.kernels.reading import read
 from keyveil.kernels.siphash import siphash_many
 from keyveil.kernels.threads import in_ranges, threads_for
-from keyveil.kernels.writing import write
 from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, Takes, can
+from keyveil.mechanisms.counting import BLOCK, Counting
 from keyveil.mechanisms.options import documented
 from keyveil.mechanisms.part_rows import concatenated
 
@@ -49,12 +47,9 @@ if TYPE_CHECKING:
 Pairs = Sequence[tuple[int, int]]
 """A cleaned record: (key index, value on the grid of ``core.schema``), sorted by key."""
 
-BLOCK = 1 << 16  # people handled at once in bulk: bounded memory, long enough for the kernels
-ENCODED_BLOCK = 1 << 22  # bytes of encoded reports that become rows at once; rows take up to 32 times as many
-
 
 @dataclass(frozen=True)
-class Mechanism(ABC):
+class Mechanism(Counting):
     """A one-round mechanism for one schema and one epsilon."""
 
     schema: Schema
@@ -105,11 +100,6 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def codec(self) -> Codec:
-        """The form of a payload."""
-
-    @property
-    @abstractmethod
     def ratio(self) -> Ratio:
         """Closed form: the largest ratio of the probabilities of one report under two records."""
 
@@ -132,15 +122,6 @@ class Mechanism(ABC):
     @abstractmethod
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
         """The same law for a block of people, as arrays."""
-
-    @property
-    @abstractmethod
-    def tally_shape(self) -> tuple[int, ...]:
-        """Shape of the counts that reports are folded into."""
-
-    @abstractmethod
-    def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Counts of a block of reports."""
 
     @abstractmethod
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
@@ -269,99 +250,6 @@ class Mechanism(ABC):
         for start in range(0, records.n, people):
             yield self._perturb_block(records.slice(start, min(start + people, records.n)), coins)
 
-    @property
-    def public_cells(self) -> PublicCells | None:
-        """Where a report counts, if it adds one to a single cell that follows from its public index and its answer."""
-        return None
-
-    def add(self, counts: NDArray[np.int64], payloads: NDArray[Any], words: NDArray[np.uint64]) -> None:
-        """Add a block of reports to counts of the tally's shape: what ``fold`` gives, without an array of its own.
-
-        It is for tallies that are larger than a block of reports.
-        """
-        if self._cells is None:
-            counts += self.fold(payloads, words)
-        else:
-            self._cells.add_words(counts, words, payloads)
-
-    @property
-    def _cells(self) -> PublicCells | None:
-        """``public_cells``, unless a class below the one that declares them counts differently (``fold``)."""
-        return self.public_cells if issubclass(_home(type(self), "public_cells"), _home(type(self), "fold")) else None
-
-    def tally(self, reports: Iterable[Report] | Reports, threads: int | None = None) -> Tally:
-        """Count reports; tallies of parts add up to the tally of the whole, whatever the number of threads."""
-        counted = reports if isinstance(reports, Reports) else self.gather(reports)
-
-        def work(start: int, stop: int) -> NDArray[np.int64]:
-            counts = np.zeros(self.tally_shape, dtype=np.int64)
-            for first in range(start, stop, BLOCK):
-                some = slice(first, min(first + BLOCK, stop))
-                self._add_reports(counts, counted.payloads[some], counted.publics[some])
-            return counts
-
-        first, *others = in_ranges(work, len(counted), BLOCK, threads_for(len(counted), threads))
-        for counts in others:
-            first += counts
-        return Tally(self.fingerprint, len(counted), first)
-
-    def _add_reports(self, counts: NDArray[np.int64], payloads: NDArray[Any], publics: NDArray[np.uint8]) -> None:
-        """``add`` for public bytes."""
-        if self._cells is None:
-            self.add(counts, payloads, self.read_words(publics))
-        else:
-            self._cells.add(counts, self.fingerprint[:16], publics, payloads)
-
-    def tally_encoded(self, publics: Sequence[bytes], payloads: Sequence[bytes]) -> Tally:
-        """Count encoded reports, given their public bytes; in bounded memory. One with a flaw refuses all."""
-        octets = np.frombuffer(b"".join(publics), np.uint8).reshape(-1, PUBLIC_BYTES)
-        tally, flaws = self.tally_good(octets, Payloads.of(payloads))
-        if len(bad := np.flatnonzero(flaws)):
-            raise refusal(int(flaws[bad[0]]))
-        return tally
-
-    def tally_good(self, publics: NDArray[np.uint8], payloads: Payloads) -> tuple[Tally, Flaws]:
-        """Count those encoded reports that a device could have sent, publics[n, 16]; and the flaws of all n."""
-        counts, flaws = np.zeros(self.tally_shape, dtype=np.int64), np.zeros(len(payloads), dtype=np.int8)
-        apart = counts.size > BLOCK and type(self).count_encoded is Mechanism.count_encoded
-        for block in _blocks(payloads.lengths):
-            words = self.read_words(publics[block])
-            if apart:  # a table of its own for every block would take longer than the reports
-                decoded = self.read_encoded(payloads[block], words)
-                self.add(counts, decoded.rows[decoded.good], words[decoded.good])
-                flaws[block] = decoded.flaws
-            else:
-                counted, flaws[block] = self.count_encoded(payloads[block], words)
-                counts += counted
-        return Tally(self.fingerprint, len(payloads) - int(np.count_nonzero(flaws)), counts), flaws
-
-    def count_encoded(self, payloads: Payloads, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], Flaws]:
-        """Counts of those of a block of encoded reports that a device could have sent, and the flaws of all."""
-        decoded = self.read_encoded(payloads, words)
-        good = decoded.good
-        if good.all():
-            return self.fold(decoded.rows, words), decoded.flaws
-        return self.fold(decoded.rows[good], words[good]), decoded.flaws
-
-    def read_encoded(self, payloads: Payloads, words: NDArray[np.uint64], keep: bool = True) -> Decoded:
-        """A block of encoded reports in the bulk form of the codec, and the flaws of those that no device sends.
-
-        ``keep=False`` only looks for flaws. A mechanism whose words say more about a payload checks that here.
-        """
-        return read(self.codec, payloads, keep)
-
-    def encode_many(self, reports: Reports) -> Payloads:
-        """The payloads of many reports as bytes: what ``encode`` makes of each."""
-        return write(self.codec, reports.payloads)
-
-    def gather(self, reports: Iterable[Report]) -> Reports:
-        """Single reports as columns; each must be one that a device could have sent."""
-        listed = list(reports)
-        for report in listed:
-            self.codec.encode(report.payload)
-        publics = np.frombuffer(b"".join(report.public for report in listed), np.uint8).reshape(-1, PUBLIC_BYTES)
-        return Reports(publics, self.codec.stack([report.payload for report in listed]))
-
     def header(self, n: int, confidence: float = 0.95, population: bool = False) -> Header:
         """What estimates from ``n`` reports of this mechanism are about."""
         safe = can(self, KeyDependence) is not None or can(self, Parted) is not None
@@ -423,23 +311,6 @@ class Mechanism(ABC):
         ):
             raise TallyError("tally/impossible", f"No {tally.reports:,} reports of {self.name} give these counts.")
         return tally.counts
-
-
-@cache
-def _home(kind: type, member: str) -> type:
-    """The class that a class has a member from."""
-    return next(base for base in kind.__mro__ if member in vars(base))
-
-
-def _blocks(lengths: NDArray[np.int64]) -> Iterator[slice]:
-    """Consecutive reports that fit into ``ENCODED_BLOCK`` bytes, and at most ``BLOCK`` of them."""
-    ends, start = np.cumsum(lengths), 0
-    while start < len(lengths):
-        before = ends[start - 1] if start else 0
-        stop = int(np.searchsorted(ends, before + ENCODED_BLOCK, side="right"))
-        stop = min(max(stop, start + 1), start + BLOCK)
-        yield slice(start, stop)
-        start = stop
 
 
 def record_refused(code: str, sentence: str) -> RecordError:

@@ -24,7 +24,8 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.report import Reports
 from keyveil.core.tally import Tally
 from keyveil.kernels.normal import binomial_scores
-from keyveil.mechanisms.base import BLOCK, Mechanism
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.counting import BLOCK
 from keyveil.mechanisms.report_laws import Asked, AskedAbout, OnePairRates, OnePairSupports
 
 Floats = NDArray[np.float64]

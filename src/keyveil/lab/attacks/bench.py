@@ -21,6 +21,7 @@ from keyveil.lab.attacks.crafting import (
     Judge,
     Scene,
     bare,
+    joined,
     random_messages,
     random_pairs,
     single_counts,
@@ -32,7 +33,7 @@ from keyveil.lab.attacks.goals import QUANTITIES, Goal, Quantity, need_possible,
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Blocks, ask
-from keyveil.mechanisms.base import Mechanism, joined
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.report_laws import AskedAbout, OnePairSupports
 from keyveil.protocols.base import Finished, History, Protocol, Round
 from keyveil.protocols.registry import as_protocol

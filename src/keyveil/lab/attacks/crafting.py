@@ -7,7 +7,7 @@ one by one as well, since honest code hardly ever sets many at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,8 @@ from keyveil.core.report import PUBLIC_BYTES, Reports
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
 from keyveil.lab.attacks.goals import Goal
-from keyveil.mechanisms.base import Mechanism, joined
+from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.part_rows import concatenated
 
 TRIED = 2000  # ids and draws that an attacker tries
 JUDGED = 500  # different reports among them whose effect is computed
@@ -71,6 +72,12 @@ def thought_of(mechanism: Mechanism, target: int, coins: Coins, tried: int) -> R
     records = _records(mechanism, target)
     each = -(-tried // len(records))
     return joined([mechanism.perturb_many(_copies(pairs, each, mechanism.schema.d), coins) for pairs in records])
+
+
+def joined(parts: Sequence[Reports]) -> Reports:
+    """Reports of several groups of people as one."""
+    publics = np.concatenate([part.publics for part in parts])
+    return Reports(publics, concatenated([part.payloads for part in parts]))
 
 
 def _records(mechanism: Mechanism, target: int) -> list[list[tuple[int, int]]]:

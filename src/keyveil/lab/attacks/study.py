@@ -22,12 +22,13 @@ from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.attacks.bench import Attack, Kind
+from keyveil.lab.attacks.crafting import joined
 from keyveil.lab.attacks.goals import Goal, Quantity, possible
 from keyveil.lab.attacks.ids import id_search
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Blocks, ask
-from keyveil.mechanisms.base import Mechanism, joined
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import find, is_protocol, names
 from keyveil.mechanisms.report_laws import AskedAbout, OnePairSupports
 from keyveil.protocols.base import Finished, History, Protocol, Round
