@@ -45,7 +45,7 @@ def write_gaps(rows: NDArray[Any], table: Octets, bits: Places, symbols: int, sh
         place, held, filled = put_rice(out, 0, 0, 0, len(row) - members, 0)
         before = -1
         for j in range(members):
-            symbol = np.int64(row[j])
+            symbol = int(row[j])
             place, held, filled = put_rice(out, place, held, filled, symbol - before - 1, shift)
             before = symbol
         bits[i] = closed(out, place, held, filled)
@@ -64,7 +64,7 @@ def write_labels(rows: NDArray[Any], table: Octets, bits: Places, first: int, sh
         for key in range(keys):
             if row[key]:
                 place, held, filled = put_rice(out, place, held, filled, key - next_key, shift)
-                label = np.int64(row[key]) - 1
+                label = int(row[key]) - 1
                 if label < spare:
                     place, held, filled = put_code(out, place, held, filled, label, short)
                 else:
