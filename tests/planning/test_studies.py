@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,8 @@ def test_auto_is_close_to_the_best_in_most_cells(record_property: Record) -> Non
         record_property(quantity, f"{close:.0%} within {choices.CLOSE:g}, largest {max(found):.2f}")
         assert close >= choices.MOST_CELLS
         assert max(found) <= choices.FARTHEST
+        against = [row for _, row in choices.rows(lines, quantity, "bayes")]
+        mean = math.exp(sum(math.log(gain(row)) for row in against) / len(against))
+        record_property(f"{quantity}, gain", f"{mean:.2f}, {sum(row['won'] < 0 for row in against)} cells lost")
+        assert mean >= choices.GAINS[quantity]
+        assert sum(row["won"] >= 0 for row in against) >= choices.NOT_WORSE * len(against)

@@ -114,7 +114,7 @@ class Forecast:
         Derivation: docs/mechanisms/apart.md, "Errors before anybody reports".
         """
         moments = self._moments(records, coins, frequency, mean, deviation, sizes)
-        own, told = self.mechanism, self._people[1]
+        own = self.mechanism
         _, noise, size, var_size = self._errors(frequency, sizes)
         weight = own.values.weight / own.values.unit
         cases = self._divisors(weight * moments.counted, noise, weight * size, size, var_size)
@@ -146,13 +146,16 @@ class Forecast:
         variance = noise * square + np.maximum(between, 0) / self.n + moments.cut**2 * spread_of_times
         variance = variance + product**2 * relative
         covariance = -back * with_key / self.n + product * share * relative * size
-        left = float(np.median(cases))
-        lost = max(1 / left - 1, 0.0)
-        q2 = float(own.typical) ** 2
         said = noise / max(weight * moments.counted, 1e-9) ** 2 + var_size / max(size, 1e-9) ** 2
-        stated = noise * square + heard * frequency * q2 / told + product**2 * min(said, GUESSED_SPREAD)
-        stated = stated + np.maximum(product**2, frequency**2 * q2) * max(lost**2, UNALIKE * lost)
+        stated = noise * square + self._allowed(frequency, product, float(np.median(cases)), min(said, GUESSED_SPREAD))
         return Foreseen(product - moments.whole, variance, covariance, stated, -product * (1 - frequency) / self.n)
+
+    def _allowed(self, frequency: Floats, product: Floats, left: float, relative: float) -> Floats:
+        """What the stated variance of f·m has beyond noise, as ``Apart.decoded`` states it."""
+        square, lost = float(self.mechanism.typical) ** 2, max(1 / left - 1, 0.0)
+        unheard = float(self.mechanism.presence) * frequency * square / self._people[1]
+        unalike = np.maximum(product**2, frequency**2 * square) * max(lost**2, UNALIKE * lost)
+        return unheard + product**2 * relative + unalike
 
     def _moments(
         self, records: Records | None, coins: Coins, frequency: Floats, mean: Floats, deviation: Floats, sizes: Floats
