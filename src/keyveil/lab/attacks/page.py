@@ -74,7 +74,10 @@ def page(rows: Sequence[Row]) -> str:
     gains = sorted((row for row in rows if "share" in row), key=lambda row: order[row["name"]])
     parts = [TOP, *_limits()]
     if gains:
-        parts += [GAINS, *_tables(gains)]
+        settings = {(row["name"], row["epsilon"]) for row in gains}
+        every = (len(names()) - len(LEFT_OUT)) * len(EPSILONS)
+        told = f"{len(settings)} of {every} settings (a name at an ε) were measured; the others are not listed."
+        parts += [GAINS, told, *_tables(gains)]
     return "\n".join(
         [
             *parts,
