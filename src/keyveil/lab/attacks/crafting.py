@@ -28,6 +28,7 @@ from keyveil.mechanisms.part_rows import concatenated
 TRIED = 2000  # ids and draws that an attacker tries
 JUDGED = 500  # different reports among them whose effect is computed
 IDS, DRAWS = 150, 12  # ids that are not chosen, and draws under each
+MOST_IDS = 2000  # of attackers who each have their own
 MOST_BITS = 1024  # of reports whose bits are tried one by one
 ALIKE = 1e-9  # two reports that move a quantity so equally do it equally well
 
@@ -141,11 +142,11 @@ def bare(scene: Scene, goal: Goal, coins: Coins) -> Reports:
 
 def with_given_ids(scene: Scene, goal: Goal, coins: Coins) -> Reports:
     """The strongest reports under ids that were not chosen: what they are about has the law of honest ids."""
-    mechanism = scene.mechanism
-    publics = coins.words(2 * IDS).view(np.uint8).reshape(IDS, PUBLIC_BYTES).repeat(DRAWS, axis=0)
+    mechanism, ids = scene.mechanism, min(scene.attackers, MOST_IDS)  # fewer would show by their repetition
+    publics = coins.words(2 * ids).view(np.uint8).reshape(ids, PUBLIC_BYTES).repeat(DRAWS, axis=0)
     words, parts = mechanism.read_words(publics), _records(mechanism, goal.target)
     each = -(-DRAWS // len(parts))
-    mixed = [pairs for pairs in parts for _ in range(each)][:DRAWS] * IDS
+    mixed = [pairs for pairs in parts for _ in range(each)][:DRAWS] * ids
     rows = mechanism.respond_many(several_records(mixed, mechanism.schema.d), words, coins)
     worths: dict[bytes, float] = {}
     found = np.empty(len(publics))
@@ -154,8 +155,9 @@ def with_given_ids(scene: Scene, goal: Goal, coins: Coins) -> Reports:
         if kind not in worths:
             worths[kind] = scene.worth(goal, counts)
         found[at] = worths[kind]
-    best = np.arange(IDS) * DRAWS + found.reshape(IDS, DRAWS).argmax(axis=1)
-    return repeated(Reports(publics[best], rows[best]), scene.attackers, coins)
+    best = np.arange(ids) * DRAWS + found.reshape(ids, DRAWS).argmax(axis=1)
+    best = np.resize(best, scene.attackers)
+    return Reports(publics[best], rows[best])
 
 
 def several_records(records: list[list[tuple[int, int]]], d: int) -> Records:

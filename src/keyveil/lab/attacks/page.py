@@ -62,8 +62,9 @@ TRYING = """
 
 The public word is a hash of the id, so a client can try ids. Gain in the sum of the targets' frequencies by 1 %
 attackers at ε = 1: with the best report under an id as given, and with the best of {tried:,} ids, each tried with one
-message. Other mechanisms derive nothing from the id and have no such gain, or give no frequencies. Limits always assume
-freely chosen ids; why the choice is not taken away is said in
+message. Mechanisms that are not listed derive nothing from the id and have no such gain (`ssr`, `wsr`, `pckv-*`,
+`kv-sw`, `grr`, `sue`, `oue`, `ss`, `ioh`, `krr-harmony`), give no frequencies, or were not measured. Limits always
+assume freely chosen ids; why the choice is not taken away is said in
 [decision 107](decisions/0107-words-by-commitment.md).
 """
 
@@ -74,7 +75,10 @@ def page(rows: Sequence[Row]) -> str:
     gains = sorted((row for row in rows if "share" in row), key=lambda row: order[row["name"]])
     parts = [TOP, *_limits()]
     if gains:
-        parts += [GAINS, *_tables(gains)]
+        settings = {(row["name"], row["epsilon"]) for row in gains}
+        every = (len(names()) - len(LEFT_OUT)) * len(EPSILONS)
+        told = f"{len(settings)} of {every} settings (a name at an ε) were measured; the others are not listed."
+        parts += [GAINS, told, *_tables(gains)]
     return "\n".join(
         [
             *parts,
