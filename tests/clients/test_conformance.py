@@ -51,14 +51,14 @@ def test_node_draws_what_python_drew(written: Path) -> None:
 
 def test_python_draws_what_node_drew(written: Path, tmp_path: Path) -> None:
     """Node answers with streams of its own; Python replays them, and reads every report as a collector does."""
-    listed = [{**one, "cases": 2} for one in json.loads(written.read_text())]
+    listed = [{**one, "cases": 3} for one in json.loads(written.read_text())[::3]]
     assert {one["mechanism"] for one in listed} == NEEDED
     few, answered = tmp_path / "few.json", tmp_path / "answered.json"
     few.write_text(json.dumps(listed))
     assert node("write", few, answered)["first"] == []
     total, wrong = vectors.check(answered)
     assert wrong == []
-    assert total == 2 * len(listed) > 3_000
+    assert total == 3 * len(listed) > 1_500
 
 
 def test_edge_records_are_among_them(written: Path) -> None:
