@@ -35,7 +35,7 @@ class StreamCoins extends Coins {
   }
 }
 
-/** The digests of all chunks of a question's cases, and the reports of the first. */
+/** The pairs that count of every record, the digests of all chunks of cases, and the reports of the first. */
 function answers(made, schema, { mechanism, records, salt, cases }) {
   const given = (record) => Object.fromEntries(Object.entries(record).map(([key, value]) => [key, value === "NaN" ? NaN : value]));
   const pairs = records.map((record) => schema.look(given(record)).pairs);
@@ -53,7 +53,7 @@ function answers(made, schema, { mechanism, records, salt, cases }) {
       lines = "";
     }
   }
-  return { digests, reports };
+  return { pairs: pairs.map((held) => held.map(([key, z]) => `${key}:${z}`).join(" ")), digests, reports };
 }
 
 const gcd = (a, b) => (b ? gcd(b, a % b) : a);

@@ -168,7 +168,7 @@ def answered(made: Mechanism, pairs: Pairs, seed: str) -> tuple[str, bytes]:
 
 
 def answers(made: Mechanism, one: dict[str, Any]) -> dict[str, Any]:
-    """The digests of all chunks of a question's cases, and the reports of the first."""
+    """The pairs that count of every record, the digests of all chunks of cases, and the reports of the first."""
     pairs = [made.read(_given(record)) for record in one["records"]]
     lines, reports = [], []
     for number in range(one["cases"]):
@@ -177,7 +177,11 @@ def answers(made: Mechanism, one: dict[str, Any]) -> dict[str, Any]:
         if number < CHUNK:
             reports.append(padded.hex())
     chunks = ("".join(lines[start : start + CHUNK]) for start in range(0, len(lines), CHUNK))
-    return {"digests": [hashlib.sha256(chunk.encode()).hexdigest()[:16] for chunk in chunks], "reports": reports}
+    return {
+        "pairs": [" ".join(f"{key}:{z}" for key, z in held) for held in pairs],
+        "digests": [hashlib.sha256(chunk.encode()).hexdigest()[:16] for chunk in chunks],
+        "reports": reports,
+    }
 
 
 def _given(record: dict[str, Any]) -> dict[str, Any]:
