@@ -22,7 +22,10 @@ def test_a_line_is_found_again_and_extended() -> None:
     fixed, each, fit = extrapolation.line(RUNS[: len(extrapolation.SIZES)])
     assert [fixed, each, fit] == pytest.approx([2.0, 2e-6, 1.0])
     told = extrapolation.page(FOUND)
-    assert "| 1e+09 | 20 GB | 0.6 | 2.2 | 0.03 |" in told  # (2 + 2·10³)/3600 and (10 + 8·10³)/3600 hours
+    assert "| local | 1e+09 | 20 GB | 0.6 | 0.01 |" in told  # (2 + 2·10³)/3600 hours
+    assert "| spark | 1e+09 | 20 GB | 2.2 | 0.03 |" in told  # (10 + 8·10³)/3600 hours
+    alone = extrapolation.page({**FOUND, "runs": RUNS[: len(extrapolation.SIZES)]})
+    assert "spark was not measured." in alone and "| spark |" not in alone
 
 
 def test_the_page_is_made_from_what_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

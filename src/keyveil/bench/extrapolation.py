@@ -30,6 +30,7 @@ from keyveil.lab.datasets import independent
 
 KEYS, PAIRS = 100, 5
 SIZES = (250_000, 500_000, 1_000_000, 2_000_000)
+ENGINES = ("local", "spark")
 FAR = (10**9, 10**10)
 CLUSTER = 64  # cores of an imagined cluster
 MARK = "<!-- below this line: written by python -m keyveil.bench.extrapolation -->"
@@ -45,7 +46,7 @@ CAMPAIGN: dict[str, Any] = {
 _A_FILE, _KINDS, _LOOK = 250_000, 20_000, 0.1
 
 
-def measured(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
+def measured(sizes: tuple[int, ...] = SIZES, engines: tuple[str, ...] = ENGINES) -> dict[str, Any]:
     """Processor seconds of ``keyveil tally`` for every engine and size, and what the files take."""
     found: dict[str, Any] = {"day": datetime.now(UTC).date().isoformat(), "machine": machine(), "runs": []}
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +54,7 @@ def measured(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
             reports = Path(folder) / f"reports-{n}"
             write_reports(reports, n)
             found["bytes_per_report"] = sum(one.stat().st_size for one in reports.iterdir()) / n
-            for engine in ("local", "spark"):
+            for engine in engines:
                 seconds, wall = _tallied(reports, engine)
                 found["runs"].append({"engine": engine, "n": n, "cpu": round(seconds, 2), "wall": round(wall, 2)})
     return found
@@ -119,25 +120,25 @@ def line(runs: list[dict[str, Any]]) -> tuple[float, float, float]:
 
 def page(found: dict[str, Any]) -> str:
     """The tables: what was measured, and what follows for sizes that were not."""
-    engines = {name: [run for run in found["runs"] if run["engine"] == name] for name in ("local", "spark")}
-    told = [f"Measured on {found['day']}: {found['machine']}.", ""]
-    told += ["| reports | local, CPU s | Spark, CPU s | ratio | local, clock s | Spark, clock s |"]
-    told += ["|---:|---:|---:|---:|---:|---:|"]
-    for here, there in zip(engines["local"], engines["spark"], strict=True):
-        told.append(
-            f"| {here['n']:,} | {here['cpu']:.1f} | {there['cpu']:.1f} | {there['cpu'] / here['cpu']:.1f} | "
-            f"{here['wall']:.1f} | {there['wall']:.1f} |"
-        )
+    runs = {name: [run for run in found["runs"] if run["engine"] == name] for name in ENGINES}
+    runs = {name: some for name, some in runs.items() if some}
+    told = [f"Measured on {found['day']}: {found['machine']}.", "", "| engine | reports | CPU s | clock s |"]
+    told += ["|---|---:|---:|---:|"]
+    told += [
+        f"| {run['engine']} | {run['n']:,} | {run['cpu']:.1f} | {run['wall']:.1f} |"
+        for some in runs.values()
+        for run in some
+    ]
+    told += [f"\n{name} was not measured." for name in ENGINES if name not in runs]
     told += ["", "| engine | fixed, CPU s | a million reports, CPU s | R² |", "|---|---:|---:|---:|"]
-    lines = {name: line(runs) for name, runs in engines.items()}
+    lines = {name: line(some) for name, some in runs.items()}
     told += [f"| {name} | {fix:.1f} | {1e6 * each:.2f} | {fit:.3f} |" for name, (fix, each, fit) in lines.items()]
-    told += ["", "From these lines, not measured:", ""]
-    columns = f"| reports | files | local, CPU h | Spark, CPU h | Spark on {CLUSTER} cores, h |"
-    told += [columns, "|---:|---:|---:|---:|---:|"]
-    for n in FAR:
-        hours = [(fix + each * n) / 3600 for fix, each, _ in lines.values()]
-        size = found["bytes_per_report"] * n / 1e9
-        told.append(f"| {n:.0e} | {size:,.0f} GB | {hours[0]:.1f} | {hours[1]:.1f} | {hours[1] / CLUSTER:.2f} |")
+    columns = f"| engine | reports | files | CPU hours | hours on {CLUSTER} cores |"
+    told += ["", "From these lines, not measured:", "", columns, "|---|---:|---:|---:|---:|"]
+    for name, (fix, each, _) in lines.items():
+        for n in FAR:
+            hours, size = (fix + each * n) / 3600, found["bytes_per_report"] * n / 1e9
+            told.append(f"| {name} | {n:.0e} | {size:,.0f} GB | {hours:.1f} | {hours / CLUSTER:.2f} |")
     return "\n".join(told)
 
 
@@ -147,9 +148,11 @@ def main() -> None:
     parser.add_argument("kept", type=Path)
     parser.add_argument("page", type=Path)
     parser.add_argument("--measure", action="store_true", help="count again, some minutes")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="which to measure")
     options = parser.parse_args()
     if options.measure:
-        options.kept.write_bytes(msgspec.json.format(msgspec.json.encode(measured())) + b"\n")
+        found = measured(engines=tuple(options.engines.split(",")))
+        options.kept.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
     head = options.page.read_text(encoding="utf-8").split(MARK)[0].rstrip()
     told = page(msgspec.json.decode(options.kept.read_bytes()))
     options.page.write_text(f"{head}\n\n{MARK}\n\n{told}\n", encoding="utf-8")

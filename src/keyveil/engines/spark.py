@@ -48,7 +48,8 @@ def tally(reports: DataFrame, document: RoundDocument) -> Tally:
         sql.count("payload").alias("kept"),
     )
     counted = once.mapInArrow(partial(_counted, Fold(document)), _ANSWER)
-    parts = counted.rdd.getNumPartitions()
+    # As many as the shuffle may have. To ask the frame itself would read and shuffle everything once more.
+    parts = int(str(reports.sparkSession.conf.get("spark.sql.shuffle.partitions", "200")))
     while parts > _TOGETHER:
         parts = math.ceil(parts / _TOGETHER)
         counted = counted.repartition(parts).mapInArrow(_added, _ANSWER)
