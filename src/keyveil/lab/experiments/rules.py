@@ -97,7 +97,7 @@ class Lower:
             return NOTHING
         gaps = [float(np.mean([one.gap for one in some])) for some in places.values()]
         errors = [float(np.mean([one.se for one in some])) for some in places.values()]
-        mean = Finding(float(np.mean(gaps)), _together(errors), f"average over {len(gaps)} places")
+        mean = Finding(float(np.mean(gaps)), _together(errors), f"average over {_places(len(gaps))}")
         worst = min((one for some in places.values() for one in some), key=lambda one: one.z)
         return worst if self.everywhere and mean.holds and worst.z < -CONTRADICTED else mean
 
@@ -281,7 +281,7 @@ class Less:
                     errors.append(se)
         if not gaps:
             return NOTHING
-        return Finding(float(np.mean(gaps)), _together(errors), f"average over {len(gaps)} places")
+        return Finding(float(np.mean(gaps)), _together(errors), f"average over {_places(len(gaps))}")
 
 
 @dataclass(frozen=True)
@@ -338,6 +338,10 @@ def _slope(curve: Curve, places: Sequence[int], linear: bool) -> tuple[float, fl
     y, spread = (value, se) if linear else (np.log(value), se / value)
     weights = (along - along.mean()) / ((along - along.mean()) ** 2).sum()
     return float(weights @ y), float(np.sqrt((weights**2) @ (spread**2)))
+
+
+def _places(count: int) -> str:
+    return "1 place" if count == 1 else f"{count} places"
 
 
 def _within(curve: Curve, span: Span) -> list[int]:
