@@ -77,7 +77,7 @@ def reproduce(
         say(f"Stopped; {kept} of {left} cells were finished and are kept in {store.path}; the same command goes on.")
         return 130
     if index is not None:
-        _write_page(index, page(documents, folder))
+        _write_page(index, page(documents))
     if json:
         print(
             msgspec.json.encode({"size": size, "seed": seed, "score": score(documents), "figures": documents}).decode()

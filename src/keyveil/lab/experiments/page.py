@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from keyveil.lab.experiments.catalogue import IDS
 from keyveil.lab.experiments.verdicts import VERDICTS
 
 _WIDTH = 118
-_ABOUT = """Made by `keyveil reproduce --{size} --seed {seed} --page docs/reproduction.md`; do not edit. The {count}
-tables and figures took {seconds} CPU seconds. Every verdict comes from a rule in the code (a module for each of them
-under `src/keyveil/lab/experiments`), with the standard error of what it compares: a rule holds if its gap exceeds two
-standard errors. *Confirmed* holds as published and at equal true ε, with the paper's split of the budget and with the
-tight one. *Confirmed only as published* vanishes at equal true ε. *Not confirmed* does not hold as published; it says
-whether the results contradict it or leave it open. Gaps of errors are logarithms of ratios. [Errata](errata.md) says
-where papers are wrong in print."""
+_ABOUT = """Made by `keyveil reproduce{some} --{size} --seed {seed} --page docs/reproduction.md`; do not edit.
+{count} of the {all} tables and figures are shown; they took {seconds} CPU seconds. Every verdict comes
+from a rule in the code (a module for each of them under `src/keyveil/lab/experiments`), with the
+standard error of what it compares: a rule holds if its gap exceeds two standard errors. *Confirmed*
+holds as published and at equal true ε, with the paper's split of the budget and with the tight one.
+*Confirmed only as published* vanishes at equal true ε. *Not confirmed* does not hold as published; it
+says whether the results contradict it or leave it open. Gaps of errors are logarithms of ratios.
+[Errata](errata.md) says where papers are wrong in print."""
 _DATA = """Where a paper's people are not to be had, synthetic ones stand in, and each figure says so. With
 `--data FOLDER` your own copies are used: `emoji_sentiment`, `movielens_top100` or `womens_clothing_reviews`, as
 `.parquet` or `.csv` with the columns `user`, `key` and `value`."""
@@ -24,12 +25,14 @@ _QUICK = "A quick run has fewer people and runs than the papers: what it leaves 
 _SIGNS = dict(zip(VERDICTS, ("✓", "(✓)", "✗"), strict=True))
 
 
-def page(documents: Sequence[dict[str, Any]], folder: Path) -> str:
+def page(documents: Sequence[dict[str, Any]]) -> str:
     """A Markdown page: the score of every paper, then each table and figure with its claims and why."""
     size, seed = documents[0]["size"], documents[0]["seed"]
     seconds = sum(document["seconds"] for document in documents)
     lines = ["# What the papers claim, run again", ""]
-    lines += _wrapped(_ABOUT.format(size=size, seed=seed, count=len(documents), seconds=round(seconds)))
+    numbers = {"size": size, "seed": seed, "count": len(documents), "all": len(IDS), "seconds": round(seconds)}
+    numbers["some"] = "" if len(documents) == len(IDS) else " ID…"
+    lines += _wrapped(_ABOUT.format(**numbers))
     lines += ["", *_wrapped(_DATA)]
     if size == "quick":
         lines += ["", *_wrapped(_QUICK)]
@@ -56,7 +59,7 @@ def _figure(document: dict[str, Any]) -> list[str]:
         f"{title}: {one['n']:,} people, {one['keys']:,} keys" for title, one in document["people"].items()
     )
     lines = [f"### {document['name']}: {document['title']}", ""]
-    about = [f"`{document['id']}`, {document['runs']} runs.", f"{people}." if people else "", *document["notes"]]
+    about = [f"`{document['id']}`, {_runs(document['runs'])}.", f"{people}." if people else "", *document["notes"]]
     lines += _wrapped(" ".join(part for part in about if part))
     lines.append("")
     for one in document["verdicts"]:
@@ -66,6 +69,10 @@ def _figure(document: dict[str, Any]) -> list[str]:
         title, sentence = next(iter(document["refused"].items()))
         lines += _wrapped(f"- Refused in {len(document['refused'])} cells, such as {title}: {sentence}", "  ")
     return [*lines, ""]
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _MARKERS = "osD^vP*Xh<>8"
 _LINES: dict[str, Any] = {PUBLISHED: "-", EXACT: "--", TIGHT: ":"}
 _WORDS = {PUBLISHED: "as published", EXACT: "paper's split, exactly ε", TIGHT: "tight split, exactly ε"}
 _SIGNS = {CONFIRMED: "✓", ONLY_PUBLISHED: "(✓)"}
+_MOST_COLUMNS = 3  # where there is one measure only, so that populations may stand in rows
 _WIDE, _HIGH = 4.2, 3.1  # of a panel, in inches
 
 
@@ -39,16 +41,20 @@ def picture(results: Results, judged: Sequence[Verdict]) -> Figure:
         from matplotlib import pyplot
     experiment = results.plan.experiment
     people = [one.title for one in experiment.people]
-    rows, columns = len(experiment.measures), len(people)
+    panels = [(measure, title) for measure in experiment.measures for title in people]
+    columns = len(people) if len(experiment.measures) > 1 else min(len(people), _MOST_COLUMNS)
+    rows = -(-len(panels) // columns)
     caption = _caption(judged, wide=max(columns, 2))
     height = 0.9 + _HIGH * rows + 0.17 * caption.count("\n") + 0.5
     with matplotlib.rc_context({"font.size": 9}):
         figure, grid = pyplot.subplots(
             rows, columns, figsize=(max(_WIDE * columns, 7.0) + 1.6, height), squeeze=False, layout="constrained"
         )
-        for row, measure in zip(grid, experiment.measures, strict=True):
-            for ax, title in zip(row, people, strict=True):
-                _panel(ax, results, title, measure)
+        for ax, panel in zip_longest(grid.flat, panels):
+            if panel is None:
+                ax.set_axis_off()
+            else:
+                _panel(ax, results, panel[1], panel[0])
         heading = f"{experiment.name}: {experiment.title}"
         figure.suptitle(heading, x=0.01, ha="left", fontsize=12, color=INK, parse_math=False)
         _legend(figure, grid, results)

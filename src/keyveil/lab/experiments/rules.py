@@ -60,11 +60,11 @@ NOTHING = Finding(math.nan, math.nan, "no results")
 
 @dataclass(frozen=True)
 class Lower:
-    """One series lies below others (``higher``: above): by the factor ``by``, on average over all places.
+    """One series lies below every one of the others (``higher``: above): by the factor ``by``, on average over places.
 
-    With ``everywhere`` there is also no place where another is told to be lower. With ``linear`` differences count, and
-    ``margin`` is the least one. A place has one standard error for all rivals, since they share the one series; those
-    of places add up as those of independent numbers.
+    The rival against whom least is shown speaks. With ``everywhere`` there is also no place where another is told to be
+    lower. With ``linear`` differences count, and ``margin`` is the least one. Standard errors of places add up as those
+    of independent numbers.
     """
 
     one: str
@@ -79,27 +79,32 @@ class Lower:
     higher: bool = False
 
     def judge(self, view: View) -> Finding:
-        places: dict[tuple[str, float], list[Finding]] = {}
-        for people in self.people or view.people:
-            first = view.curve(people, self.one, self.measure)
-            for rival in self.than:
-                second = view.curve(people, rival, self.measure)
-                if first is None or second is None:
-                    continue
-                gap, se = _ahead(first, second, self.linear)
-                gap = (-gap if self.higher else gap) - (self.margin if self.linear else math.log(self.by))
-                for at in _within(first, self.between):
-                    if math.isfinite(gap[at]):
-                        text = f"against {rival} on {people} at {first.x[at]:g}"
-                        here = Finding(float(gap[at]), float(np.nan_to_num(se[at])), text)
-                        places.setdefault((people, float(first.x[at])), []).append(here)
-        if not places:
+        averages, places = [], []
+        for rival in self.than:
+            against = self._places(view, rival)
+            if against:
+                gap, se = float(np.mean([one.gap for one in against])), _together([one.se for one in against])
+                averages.append(Finding(gap, se, f"against {rival}, average over {_places(len(against))}"))
+                places += against
+        if not averages:
             return NOTHING
-        gaps = [float(np.mean([one.gap for one in some])) for some in places.values()]
-        errors = [float(np.mean([one.se for one in some])) for some in places.values()]
-        mean = Finding(float(np.mean(gaps)), _together(errors), f"average over {len(gaps)} places")
-        worst = min((one for some in places.values() for one in some), key=lambda one: one.z)
-        return worst if self.everywhere and mean.holds and worst.z < -CONTRADICTED else mean
+        weakest, worst = (min(some, key=lambda one: one.z) for some in (averages, places))
+        return worst if self.everywhere and weakest.holds and worst.z < -CONTRADICTED else weakest
+
+    def _places(self, view: View, rival: str) -> list[Finding]:
+        """The gap to one rival, place by place."""
+        found = []
+        for people in self.people or view.people:
+            first, second = view.curve(people, self.one, self.measure), view.curve(people, rival, self.measure)
+            if first is None or second is None:
+                continue
+            gap, se = _ahead(first, second, self.linear)
+            gap = (-gap if self.higher else gap) - (self.margin if self.linear else math.log(self.by))
+            for at in _within(first, self.between):
+                if math.isfinite(gap[at]):
+                    text = f"against {rival} on {people} at {first.x[at]:g}"
+                    found.append(Finding(float(gap[at]), float(np.nan_to_num(se[at])), text))
+        return found
 
 
 def higher(one: str, than: tuple[str, ...], measure: str, **more: Any) -> Lower:
@@ -281,7 +286,7 @@ class Less:
                     errors.append(se)
         if not gaps:
             return NOTHING
-        return Finding(float(np.mean(gaps)), _together(errors), f"average over {len(gaps)} places")
+        return Finding(float(np.mean(gaps)), _together(errors), f"average over {_places(len(gaps))}")
 
 
 @dataclass(frozen=True)
@@ -338,6 +343,10 @@ def _slope(curve: Curve, places: Sequence[int], linear: bool) -> tuple[float, fl
     y, spread = (value, se) if linear else (np.log(value), se / value)
     weights = (along - along.mean()) / ((along - along.mean()) ** 2).sum()
     return float(weights @ y), float(np.sqrt((weights**2) @ (spread**2)))
+
+
+def _places(count: int) -> str:
+    return "1 place" if count == 1 else f"{count} places"
 
 
 def _within(curve: Curve, span: Span) -> list[int]:
