@@ -101,8 +101,9 @@ def administer(server: Served, method: str, path: str, content: Any = None) -> A
 
 
 def opened(server: Served, **fields: Any) -> str:
-    """The name of a new campaign that takes reports."""
-    document = snacks(**{"name": f"snacks-{next(_numbers)}", "min_reports": 1, **fields})
+    """The name of a new campaign that takes reports; two draws of one record are the same with odds of one in 10^12."""
+    schema = {"keys": ["fries", "pepsi", *(f"snack {number}" for number in range(38))], "low": 1, "high": 5}
+    document = snacks(**{"name": f"snacks-{next(_numbers)}", "schema": schema, "min_reports": 1, **fields})
     administer(server, "POST", "/v1/campaigns", document)
     administer(server, "PATCH", f"/v1/campaigns/{document['name']}", {"action": "open"})
     name: str = document["name"]

@@ -5,10 +5,18 @@ const asked = new URLSearchParams(location.search);
 const name = asked.get("campaign");
 const say = (text) => (document.querySelector("#outcome").textContent = text);
 
-/** Storage that takes its time, so that what two tabs do would overlap if nothing kept them apart. */
+const channel = new BroadcastChannel("writes");
+const otherWrites = new Promise((done) => (channel.onmessage = done));
+
+/** Storage whose next write waits until another tab is about to write, too, or for as long as the test says. */
 class SlowStorage extends BrowserStorage {
   async write(text) {
-    await new Promise((done) => setTimeout(done, Number(asked.get("slow"))));
+    const most = globalThis.wait ?? 0;
+    globalThis.wait = 0;
+    if (most) {
+      channel.postMessage("here");
+      await Promise.race([otherWrites, new Promise((done) => setTimeout(done, most))]);
+    }
     return super.write(text);
   }
 }

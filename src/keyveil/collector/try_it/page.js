@@ -60,6 +60,13 @@ function words(payload) {
   return known.length ? known.map((symbol) => rated(SCHEMA.keys[symbol >> 1], symbol & 1)).join(", ") : "none";
 }
 
+/** What of a record does not count as it was typed. */
+const NOTES = {
+  unknown: (key) => `Nobody asks about “${key}”: it counts as nothing.`,
+  unreadable: (key) => `The rating of “${key}” is no number: it counts as nothing.`,
+  clamped: (key) => `The rating of “${key}” counts as ${SCHEMA.low} or ${SCHEMA.high}, whichever is nearer.`,
+};
+
 const MEANING = {
   ssr: "A set of pairs was drawn, here of one or none. Sets that meet what you have are e^ε times as likely as others, and no more.",
   kvue: "The report's id decides which key is asked. The true answer is e^ε times as likely as each other one.",
@@ -81,7 +88,7 @@ async function renew() {
   const { pairs, ignored } = schema.look(typed());
   now.pairs = pairs;
   const { cap } = now.mechanism;
-  const notes = ignored.map((one) => one.sentence);
+  const notes = ignored.map(({ why, key, sentence }) => NOTES[why]?.(key) ?? sentence);
   if (cap !== undefined && pairs.length > cap) notes.push(`Of ${pairs.length} pairs only ${cap} count, chosen at random.`);
   find("ignored").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
   find("meaning").textContent = MEANING[name];
