@@ -16,9 +16,7 @@ law of the others. A key alone is judged by what is possible, and no more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +25,7 @@ from keyveil.core.discovery import false_shares
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates
 from keyveil.core.undercount import Undercount
+from keyveil.learn.laws import ROUNDS, STEP, learnt, smooth_tail
 from keyveil.learn.noise import without_undercount
 from keyveil.mechanisms.responses import normal_quantile
 
@@ -36,20 +35,12 @@ Flags = NDArray[np.bool_]
 
 # The reasons for these numbers, and what they cost, are in docs/theory.md (empirical Bayes); that other grids would
 # change little and coarser ones much is shown by test_the_grid_is_fine_and_wide_enough.
-STEP = 0.35  # of the frequency grid, in standard errors
 REACH = 5.0  # standard errors around an estimate in which the truth is looked for: beyond lies less than 1e-6
 MEANS = np.linspace(-1.0, 1.0, 41)
-ROUNDS = 40  # of EM for laws that are smoothed, and for means
 MANY_ROUNDS = 200  # for frequencies of many keys, whose law is sharp near zero
 STRONG = 8.0  # standard errors above zero from which a frequency is as good as known, and a mean nearly normal
-SMALL = 500  # keys below which a law is smoothed, and learnt without the keys that it is used for
-WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)  # of the smoothing kernel, in steps of the grid
 STRETCHED = (0.1, 0.2, 0.4, 0.8)  # of kernels for frequencies that widen with the frequency, on the scale log(1 + f/c)
-SCALE_STEP = 0.05  # of cells on that scale
-BEND = 4.0  # c, in standard errors: where that scale turns from linear to logarithmic
-FOLDS = 10  # groups of keys; the law of each is learnt from the other groups
 _NO_CAP = Undercount(0)  # adds nothing to any error
-VAGUE_KEYS = 4.0  # invented keys of any frequency or mean in every law: z² at 95 %, as in Wilson's interval
 CERTAIN = 4.5  # standard errors from which on errors of frequencies may count more than those of other keys
 EXTRA = (0, 1, 2, 4, 8, 16, 32)  # how much more they may count
 PRICE = 1.04  # most by which that may multiply the error that is foretold for all keys
@@ -114,19 +105,6 @@ class Posterior:
         return sd
 
 
-@dataclass(frozen=True, eq=False)
-class Laws:
-    """What a key may be like, for every group of keys learnt from the others; the last one is learnt from all."""
-
-    shares: Floats  # [groups + 1, size], rows sum to one
-    group: Ints  # [d]
-
-    def at(self, places: Ints) -> Floats:
-        """The prior weights of every key at its own places [d, window]."""
-        found: Floats = self.shares[self.group[:, None], places]
-        return found
-
-
 def certain_first(beliefs: Posterior, errors: Floats) -> Floats:
     """Posterior means in which frequencies beyond ``CERTAIN`` standard errors have larger weights, [key].
 
@@ -168,7 +146,8 @@ def _frequencies(values: Floats, errors: Floats) -> Posterior:
     likelihood = _normal(values[:, None] - points, errors[:, None])
     likelihood[~known] = 1.0  # a key without an estimate is believed to be like the others
     vague = np.full(size, 1 / size)
-    weights = likelihood * _learnt(likelihood, places, vague, known, MANY_ROUNDS, STRETCHED).at(places)
+    laws = learnt(likelihood, places, vague, known, MANY_ROUNDS, STRETCHED)
+    weights = likelihood * smooth_tail(laws, likelihood, places, vague, known).at(places)
     return Posterior(points, weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -187,7 +166,7 @@ def _means(estimates: Estimates, beliefs: Posterior) -> tuple[Floats, Floats]:
     likelihood[~known] = 1.0
     likelihood /= np.maximum(likelihood.max(axis=1, keepdims=True), 1e-300)
     places = np.broadcast_to(np.arange(len(MEANS)), likelihood.shape)
-    laws = _learnt(likelihood, places, _signs(), known, ROUNDS)
+    laws = learnt(likelihood, places, _signs(), known, ROUNDS)
     weights = likelihood * laws.at(places)
     weights /= weights.sum(axis=1, keepdims=True)
     centre = weights @ MEANS
@@ -218,83 +197,6 @@ def _fine(values: Floats, errors: Floats, shares: Floats) -> tuple[Floats, Float
     centre = (weights * around).sum(axis=1) / total
     square = (weights * around**2).sum(axis=1) / total
     return centre, np.sqrt(np.maximum(square - centre**2, 0))
-
-
-def _learnt(
-    likelihood: Floats, places: Ints, vague: Floats, known: Flags, rounds: int, stretched: Sequence[float] = ()
-) -> Laws:
-    """The laws on a grid that make the estimates of keys likeliest; with many keys after so many rounds of EM.
-
-    With few keys, a law that was learnt from a key would trust it twice, so each is judged by the law of the others,
-    averaged over kernels by how well they foretell the keys that they were not told. ``stretched`` has the widths of
-    kernels that widen with the frequency.
-    """
-    rows, at, size = likelihood[known], places[known], len(vague)
-    if len(rows) >= SMALL:
-        return Laws(_fitted(rows, at, vague, rounds)[None], np.zeros(len(known), dtype=np.int64))
-    fold, kernels = _dealt(rows, at), [partial(_smoothed, width=width) for width in WIDTHS if 4 * width < size]
-    kernels += [partial(_stretched, width=width) for width in stretched]
-    groups = int(fold.max()) + 1
-    laws, scores = np.empty((groups + 1, len(kernels), size)), np.zeros(len(kernels))
-    for group in range(groups + 1):
-        told, held_out = fold != group, fold == group
-        law = _fitted(rows[told], at[told], vague, ROUNDS)
-        for number, kernel in enumerate(kernels):
-            laws[group, number] = kernel(law)
-            foretold = (rows[held_out] * laws[group, number][at[held_out]]).sum(axis=1)
-            scores[number] += np.log(np.maximum(foretold, 1e-300)).sum()
-    trust = np.exp(scores - scores.max())
-    of_key = np.full(len(known), groups)
-    of_key[known] = fold
-    return Laws(np.tensordot(trust / trust.sum(), laws, axes=(0, 1)), of_key)
-
-
-def _fitted(rows: Floats, at: Ints, vague: Floats, rounds: int) -> Floats:
-    """EM from the vague law, smoothed for few keys."""
-    law = vague
-    for _ in range(rounds if len(rows) else 0):
-        weights = rows * law[at]
-        weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
-        told = np.bincount(at.ravel(), weights=weights.ravel(), minlength=len(vague))
-        law = (told + VAGUE_KEYS * vague) / (len(rows) + VAGUE_KEYS)
-        if len(rows) < SMALL:
-            padded = np.pad(law, 1, mode="edge")
-            law = (padded[:-2] + 2 * law + padded[2:]) / 4
-    return law
-
-
-def _dealt(rows: Floats, at: Ints) -> Ints:
-    """Groups that are each as diverse as all keys: dealt in the order of estimates, not as keys happen to lie."""
-    centre = (rows * at).sum(axis=1) / np.maximum(rows.sum(axis=1), 1e-300)
-    rank = np.empty(len(rows), dtype=np.int64)
-    rank[np.argsort(centre, kind="stable")] = np.arange(len(rows))
-    return rank % FOLDS
-
-
-def _smoothed(law: Floats, width: float) -> Floats:
-    """A law drawn out by a normal kernel, mirrored at both ends."""
-    if not width:
-        return law
-    reach = min(math.ceil(4 * width), len(law) - 1)
-    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
-    drawn: Floats = np.convolve(np.pad(law, reach, mode="symmetric"), weights, "valid")
-    drawn /= drawn.sum()
-    return drawn
-
-
-def _stretched(law: Floats, width: float) -> Floats:
-    """A law of frequencies drawn out by a normal kernel on the scale log(1 + f/``BEND``), with f in standard errors.
-
-    Frequent keys lie far apart, as on a logarithmic scale; near zero, where most keys are, the kernel is narrow.
-    """
-    edges = np.maximum(np.arange(len(law) + 1) - 0.5, 0.0) * STEP
-    scale = np.log1p(edges / BEND)
-    cells = np.linspace(0, scale[-1], max(math.ceil(scale[-1] / SCALE_STEP), 8) + 1)
-    shares = np.diff(np.interp(cells, scale, np.append(0.0, np.cumsum(law))))
-    drawn = _smoothed(shares, width / float(cells[1]))
-    found: Floats = np.diff(np.interp(scale, cells, np.append(0.0, np.cumsum(drawn))))
-    found /= found.sum()
-    return found
 
 
 def _normal(distance: Floats, error: Floats) -> Floats:
