@@ -11,7 +11,6 @@ import typer
 
 from keyveil.campaign.answerable import refuse_refused
 from keyveil.campaign.documents import Campaign, problems
-from keyveil.campaign.series import drawn
 from keyveil.cli.campaign_advice import (
     forecast_campaign,
     forecast_document,
@@ -26,21 +25,16 @@ from keyveil.cli.campaign_ask import ask
 from keyveil.cli.campaign_auto import Expected, chosen
 from keyveil.cli.campaign_endings import archive, delete, retry, revoke
 from keyveil.cli.campaign_enrol import enrol
-from keyveil.cli.campaign_exports import export_reports, export_tally, write_csv
+from keyveil.cli.campaign_estimates import estimates
+from keyveil.cli.campaign_exports import export_reports, export_tally
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
 from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
-from keyveil.cli.data import GroupsOption, HierarchyOption, LevelsOption, Plot, many, progress_bar, save, say, screen
-from keyveil.cli.estimate import refuse_silent
-from keyveil.cli.estimate import show as show_estimates
-from keyveil.cli.options import Attackers, Json, MaxPairs, PerKey, Raw, Settings, settings
-from keyveil.cli.pages import ReportFile, privacy_of, write_page
+from keyveil.cli.data import GroupsOption, HierarchyOption, LevelsOption, many, progress_bar, say, screen
+from keyveil.cli.options import Json, MaxPairs, Settings, settings
 from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
-from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
-from keyveil.core.estimates import Estimates
-from keyveil.display.report import About
-from keyveil.learn.questions import LEAST_CONFIDENCE, MOST_CONFIDENCE
+from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 from keyveil.planning.auto import AUTO
 
@@ -53,7 +47,6 @@ KeysFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The list of keys that lies beside the document."),
 ]
-Round = Annotated[int | None, typer.Option("--round", min=1, help="One round; otherwise all of them together.")]
 
 
 @app.callback()
@@ -298,69 +291,6 @@ def status(
 
 
 @app.command()
-def estimates(
-    name: Name,
-    round: Round = None,
-    postprocess: Annotated[str | None, typer.Option(help="A method such as norm-sub, base-cut or bayes.")] = None,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    top: Annotated[int, typer.Option(min=1, help="How many keys the table shows.")] = 20,
-    per_key: PerKey = False,
-    raw: Raw = False,
-    attackers: Attackers = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all keys as CSV.")] = None,
-    plot: Plot = None,
-    report: ReportFile = None,
-    server: Server = None,
-    database: Database = None,
-    token_file: TokenFile = None,
-    json: Json = False,
-) -> int:
-    """What the reports say so far: frequencies and means with intervals."""
-    if not LEAST_CONFIDENCE <= confidence <= MOST_CONFIDENCE:
-        raise MechanismError("estimate/confidence", f"Confidence must lie between 0 and 1, not {confidence:g}.")
-    wanted = {"round": round, "postprocess": postprocess, "confidence": confidence, "attackers": attackers}
-    with reach(server, database, token_file) as collector:
-        found = collector.ask("GET", address(name, "estimates"), None, **wanted)
-        campaign = collector.campaign(name)[0]
-        known = Estimates.from_document(found, campaign.schema)
-    if per_key:
-        known = known.per_key()
-        found |= known.document()
-    refuse_silent(known, csv, plot, report)
-    days = drawn(campaign)
-    told = "" if days is None else f"The reports were drawn from {days}: estimates speak of these days."
-    if csv is not None:
-        write_csv(csv, known, days)
-        say(f"Written: {csv}")
-    if plot is not None:
-        save(known.plot(top=top), plot)
-    if report is not None:
-        write_page(known, report, _about(campaign, told))
-    if not printed(json, found):
-        show_estimates(screen(), known, top, raw)
-        if told and campaign.recurrence.renew_days is not None:
-            say(told)
-    return 0
-
-
-def _about(campaign: Campaign, told: str) -> About:
-    """What a report on a campaign says besides the numbers."""
-    single, dates = campaign.protocol.single, campaign.dates
-    facts = [("campaign", campaign.name), ("hash of its document", campaign.hash)]
-    if dates is not None:
-        facts.append(("days", f"{dates[0]} to {dates[1]}"))
-    if campaign.reason:
-        facts.append(("why this mechanism", campaign.reason))
-    return About(
-        campaign.name,
-        campaign.purpose,
-        notes=tuple(one for one in (told,) if one),
-        privacy=() if single is None else privacy_of(single),
-        facts=tuple(facts),
-    )
-
-
-@app.command()
 def export(
     name: Name,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where it is written.")],
@@ -383,6 +313,7 @@ def export(
 
 
 app.command()(enrol)
+app.command()(estimates)
 app.command()(ask)
 app.command("next")(next_)
 app.command()(compare)
