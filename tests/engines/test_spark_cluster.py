@@ -50,7 +50,9 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     own = {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(settings), "PYTHONPATH": path, "KEYVEIL_KERNELS": "numpy"}
     environment = {**os.environ, **own, "PYSPARK_PYTHON": sys.executable, "SPARK_MASTER": address}
     deployed = "org.apache.spark.deploy"
-    hosts = [(f"{deployed}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")]
+    hosts: list[tuple[str, ...]] = [
+        (f"{deployed}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+    ]
     for host in ("127.0.0.2", "127.0.0.3"):
         place_of = ("--host", host, "--webui-port", "0", "--work-dir", str(folder / host))
         hosts.append((f"{deployed}.worker.Worker", *place_of, "--cores", "1", "--memory", "1g", address))
