@@ -20,7 +20,7 @@ FOUND = {"day": "2026-11-18", "machine": "a machine", "bytes_per_report": 20.0, 
 
 def test_a_line_is_found_again_and_extended() -> None:
     fixed, each, fit = extrapolation.line(RUNS[: len(extrapolation.SIZES)])
-    assert [fixed, each, fit] == pytest.approx([2.0, 2e-6, 1.0])
+    assert fixed == pytest.approx(2.0) and each == pytest.approx(2e-6) and fit == pytest.approx(1.0)
     told = extrapolation.page(FOUND)
     assert "| local | 1e+09 | 20 GB | 0.6 | 0.01 |" in told  # (2 + 2·10³)/3600 hours
     assert "| spark | 1e+09 | 20 GB | 2.2 | 0.03 |" in told  # (10 + 8·10³)/3600 hours
