@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyveil.lab.experiments.rules import Flat, Less, Spot, Trend
+from keyveil.lab.experiments.rules import Flat, Lower, Trend
 from keyveil.lab.experiments.shape import Claim, Experiment
 from keyveil.lab.experiments.wang.common import METHODS, ONE_FORM, RANKS, ZIPF
 
@@ -21,7 +21,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "Norm has a slightly smaller variance than Base.",
-            Less(Spot("Norm", "mse_frequency"), Spot("Base", "mse_frequency")),
+            Lower("Norm", ("Base",), "mse_frequency"),
         ),
         Claim(
             "The variances of all other methods fall with the rank.",
