@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 # Of the proxy, of the image and of the command line.
-SITE = {"KEYVEIL_SITE", "KEYVEIL_BASE", "KEYVEIL_SERVER", "KEYVEIL_TOKEN", "KEYVEIL_CONFIG"}
+SITE = {"KEYVEIL_SITE", "KEYVEIL_BASE", "KEYVEIL_SERVER", "KEYVEIL_TOKEN", "KEYVEIL_CONFIG", "KEYVEIL_WARM_KERNELS"}
 
 
 def known(name: str) -> bool:

@@ -56,8 +56,16 @@ class Files:
 
 
 def add_client_files(app: FastAPI, serve_client: bool) -> None:
-    """Routes for "Try it", and for the client where it is served for development; no part of the API's description."""
-    client = dict(_read(client_folder()))
+    """Routes for "Try it", and for the client where it is served for development; no part of the API's description.
+
+    An installation without the client's modules collects without them, unless the setting asks for them.
+    """
+    folder = client_folder()
+    if folder is None:
+        if serve_client:
+            raise KeyveilError("serve/client", "The client's modules are missing in this installation of Keyveil.")
+        return
+    client = dict(_read(folder))
     page = dict(_read(Path(__file__).parent / "try_it"))
     page[""] = page["index.html"]
     shown = Files({**page, **{f"client/{path}": content for path, content in client.items()}}, _TRY)
@@ -72,14 +80,11 @@ async def _to_the_page() -> Response:
     return RedirectResponse(f"{TRY[1:]}/", 307)  # relative, for collectors that have a path of their own
 
 
-def client_folder() -> Path:
-    """Where the client's modules are: inside an installed package, or beside the sources."""
+def client_folder() -> Path | None:
+    """Where the client's modules are: inside an installed package, or beside the sources; None if they are missing."""
     package = Path(__file__).parents[1]
     found = [package / "clients" / "javascript", package.parents[1] / "clients" / "javascript"]
-    for folder in found:
-        if (folder / "index.js").is_file():
-            return folder
-    raise KeyveilError("serve/client", "The client's modules are missing in this installation of Keyveil.")
+    return next((folder for folder in found if (folder / "index.js").is_file()), None)
 
 
 def _read(folder: Path) -> Iterator[tuple[str, bytes]]:
