@@ -144,12 +144,12 @@ def test_epsilon_is_exact_for_three_keys(buckets: int, marked: int, way: Any, ep
 @pytest.mark.parametrize(
     "options",
     [
-        {"sizes": 4, "cohorts": 4096},
+        {"sizes": 4, "cohorts": 1024},
         {"sizes": 4},
         {"padding": 5},
         {"sizes": 4, "buckets": 60, "marked": 4},
         {"sizes": 4, "kappa": "0.2", "buckets": 7},
-        {"sizes": 4, "kappa": "0", "cohorts": 4096},
+        {"sizes": 4, "kappa": "0", "cohorts": 1024},
         {"padding": 6, "kappa": "0.4", "buckets": 9},
     ],
     ids=str,
