@@ -55,10 +55,9 @@ endif
 demo: $(RUNS)  ## the whole system on this machine: a collector, ten thousand devices, truth against estimates
 	$(BIN)/keyveil demo
 
-# Three processes for two cores: tests of servers, browsers and kills spend much of their time waiting. Each begins with
-# its third of the files and takes over from the others in the end (worksteal), so that what a file's tests share
-# (servers, populations, compiled kernels) is made once and not in all.
-WORKERS := -n 3 --dist worksteal
+# Two processes. Each begins with its half of the files and takes over from the other in the end (worksteal), so that what
+# a file's tests share (servers, populations, compiled kernels) is made once and not in both.
+WORKERS := -n 2 --dist worksteal
 
 # A test that hangs is ended with a trace of where it stood, and fails: the longest takes half a minute on idle cores.
 HANGS := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
