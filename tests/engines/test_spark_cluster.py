@@ -38,7 +38,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     Spark starts no second copy of a task on a host that runs the first, so the workers are hosts with addresses of
     their own on this machine. In Spark's local mode there is no speculation at all.
     """
-    pyspark = pytest.importorskip("pyspark")
+    import pyspark
     home = Path(pyspark.__file__).parent
     with socket.create_server(("127.0.0.1", 0)) as place:
         port = place.getsockname()[1]
