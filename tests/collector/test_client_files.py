@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 
+from keyveil.collector import client_files
 from keyveil.collector.client_files import client_folder
 from keyveil.collector.settings import load
 from keyveil.core.errors import KeyveilError
@@ -70,12 +72,24 @@ def test_the_client_is_served_to_listed_pages_only_if_a_setting_says_so(tmp_path
     (tmp_path / "other").mkdir()
     with running(tmp_path / "other", serve_client=True, origins=PAGE) as open_one:
         answer = open_one.ask("GET", "/client/index.js", Origin=PAGE)
-        assert answer.body == (client_folder() / "index.js").read_bytes()
+        folder = client_folder()
+        assert folder is not None and answer.body == (folder / "index.js").read_bytes()
         assert answer.headers["access-control-allow-origin"] == PAGE
         assert (
             "access-control-allow-origin" not in open_one.ask("GET", "/client/index.js", Origin="https://else").headers
         )
         assert "access-control-allow-origin" not in open_one.ask("GET", "/try/client/index.js", Origin=PAGE).headers
+
+
+def test_an_installation_without_the_client_collects_but_cannot_serve_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_files, "client_folder", lambda: None)
+    with running(tmp_path) as bare:
+        assert bare.ask("GET", "/try/").status == 404 and bare.ask("GET", "/healthz").status == 200
+    with pytest.raises(KeyveilError) as refused:
+        client_files.add_client_files(FastAPI(), serve_client=True)
+    assert refused.value.code == "serve/client"
 
 
 def test_the_setting_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:

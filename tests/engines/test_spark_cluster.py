@@ -39,6 +39,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     their own on this machine. In Spark's local mode there is no speculation at all.
     """
     import pyspark
+
     home = Path(pyspark.__file__).parent
     with socket.create_server(("127.0.0.1", 0)) as place:
         port = place.getsockname()[1]
