@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import platform
 import sys
 from collections.abc import Iterator
@@ -10,6 +12,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# Two processes of tests on two cores, and all that they start: a second thread in a product of matrices only spins.
+# NumPy reads this when it is first imported, which is after this file.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The first call of a compiled kernel takes seconds, and a verdict must not change from run to run.
 settings.register_profile("keyveil", deadline=None, derandomize=True)
@@ -22,6 +28,12 @@ def _closed_pictures() -> Iterator[None]:
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests and their modules stay until the end: no collection need look through them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -23,6 +23,7 @@ from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.core.canonical import canonical
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import CampaignError, DeviceError, KeyveilError, PrivacyError, TransportError
+from keyveil.core.text import plain
 from keyveil.core.work import limited
 from keyveil.protocols.declarations import refuse_undeclared
 
@@ -288,8 +289,3 @@ def problem(answer: HttpAnswer) -> KeyveilError | None:
     if not _CODE.fullmatch(said.code):
         return None
     return KeyveilError(said.code, plain(said.detail)[:300] or f"The collector answered {answer.status}.")
-
-
-def plain(text: str) -> str:
-    """Text from elsewhere, safe for a terminal: without control characters, and so without escape sequences."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)

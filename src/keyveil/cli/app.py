@@ -4,69 +4,60 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, cast
+from functools import cache
+from typing import Annotated, Any, ClassVar, cast
 
 import typer
 
 import keyveil
-from keyveil.campaign.verification import plain
-from keyveil.cli.attack import attack
-from keyveil.cli.audit import audit
-from keyveil.cli.backup import backup, restore
-from keyveil.cli.bench import bench
-from keyveil.cli.calculators import bounds, compose
-from keyveil.cli.campaign import app as campaign
-from keyveil.cli.certify import certify
-from keyveil.cli.compare import compare
-from keyveil.cli.demo import demo
-from keyveil.cli.estimate import estimate
-from keyveil.cli.journal import app as journal
-from keyveil.cli.journal import clock
-from keyveil.cli.mechanisms import mechanisms
-from keyveil.cli.pages import remember
-from keyveil.cli.plan import plan
-from keyveil.cli.report import report
-from keyveil.cli.reproduce import reproduce
-from keyveil.cli.serve import serve
-from keyveil.cli.simulate import simulate
-from keyveil.cli.tally import tally
-from keyveil.cli.tokens import app as token
+from keyveil.cli.on_demand import OnDemand
+from keyveil.cli.words import remember
 from keyveil.core.errors import KeyveilError, KeyveilWarning
+from keyveil.core.text import plain
 
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
 CommandError = cast(type[Exception], typer.BadParameter.__mro__[2])
 
+
+class Commands(OnDemand):
+    """Everything that ``keyveil`` can be told to do."""
+
+    places: ClassVar[Mapping[str, str]] = {
+        "certify": "keyveil.cli.certify:certify",
+        "audit": "keyveil.cli.audit:audit",
+        "compose": "keyveil.cli.calculators:compose",
+        "bounds": "keyveil.cli.calculators:bounds",
+        "demo": "keyveil.cli.demo:demo",
+        "simulate": "keyveil.cli.simulate:simulate",
+        "estimate": "keyveil.cli.estimate:estimate",
+        "compare": "keyveil.cli.compare:compare",
+        "attack": "keyveil.cli.attack:attack",
+        "bench": "keyveil.cli.bench:bench",
+        "reproduce": "keyveil.cli.reproduce:reproduce",
+        "plan": "keyveil.cli.plan:plan",
+        "mechanisms": "keyveil.cli.mechanisms:mechanisms",
+        "serve": "keyveil.cli.serve:serve",
+        "backup": "keyveil.cli.backup:backup",
+        "restore": "keyveil.cli.backup:restore",
+        "report": "keyveil.cli.report:report",
+        "tally": "keyveil.cli.tally:tally",
+        "campaign": "keyveil.cli.campaign:app",
+        "token": "keyveil.cli.tokens:app",
+        "journal": "keyveil.cli.journal:app",
+        "clock": "keyveil.cli.journal:clock",
+    }
+
+
 app = typer.Typer(
     name="keyveil",
     help="Key-value statistics from people who each send one private report.",
+    cls=Commands,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(certify)
-app.command()(audit)
-app.command()(compose)
-app.command()(bounds)
-app.command()(demo)
-app.command()(simulate)
-app.command()(estimate)
-app.command()(compare)
-app.command()(attack)
-app.command()(bench)
-app.command()(reproduce)
-app.command()(plan)
-app.command()(mechanisms)
-app.command()(serve)
-app.command()(backup)
-app.command()(restore)
-app.command()(report)
-app.command()(tally)
-app.add_typer(campaign)
-app.add_typer(token)
-app.add_typer(journal)
-app.add_typer(clock)
 
 
 def _version(wanted: bool) -> None:
@@ -84,12 +75,17 @@ def _options(
     """Key-value statistics from people who each send one private report."""
 
 
+@cache
+def _program() -> Any:
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and give its exit status."""
     remember(arguments)
     try:
         with _warnings_in_one_line():
-            status = app(args=list(arguments) or ["--help"], prog_name="keyveil", standalone_mode=False)
+            status = _program()(args=list(arguments) or ["--help"], prog_name="keyveil", standalone_mode=False)
     except CommandError as mistake:
         return _refuse(getattr(mistake, "format_message", mistake.__str__)())
     except KeyveilError as mistake:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +10,7 @@ import typer
 
 import keyveil
 from keyveil.cli.data import say
+from keyveil.cli.words import command
 from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import Estimates
 from keyveil.core.histogram import Histogram
@@ -23,21 +21,13 @@ ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write a report, one page by itself (.html).")
 ]
 
-_words: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
-
-
-def remember(arguments: Sequence[str]) -> None:
-    """Note the command line that runs, for the pages that it writes."""
-    _words.set(tuple(arguments))
-
 
 def write_page(estimates: Estimates, path: Path, about: About, values: Histogram | None = None) -> None:
     """A report on estimates, with how they were made and the command that makes it again."""
     facts = (*about.facts, *_facts(estimates))
-    command = shlex.join(["keyveil", *_words.get()])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(estimates, replace(about, facts=facts, command=command), values), encoding="utf-8")
+        path.write_text(page(estimates, replace(about, facts=facts, command=command()), values), encoding="utf-8")
     except OSError as reason:
         raise KeyveilError("output/file", f"The page {path.name} cannot be written: {reason}.") from reason
     say(f"Written: {path}")

@@ -13,13 +13,13 @@ import msgspec
 import typer
 from rich.table import Table
 
-from keyveil.campaign.verification import plain as plain_text
 from keyveil.cli.connection import NamedTransport
 from keyveil.cli.data import say
 from keyveil.cli.options import Json
 from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import DeviceError, EpsilonError, KeyveilError, RecordError, TransportError
 from keyveil.core.groups import in_group
+from keyveil.core.text import plain as plain_text
 from keyveil.device import Caps, Device, Explanation, HttpAnswer, Outcome
 from keyveil.device.ledger import shown
 from keyveil.device.preview import look_at

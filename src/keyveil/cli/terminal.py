@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from keyveil.campaign.verification import plain
+from keyveil.core.text import plain
 
 
 class Terminal(Console):

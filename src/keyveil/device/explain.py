@@ -12,11 +12,12 @@ from typing import Any
 
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.campaign.verification import Notice, plain
+from keyveil.campaign.verification import Notice
 from keyveil.campaign.wire import Batch
 from keyveil.core.canonical import decimal
 from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.report import PUBLIC_BYTES
+from keyveil.core.text import plain
 from keyveil.device.consent import GIVEN, Terms
 from keyveil.device.ledger import Line, shown
 from keyveil.mechanisms.capabilities import Capped, can

@@ -15,11 +15,12 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from keyveil.campaign.transport import HttpAnswer, Transport
-from keyveil.campaign.verification import plain, problem
+from keyveil.campaign.verification import problem
 from keyveil.campaign.wire import JSON, PACKED
 from keyveil.core.clock import Clock
 from keyveil.core.coins import Coins
 from keyveil.core.errors import TransportError
+from keyveil.core.text import plain
 from keyveil.device.outbox import REFUSED, SENT, WAITING, Parcel
 
 Sleep = Callable[[float], None]
