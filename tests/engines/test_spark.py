@@ -31,6 +31,7 @@ from tests.engines.report_files import PILOT, SNACKS, Rows, first_round, reports
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 DOCUMENT = first_round(SNACKS)
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a Java that will not live long: half of its time was its compiler
 STRANGER = b"\1" * 16  # whom the pilot does not ask
 
 
@@ -40,6 +41,9 @@ def spark() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SPARK_MASTER", "local[2,4]")
         environment.setenv("KEYVEIL_KERNELS", "numpy")  # so few reports are not worth the compiler
+        environment.setenv(
+            "PYSPARK_SUBMIT_ARGS", f'--conf spark.ui.enabled=false --driver-java-options "{BRIEF}" pyspark-shell'
+        )
         environment.setattr(engine, "_TOGETHER", 2)
         with engine.session() as running:
             running.conf.set("spark.sql.shuffle.partitions", "3")  # of which two are added up by one task
