@@ -24,6 +24,7 @@ from keyveil.cli.demo import demo
 from keyveil.cli.estimate import estimate
 from keyveil.cli.journal import app as journal
 from keyveil.cli.journal import clock
+from keyveil.cli.journey import FromPlanToAnswer
 from keyveil.cli.mechanisms import mechanisms
 from keyveil.cli.pages import remember
 from keyveil.cli.plan import plan
@@ -41,7 +42,7 @@ CommandError = cast(type[Exception], typer.BadParameter.__mro__[2])
 app = typer.Typer(
     name="keyveil",
     help="Key-value statistics from people who each send one private report.",
-    add_completion=False,
+    cls=FromPlanToAnswer,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
