@@ -106,10 +106,9 @@ class Look:
                 rows.add_column(column, justify="right", no_wrap=True)
         for at in shown:
             key, cells = estimates.schema.keys[at], []
-            for (_, column), (_, now), (_, then) in zip(
-                _columns(cut), _columns(estimates), _columns(first), strict=True
-            ):
-                cells += [str(column[key]), f"{_half_widths(then)[at]:.3g}", f"{_half_widths(now)[at]:.3g}"]
+            of_each = zip(_columns(cut), _columns(estimates), _columns(first), strict=True)
+            for (_, seen), (_, now), (_, then) in of_each:
+                cells += [str(seen[key]), f"{_half_widths(then)[at]:.3g}", f"{_half_widths(now)[at]:.3g}"]
             rows.add_row(key, *cells)
         return rows
 
