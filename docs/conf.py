@@ -27,5 +27,6 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 
+html_static_path = ["_static"]
 html_theme = "furo"
 html_title = f"Keyveil {release}"

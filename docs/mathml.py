@@ -12,6 +12,7 @@ from typing import Any
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
+_BIG = r"\\[bB]igg?[lr]?\s*\\[{}]"  # braces of a given size
 _FRACTION = r"\\([dt]?(?:frac|binom))"
 
 
@@ -24,19 +25,30 @@ def plain(tex: str) -> str:
     return re.sub(r"\\dots(?![a-zA-Z])", r"\\ldots", tex)
 
 
+def mathml(tex: str, block: bool = False) -> str:
+    """A formula as MathML. Braces grow with what they hold only after ``\\left`` and ``\\right``, as in TeX."""
+    tex = plain(tex)
+    found = tex2mathml(tex, as_block=block)
+    grows = iter([bool(grown) for grown in re.findall(r"(\\left|\\right)?\s*\\[{}]", re.sub(_BIG, "", tex))])
+    return re.sub(
+        r"<mo>([{}])</mo>", lambda one: one[0] if next(grows, True) else f'<mo stretchy="false">{one[1]}</mo>', found
+    )
+
+
 def _inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(tex2mathml(plain(node.astext())))
+    writer.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def _block(writer: Any, node: nodes.math_block) -> None:
     writer.body.append(writer.starttag(node, "div", CLASS="math"))
-    writer.body.append(tex2mathml(plain(node.astext()), as_block=True))
+    writer.body.append(mathml(node.astext(), block=True))
     writer.body.append("</div>\n")
     raise nodes.SkipNode
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Register the renderer that ``html_math_renderer = "mathml"`` names."""
+    app.add_css_file("formulas.css")
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -38,7 +38,7 @@ def relay(n: int) -> float:
 
 
 def local_epsilon(n: int) -> float:
-    """That local ε, to ``STEP`` and at most ``MOST``; what it is worth after shuffling, at δ = min(10⁻⁶, 0.1/n), decides.
+    """That local ε, to ``STEP`` and at most ``MOST``, by what it is worth after shuffling at δ = min(10⁻⁶, 0.1/n).
 
     More local ε is worth more after shuffling as well, so that it is found by halving.
     """
