@@ -48,6 +48,17 @@ offer(
         "estimates.processed": "keyveil.learn.processed:read_processed",
         "estimates.plot": "keyveil.display.estimates:forest",
         "estimates.table": "keyveil.display.estimates:table",
+        "certificate.html": "keyveil.display.cards:of_certificate",
+        "certificate.plot": "keyveil.display.results:certificate",
+        "comparison.html": "keyveil.display.cards:of_comparison",
+        "comparison.plot": "keyveil.display.comparison:errors",
+        "distributions.html": "keyveil.display.cards:of_distributions",
+        "outcome.html": "keyveil.display.cards:of_outcome",
+        "outcome.plot": "keyveil.display.results:outcome",
+        "plan.html": "keyveil.display.cards:of_plan",
+        "plan.plot": "keyveil.display.results:plan",
+        "simulation.html": "keyveil.display.cards:of_simulation",
+        "simulation.plot": "keyveil.display.results:simulation",
     }
 )
 

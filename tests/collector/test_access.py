@@ -65,6 +65,9 @@ MATRIX: dict[tuple[str, str], tuple[set[str], Any]] = {  # who may, and a body t
     ("GET", "/readyz"): (EVERYBODY, None),
     ("GET", "/metrics"): (EVERYBODY, None),
     ("GET", "/openapi.json"): (EVERYBODY, None),
+    ("GET", "/api"): (EVERYBODY, None),
+    ("GET", "/problems"): (EVERYBODY, None),
+    ("GET", "/problems/{code:path}"): (EVERYBODY, None),
     ("GET", "/try"): (EVERYBODY, None),
     ("GET", "/try/{path:path}"): (EVERYBODY, None),
 }
@@ -217,6 +220,7 @@ def filled(path: str) -> str:
         .replace("{sha256}", digits)
         .replace("{token}", "to-revoke")
         .replace("{path:path}", "")
+        .replace("{code:path}", "report/size")
     )
 
 

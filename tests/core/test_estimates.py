@@ -260,9 +260,14 @@ def test_frames_hold_the_rows(backend: Any) -> None:
 
 
 def test_numbers_stay_numbers_in_a_frame_where_all_are_unknown() -> None:
-    assert lunch().to_frame("pandas")["true_mean"].dtype == np.float64
-    assert str(lunch().to_frame("polars")["true_mean"].dtype) == "Float64"
-    assert str(lunch().to_frame("pyarrow")["true_mean"].type) == "double"
+    assert lunch().to_frame("pandas", empty=True)["true_mean"].dtype == np.float64
+    assert str(lunch().to_frame("polars", empty=True)["true_mean"].dtype) == "Float64"
+    assert str(lunch().to_frame("pyarrow", empty=True)["true_mean"].type) == "double"
+
+
+def test_frames_leave_out_columns_in_which_nothing_is_known() -> None:
+    told = list(lunch().to_frame().columns)
+    assert told == [name for name in COLUMNS if not name.startswith("true_")]
 
 
 def test_a_frame_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 import keyveil
-from keyveil.cli.on_demand import OnDemand
+from keyveil.cli.journey import FromPlanToAnswer
 from keyveil.cli.words import remember
 from keyveil.core.errors import KeyveilError, KeyveilWarning
 from keyveil.core.text import plain
@@ -20,41 +20,10 @@ from keyveil.core.text import plain
 # Typer carries Click inside without naming its errors; this is the one that all mistakes on a command line share.
 CommandError = cast(type[Exception], typer.BadParameter.__mro__[2])
 
-
-class Commands(OnDemand):
-    """Everything that ``keyveil`` can be told to do."""
-
-    places: ClassVar[Mapping[str, str]] = {
-        "certify": "keyveil.cli.certify:certify",
-        "audit": "keyveil.cli.audit:audit",
-        "compose": "keyveil.cli.calculators:compose",
-        "bounds": "keyveil.cli.calculators:bounds",
-        "demo": "keyveil.cli.demo:demo",
-        "simulate": "keyveil.cli.simulate:simulate",
-        "estimate": "keyveil.cli.estimate:estimate",
-        "compare": "keyveil.cli.compare:compare",
-        "attack": "keyveil.cli.attack:attack",
-        "bench": "keyveil.cli.bench:bench",
-        "reproduce": "keyveil.cli.reproduce:reproduce",
-        "plan": "keyveil.cli.plan:plan",
-        "mechanisms": "keyveil.cli.mechanisms:mechanisms",
-        "serve": "keyveil.cli.serve:serve",
-        "backup": "keyveil.cli.backup:backup",
-        "restore": "keyveil.cli.backup:restore",
-        "report": "keyveil.cli.report:report",
-        "tally": "keyveil.cli.tally:tally",
-        "campaign": "keyveil.cli.campaign:app",
-        "token": "keyveil.cli.tokens:app",
-        "journal": "keyveil.cli.journal:app",
-        "clock": "keyveil.cli.journal:clock",
-    }
-
-
 app = typer.Typer(
     name="keyveil",
     help="Key-value statistics from people who each send one private report.",
-    cls=Commands,
-    add_completion=False,
+    cls=FromPlanToAnswer,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

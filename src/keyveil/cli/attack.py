@@ -25,8 +25,9 @@ from keyveil.cli.data import (
     save,
     say,
     screen,
+    working,
 )
-from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, settings
+from keyveil.cli.options import Epsilon, Json, MaxPairs, Settings, names_like, settings
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.lab import datasets
@@ -37,7 +38,7 @@ from keyveil.mechanisms.registry import find
 
 def attack(
     data: Data,
-    mechanism: Annotated[str, typer.Option("--mechanism", help="A name of the registry.")],
+    mechanism: Annotated[str, typer.Option("--mechanism", help="A name of the registry.", autocompletion=names_like)],
     epsilon: Epsilon,
     share: Annotated[str, typer.Option("--share", help="Shares of attackers, such as 0.01,0.05.")] = "0.01,0.05",
     target: Annotated[
@@ -80,19 +81,20 @@ def attack(
         groups=listed(groups),
         seed=seed,
     )
-    study = attacked(
-        mechanism,
-        dataset.population,
-        dataset.schema,
-        epsilon,
-        shares=shares,
-        target=target,
-        directions=(not down,),
-        seed=seed,
-        round=round,
-        worst=worst,
-        **options,
-    )
+    with working("Attacking"):
+        study = attacked(
+            mechanism,
+            dataset.population,
+            dataset.schema,
+            epsilon,
+            shares=shares,
+            target=target,
+            directions=(not down,),
+            seed=seed,
+            round=round,
+            worst=worst,
+            **options,
+        )
     for remark in (describe(dataset), *study.notes):
         say(remark)
     if plot is not None:

@@ -18,7 +18,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, settings, without_data
+from keyveil.cli.options import Epsilon, Json, Keys, MaxPairs, Settings, names_like, settings, without_data
 from keyveil.cli.terminal import Terminal
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError, PrivacyError, RecordError
@@ -32,7 +32,9 @@ from keyveil.protocols.proofs import audit as attack
 
 def audit(
     epsilon: Epsilon,
-    mechanism: Annotated[str | None, typer.Option("--mechanism", help="A name of the registry.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", help="A name of the registry.", autocompletion=names_like)
+    ] = None,
     subject: Annotated[
         str | None, typer.Option(metavar="MODULE:ATTRIBUTE", help="An object with perturb, or a function of a record.")
     ] = None,

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from keyveil.cli.connection import database_url
-from keyveil.cli.data import screen
+from keyveil.cli.data import screen, working
 from keyveil.cli.options import Json
 from keyveil.core.errors import MissingExtra
 
@@ -28,7 +28,8 @@ def backup(
 ) -> int:
     """Write a collector's database to a file, while it runs. The file holds payloads: keep it no longer than they."""
     backups = _backups()
-    counts = backups.backup(_url(database, config), target)
+    with working(f"Writing {target}"):
+        counts = backups.backup(_url(database, config), target)
     if json:
         print(msgspec.json.encode({"file": str(target), "bytes": target.stat().st_size, "rows": counts}).decode())
     else:
@@ -46,9 +47,10 @@ def restore(
 ) -> int:
     """Put a backup in the place of a collector's database. Stop all collectors first."""
     backups = _backups()
-    schema = backups.verify(source)
-    if not check:
-        backups.restore(source, _url(database, config), replace)
+    with working(f"Reading {source}"):
+        schema = backups.verify(source)
+        if not check:
+            backups.restore(source, _url(database, config), replace)
     if json:
         print(msgspec.json.encode({"file": str(source), "schema": schema, "restored": not check}).decode())
     else:

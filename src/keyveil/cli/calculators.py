@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from keyveil.cli.data import screen
-from keyveil.cli.options import Json, Keys
+from keyveil.cli.options import Json, Keys, names_like
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.errors import MechanismError
 from keyveil.core.hints import did_you_mean
@@ -22,7 +22,9 @@ _CAP = 3  # pairs of a person, where a total depends on them and nobody said
 def compose(
     key: Annotated[str, typer.Option("--key", help="The budget of the key, an exact decimal.")],
     value: Annotated[str, typer.Option("--value", help="The budget of the value, an exact decimal.")],
-    mechanism: Annotated[str | None, typer.Option("--mechanism", help="One name; otherwise all that split.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", help="One name; otherwise all that split.", autocompletion=names_like)
+    ] = None,
     max_pairs: Annotated[int, typer.Option("--max-pairs", help="The most pairs of a person that count.")] = _CAP,
     json: Json = False,
 ) -> int:

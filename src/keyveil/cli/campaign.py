@@ -28,10 +28,13 @@ from keyveil.cli.campaign_enrol import enrol
 from keyveil.cli.campaign_estimates import estimates
 from keyveil.cli.campaign_exports import export_reports, export_tally
 from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
+from keyveil.cli.campaign_label import label
 from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
+from keyveil.cli.campaign_watch import watch
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import GroupsOption, HierarchyOption, LevelsOption, many, progress_bar, say, screen
-from keyveil.cli.options import Json, MaxPairs, Settings, settings
+from keyveil.cli.journey import FromDraftToArchive
+from keyveil.cli.options import Json, MaxPairs, Settings, names_like, settings
 from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError
@@ -39,7 +42,11 @@ from keyveil.mechanisms.questions import ASKABLE, who_answers
 from keyveil.planning.auto import AUTO
 
 app = typer.Typer(
-    name="campaign", help="Write, check, run and read collections.", invoke_without_command=True, rich_markup_mode=None
+    name="campaign",
+    cls=FromDraftToArchive,
+    help="Write, check, run and read collections.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
 )
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A campaign document (.json).")]
@@ -72,7 +79,10 @@ def create(
     groups: GroupsOption = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(help="A mechanism or protocol by name; otherwise auto, or ssr where its options are given."),
+        typer.Option(
+            help="A mechanism or protocol by name; otherwise auto, or ssr where its options are given.",
+            autocompletion=names_like,
+        ),
     ] = None,
     epsilon: Annotated[str, typer.Option(help="What everybody spends at most, an exact decimal.")] = "1",
     people: Annotated[int | None, typer.Option(help="For auto: how many will report; otherwise enough.")] = None,
@@ -313,8 +323,10 @@ def export(
 
 
 app.command()(enrol)
+app.command()(watch)
 app.command()(estimates)
 app.command()(ask)
+app.command()(label)
 app.command("next")(next_)
 app.command()(compare)
 app.command()(archive)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyveil.cli.campaign_files import schema_document
-from keyveil.cli.data import say
+from keyveil.cli.data import say, working
 from keyveil.core.errors import CampaignError
 from keyveil.core.schema import Schema
 from keyveil.planning.auto import AUTO, resolve
@@ -75,6 +75,7 @@ def chosen(
             "Say how many people will report and how many pairs they hold on average (--people 20000 --pairs 3), or "
             "give people like them (--sample FILE), and the mechanism is chosen for them; or name a --mechanism.",
         )
-    found = resolve(schema, epsilon, **expected.told)
+    with working("Choosing a mechanism"):
+        found = resolve(schema, epsilon, **expected.told)
     say(f"Chosen: {found.reason}")
     return found.mechanism.name, found.options, found.reason

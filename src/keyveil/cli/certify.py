@@ -11,8 +11,8 @@ from rich.table import Table
 
 from keyveil.campaign.documents import Campaign
 from keyveil.cli.campaign_files import fetch_beside, parted, read_json
-from keyveil.cli.data import screen
-from keyveil.cli.options import Json, KeysOrNames, MaxPairs, Settings, keys_of, settings, without_data
+from keyveil.cli.data import screen, working
+from keyveil.cli.options import Json, KeysOrNames, MaxPairs, Settings, keys_of, names_like, settings, without_data
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import EpsilonError, KeyveilError, MechanismError, PrivacyError, SchemaError
 from keyveil.core.schema import GRID
@@ -28,7 +28,9 @@ TITLE = "Exact privacy, rounded up"
 
 
 def certify(
-    mechanism: Annotated[str | None, typer.Option("--mechanism", help="A name of the registry, or all.")] = None,
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", help="A name of the registry, or all.", autocompletion=names_like)
+    ] = None,
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="The privacy parameter, an exact decimal.")] = None,
     keys: KeysOrNames = "10",
     max_pairs: MaxPairs = None,
@@ -57,8 +59,9 @@ def certify(
     for name in mechanism_names() if everything else (mechanism,):
         try:
             made = without_data(name, keys_of(keys), epsilon, options)
-            amplified = _shuffled(made, shuffled, delta)
-            certificates.append(made.certificate())
+            with working(f"Proving {name}"):
+                amplified = _shuffled(made, shuffled, delta)
+                certificates.append(made.certificate())
         except KeyveilError as refused:
             if not everything or isinstance(refused, EpsilonError | SchemaError | PrivacyError):
                 raise
@@ -109,8 +112,9 @@ def _of_campaign(
             "An enrolment token comes with every report of this campaign, so shuffling would not make it anonymous.",
         )
     made = found.protocol.single or found.protocol
-    amplified = _shuffled(made, shuffled, delta)
-    return _show(made.certificate(), amplified, json)
+    with working(f"Proving {found.name}"):
+        amplified, certificate = _shuffled(made, shuffled, delta), made.certificate()
+    return _show(certificate, amplified, json)
 
 
 def _shuffled(made: Mechanism | Protocol, people: int | None, delta: float | None) -> Shuffled | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlencode
@@ -17,6 +18,7 @@ import typer
 
 from keyveil.campaign.documents import NAME, Campaign
 from keyveil.campaign.transport import NO_HEADERS, HttpAnswer, Transport
+from keyveil.cli.data import working
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError, MissingExtra, TransportError
 from keyveil.device.transport import HttpTransport
 
@@ -68,6 +70,7 @@ class Collector:
     token: str | None
     server: str | None = None  # its address,
     service: Service | None = None  # or its service where it is in this process
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext  # entered while an answer is awaited
 
     def ask(self, method: str, path: str, document: Any = None, **query: object) -> Any:
         """One request whose answer is JSON."""
@@ -82,7 +85,8 @@ class Collector:
         """One request whose answer is bytes."""
         wanted = urlencode({name: value for name, value in query.items() if value is not None})
         headers = {"Accept": accept, **({"Content-Type": JSON} if body else {}), **self.authorization}
-        answer = self.transport.request(method, f"{path}?{wanted}" if wanted else path, body, headers)
+        with self.waiting():
+            answer = self.transport.request(method, f"{path}?{wanted}" if wanted else path, body, headers)
         if answer.status >= 400:
             raise _refusal(answer.status, answer.body)
         return answer.body
@@ -109,9 +113,12 @@ def address(name: str, *parts: str) -> str:
 
 @contextmanager
 def reach(
-    server: str | None, database: str | None, token_file: Path | None, create: bool = False
+    server: str | None, database: str | None, token_file: Path | None, create: bool = False, silent: bool = False
 ) -> Iterator[Collector]:
-    """The collector that was named; a database is made only if ``create`` says so."""
+    """The collector that was named; a database is made only if ``create`` says so.
+
+    Unless ``silent``, a person at a terminal is told when an answer takes long.
+    """
     if database is not None and server == os.environ.get("KEYVEIL_SERVER"):
         server = None  # what is said on the command line goes before the environment
     if (server is None) == (database is None):
@@ -120,16 +127,19 @@ def reach(
     if server is not None:
         transport = NamedTransport(server, _TIMEOUT)
         try:
-            yield Collector(transport, read_token(token_file), server)
+            waiting = nullcontext if silent else partial(working, f"Waiting for {server}")
+            yield Collector(transport, read_token(token_file), server, waiting=waiting)
         finally:
             transport.close()
     else:
-        with _in_this_process(str(database), create) as collector:
+        with _in_this_process(str(database), create, nullcontext if silent else _busy) as collector:
             yield collector
 
 
 @contextmanager
-def _in_this_process(database: str, create: bool) -> Iterator[Collector]:
+def _in_this_process(
+    database: str, create: bool, waiting: Callable[[], AbstractContextManager[None]]
+) -> Iterator[Collector]:
     """The app on a database, with a token that is known to this process alone and written nowhere."""
     url = database_url(database, create)
     try:
@@ -148,18 +158,25 @@ def _in_this_process(database: str, create: bool) -> Iterator[Collector]:
 
     before = os.umask(0o077)  # the file is readable by its owner alone
     try:
-        token, service = secrets.token_urlsafe(24), Service(url, away=_AWAY)
+        with waiting():
+            token, service = secrets.token_urlsafe(24), Service(url, away=_AWAY)
     finally:
         os.umask(before)
     try:
         app = make_app(service, load(database_url=url, tick_seconds=0))
         app.state.access = AccessControl(service, lambda: {"admin": (token,)})
-        service.settle()  # perhaps no collector runs that would have folded
+        with waiting():
+            service.settle()  # perhaps no collector runs that would have folded
         with AppTransport(app) as transport:
-            yield Collector(transport, token, service=service)
-        service.settle()
+            yield Collector(transport, token, service=service, waiting=waiting)
+        with waiting():
+            service.settle()
     finally:
         service.close()
+
+
+def _busy() -> AbstractContextManager[None]:
+    return working("Working on the database")
 
 
 def database_url(database: str, create: bool) -> str:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import KeyveilError
@@ -19,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH = 160
+
+LONG = 1.0  # seconds of work after which a person at a terminal is told what goes on
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help="A .parquet or .csv file, or synthetic:NAME[:PEOPLE].")]
 User = Annotated[str, typer.Option("--user", help="The column of the users.")]
@@ -102,6 +113,30 @@ def screen() -> Terminal:
     """Standard output: as wide as the terminal, and wide enough for any table where there is none."""
     console = Terminal()
     return console if console.is_terminal else Terminal(width=_WIDTH)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say on standard error what takes long, and for how long already: from the first second on, on a terminal only.
+
+    Use it where nothing else is shown meanwhile. It is gone when the work is done.
+    """
+    console = Terminal(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    shown = Progress(*columns, console=console, transient=True)
+    shown.add_task(what, total=None)
+    late = Timer(LONG, shown.start)
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()  # it may be starting just now
+        shown.stop()
 
 
 @contextmanager

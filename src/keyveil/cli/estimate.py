@@ -12,7 +12,7 @@ from rich.table import Table
 
 from keyveil.cli.campaign_files import beside, read_json, write_json
 from keyveil.cli.connection import written
-from keyveil.cli.data import Plot, many, save, say, screen
+from keyveil.cli.data import Plot, many, save, say, screen, working
 from keyveil.cli.options import Attackers, Json, PerKey, Raw
 from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.questions import (
@@ -85,24 +85,27 @@ def estimate(
         raise MechanismError("estimate/min-reports", f"{tally} counts {few}: too few to say anything.")
     if (alpha is not None or keep is not None) and postprocess != "base-cut":
         raise KeyveilError("postprocess/cut", "--alpha and --keep belong to --postprocess base-cut.")
-    estimates = mechanism.estimate(counts, confidence, population)
-    estimates = estimates.per_key() if per_key else estimates
-    if attackers is not None:
-        refuse_processed(postprocess)
-        estimates = with_influence(estimates, mechanism, counts, attackers)
-    choice = _choice(estimates, subset, total, mechanism) if choose else None
-    if postprocess is not None:
-        from keyveil.learn.postprocess import estimates as processed
+    with working("Estimating"):
+        estimates = mechanism.estimate(counts, confidence, population)
+        estimates = estimates.per_key() if per_key else estimates
+        if attackers is not None:
+            refuse_processed(postprocess)
+            estimates = with_influence(estimates, mechanism, counts, attackers)
+        choice = _choice(estimates, subset, total, mechanism) if choose else None
+        if postprocess is not None:
+            from keyveil.learn.postprocess import estimates as processed
 
-        cut: dict[str, Any] = {name: value for name, value in (("alpha", alpha), ("keep", keep)) if value is not None}
-        estimates = processed(postprocess, estimates, total, mechanism=mechanism, **cut)
-    settings = mechanism, counts, estimates, min_reports, confidence, population
-    wanted = questions(given, quantiles, keys, subset, compare, of, rank, within)
-    answers = grouped((question, answer(question, *settings)) for question in wanted)
-    if attackers:
-        from keyveil.cli.attacked_answers import with_found
+            cut: dict[str, Any] = {
+                name: value for name, value in (("alpha", alpha), ("keep", keep)) if value is not None
+            }
+            estimates = processed(postprocess, estimates, total, mechanism=mechanism, **cut)
+        settings = mechanism, counts, estimates, min_reports, confidence, population
+        wanted = questions(given, quantiles, keys, subset, compare, of, rank, within)
+        answers = grouped((question, answer(question, *settings)) for question in wanted)
+        if attackers:
+            from keyveil.cli.attacked_answers import with_found
 
-        with_found(answers, mechanism, counts, attackers)
+            with_found(answers, mechanism, counts, attackers)
     refuse_silent(estimates, plot, report)
     if plot is not None:
         save(estimates.plot(top=top), plot)

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from keyveil.cli.connection import written
-from keyveil.cli.options import Json
+from keyveil.cli.options import Json, names_like
 from keyveil.cli.terminal import Terminal
 from keyveil.mechanisms.questions import ASKABLE
 from keyveil.protocols.catalogue import EPSILON, SIZES, Description, catalogue, describe
@@ -52,7 +52,10 @@ sends in all at ε = {epsilon} and the number of keys beside them, ids not count
 
 
 def mechanisms(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One name, with all of its options.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="One name, with all of its options.", autocompletion=names_like),
+    ] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table as a Markdown page.")] = None,
     json: Json = False,
 ) -> int:

@@ -16,7 +16,7 @@ class OnDemand(TyperGroup):
     places: ClassVar[Mapping[str, str]] = {}  # "module:attribute", a function or a group
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.places)
+        return [*self.places, *(name for name in self.commands if name not in self.places)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in self.commands and cmd_name in self.places:

@@ -13,6 +13,7 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.schema import Schema
 from keyveil.lab.public_options import made_for
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.registry import names
 from keyveil.protocols.base import Protocol
 
 USUAL_PAIRS = 3  # how many pairs a person has where a mechanism must know and nobody said
@@ -31,6 +32,11 @@ Attackers = Annotated[
     typer.Option("--attackers", metavar="M", min=0, help="How far could M crafted reports have moved the estimates?"),
 ]
 Raw = Annotated[bool, typer.Option("--raw", help="The table as estimated, also where that is not possible.")]
+
+
+def names_like(beginning: str) -> list[str]:
+    """For the shell's completion: mechanisms and protocols whose names begin so."""
+    return [name for name in names() if name.startswith(beginning)]
 
 
 def settings(given: list[str] | None, max_pairs: int | None = None) -> dict[str, str | int]:

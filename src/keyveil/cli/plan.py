@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from keyveil.cli.data import Plot, save, say, screen
+from keyveil.cli.data import Plot, save, say, screen, working
 from keyveil.cli.options import Epsilon, Json
 from keyveil.cli.printing import printed
 from keyveil.core.errors import PlanError
@@ -88,26 +88,27 @@ def plan(
     """Rank mechanisms by the errors to expect, before anybody is asked; or solve for a wanted accuracy."""
     from keyveil.planning.ask import plan as planned
 
-    found = planned(
-        users,
-        keys,
-        pairs,
-        epsilon,
-        goal,
-        sample=sample,
-        sizes=sizes,
-        frequency=shares,
-        typical=typical,
-        groups=groups,
-        bits=bits,
-        rounds=rounds,
-        mechanisms=None if mechanisms is None else [one.strip() for one in mechanisms.split(",") if one.strip()],
-        error=error,
-        smallest=smallest,
-        change=change,
-        at=at,
-        trade_offs=curves or (plot is not None and (error, smallest, change) == (None, None, None)),
-    )
+    with working("Predicting the errors of every mechanism"):
+        found = planned(
+            users,
+            keys,
+            pairs,
+            epsilon,
+            goal,
+            sample=sample,
+            sizes=sizes,
+            frequency=shares,
+            typical=typical,
+            groups=groups,
+            bits=bits,
+            rounds=rounds,
+            mechanisms=None if mechanisms is None else [one.strip() for one in mechanisms.split(",") if one.strip()],
+            error=error,
+            smallest=smallest,
+            change=change,
+            at=at,
+            trade_offs=curves or (plot is not None and (error, smallest, change) == (None, None, None)),
+        )
     if plot is not None:
         _draw(found, plot)
     from keyveil.planning.preview import epsilon_in_words

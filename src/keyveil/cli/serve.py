@@ -32,6 +32,7 @@ def serve(
     json_logs: Annotated[bool, typer.Option("--json-logs", help="Logs as JSON, also on a terminal.")] = False,
 ) -> int:
     """Run a collector. Every setting is also a variable such as KEYVEIL_PORT."""
+    _say("Starting a collector: loading its modules.")
     try:
         from keyveil.collector import serving
         from keyveil.collector.settings import load
@@ -47,8 +48,12 @@ def serve(
         workers=workers,
         json_logs=json_logs or None,
     )
-    serving.serve(settings, lambda sentence: print(sentence, flush=True), _pages)
+    serving.serve(settings, _say, _pages)
     return 0
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)
 
 
 def _pages(service: Service) -> Mounts:

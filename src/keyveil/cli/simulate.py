@@ -30,7 +30,7 @@ from keyveil.cli.data import (
     screen,
 )
 from keyveil.cli.estimate import write_tally
-from keyveil.cli.options import Attackers, Epsilon, Json, MaxPairs, PerKey, Raw, Settings, settings
+from keyveil.cli.options import Attackers, Epsilon, Json, MaxPairs, PerKey, Raw, Settings, names_like, settings
 from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
@@ -52,7 +52,9 @@ from keyveil.robustness.influence import with_influence
 
 def simulate(
     data: Data,
-    mechanism: Annotated[str, typer.Option("--mechanism", help="A name of the registry, or auto.")],
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", help="A name of the registry, or auto.", autocompletion=names_like)
+    ],
     epsilon: Epsilon,
     low: Low = None,
     high: High = None,

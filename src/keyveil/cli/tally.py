@@ -12,7 +12,7 @@ import typer
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.cli.campaign_files import beside, fetch_beside, parted, read_json
-from keyveil.cli.data import many, progress_bar, say, screen
+from keyveil.cli.data import many, progress_bar, say, screen, working
 from keyveil.cli.estimate import write_tally
 from keyveil.cli.options import Json
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
@@ -92,7 +92,8 @@ def _here(reports: Path, document: RoundDocument, target: Path, threads: int | N
 
 def _on_spark(reports: Path, document: RoundDocument, target: Path, threads: int | None) -> Counted:
     """On Spark, as its environment and configuration say."""
-    return count_on_spark(reports, document, threads)
+    with working("Counting on Spark"):
+        return count_on_spark(reports, document, threads)
 
 
 ENGINES = {"local": _here, "spark": _on_spark}

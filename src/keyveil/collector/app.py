@@ -20,6 +20,7 @@ from keyveil.collector.access import AccessControl, admin, admin_of_all, analyst
 from keyveil.collector.client_files import add_client_files
 from keyveil.collector.cors import SharedWithPages
 from keyveil.collector.metrics import Metrics, Watch
+from keyveil.collector.reference_pages import add_reference_pages
 from keyveil.collector.service import Service
 from keyveil.collector.settings import Settings
 from keyveil.collector.uploads import DICTIONARIES, BodyLimits, Bounded, DirectUploads, UploadRoute, Uploads, upload
@@ -33,11 +34,11 @@ TOKENS = "/v1/tokens"
 Mounts = Mapping[str, ASGIApp]  # path -> app
 NO_PAGES: Mounts = {}
 
-Who = Sequence[Any]  # dependencies that refuse everybody else
-EVERYBODY: Who = ()
-ANALYSTS: Who = (Depends(analyst),)
-ADMINS: Who = (Depends(admin),)
-ADMINS_OF_ALL: Who = (Depends(admin_of_all),)
+Who = tuple[str, Sequence[Any]]  # in words, and dependencies that refuse everybody else
+EVERYBODY: Who = ("everybody", ())
+ANALYSTS: Who = ("analysts", (Depends(analyst),))
+ADMINS: Who = ("admins", (Depends(admin),))
+ADMINS_OF_ALL: Who = ("admins of all campaigns", (Depends(admin_of_all),))
 
 log = logs.logger()
 
@@ -52,7 +53,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
     app = _Collector(
         title="Keyveil collector",
         version=version("keyveil"),
-        docs_url=None,  # those pages load scripts from elsewhere
+        docs_url=None,  # those pages load scripts from elsewhere; /api has none
         redoc_url=None,
         redirect_slashes=False,
         responses=models.PROBLEMS,
@@ -78,6 +79,7 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
     app.add_exception_handler(RequestValidationError, problems.on_validation_error)
     route = _add_routes(app)
     add_client_files(app, settings.serve_client)
+    add_reference_pages(app)
     origins = [one.strip() for one in settings.origins.split(",") if one.strip()]
     app.direct = SharedWithPages(DirectUploads(app.by_the_framework, uploads, metrics, limits, route), origins)
     for path, page in pages.items():
@@ -100,7 +102,9 @@ def _add_routes(app: FastAPI) -> UploadRoute:
     def route(
         method: str, path: str, who: Who, does: Callable[..., Any], shape: type | None = None, **told: Any
     ) -> None:
-        app.add_api_route(path, does, methods=[method], dependencies=list(who), response_model=shape, **told)
+        words, needed = who
+        described = {"tags": [words], "response_model": shape, **told}
+        app.add_api_route(path, does, methods=[method], dependencies=list(needed), **described)
 
     without_token: dict[str, Any] = {"security": [{}]}  # also: a token shows drafts
     route("GET", ONE, EVERYBODY, endpoints.show_campaign, models.CampaignView, openapi_extra=without_token)

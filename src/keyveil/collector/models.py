@@ -248,6 +248,7 @@ QUERY_BODY: dict[str, Any] = {
 DICTIONARY_BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {JSON: {"schema": {"type": "array"}}}}}
 
 UPLOAD: dict[str, Any] = {
+    "tags": ["devices"],
     "summary": "Upload reports",
     "description": (
         "Reports of one round; may be repeated as often as wanted, each is counted once. Answered once all accepted "

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import uvicorn
 from prometheus_client.multiprocess import mark_process_dead
+from sqlalchemy.engine import make_url
 
 from keyveil.collector import logs
 from keyveil.collector.app import NO_PAGES, Mounts, make_app
@@ -62,7 +63,9 @@ def serve(settings: Settings, say: Say, pages: Pages = no_pages) -> None:
 
         def listening() -> None:
             say(f"Listening on {_address(listener)}")
+            say("Ctrl-C stops it; what has arrived is stored first.")
 
+        say(f"Opening {_shown(settings.database_url)}; then the compiled parts, which take seconds the first time.")
         if settings.workers == 1:
             _work(settings, listener, pages, say, listening)
         else:
@@ -216,6 +219,11 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
 def _address(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _shown(database_url: str) -> str:
+    """The address of a database without the password that may be in it."""
+    return f"the database {make_url(database_url).render_as_string(hide_password=True)}"
 
 
 @contextmanager

@@ -299,9 +299,14 @@ class Estimates:
         """The estimates that ``document`` wrote down; ``schema`` is needed where the document lacks it."""
         return cast("Estimates", look("estimates.read")(document, schema))
 
-    def to_frame(self, backend: Backend = "pandas", *, unit: bool = False) -> Any:
-        """The rows as a frame of pandas, polars or pyarrow; unknown numbers are missing values."""
-        return look("estimates.frame")(self._columns(unit), backend)
+    def to_frame(self, backend: Backend = "pandas", *, unit: bool = False, empty: bool = False) -> Any:
+        """The rows as a frame of pandas, polars or pyarrow; unknown numbers are missing values.
+
+        Columns in which nothing is known are left out, such as the truth outside of simulations, unless ``empty``.
+        """
+        columns = self._columns(unit)
+        known = {name: cells for name, cells in columns.items() if empty or not _unknown(cells)}
+        return look("estimates.frame")(known, backend)
 
     def plot(self, ax: Axes | Sequence[Axes] | None = None, top: int = 20, truth: Truth | None = None) -> Figure:
         """Intervals of the most frequent keys, frequencies beside means, on axes of your own or a new figure."""
@@ -345,6 +350,11 @@ class Estimates:
         groups = {} if self.schema.groups is None else {"group": groups_of_keys(self.schema)}
         about = {"approximate": [True] * self.schema.d} if self.header.approximate else {}
         return {"key": list(self.schema.keys), **groups, **known, **flags, **about}
+
+
+def _unknown(cells: Any) -> bool:
+    """Whether a column holds numbers, none of which is known."""
+    return isinstance(cells, np.ndarray) and bool(np.isnan(cells).all())
 
 
 def unreadable(why: str) -> MechanismError:

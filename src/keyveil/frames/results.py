@@ -54,8 +54,8 @@ def csv_of(estimates: Estimates, days: Days = (None, None)) -> str:
 
 
 def arrow_of(estimates: Estimates, days: Days = (None, None)) -> Any:
-    """The same as a table of pyarrow, the days as dates."""
-    table = estimates.to_frame("pyarrow")
+    """The same as a table of pyarrow, the days as dates; files have all columns, also those that are empty."""
+    table = estimates.to_frame("pyarrow", empty=True)
     import pyarrow
 
     for name, day in zip(AS_OF, days, strict=True):

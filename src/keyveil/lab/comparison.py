@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.estimates import Backend
+from keyveil.core.rendering import Shown
 from keyveil.frames.results import frame_of
 from keyveil.lab.contenders import without_best_cap
 from keyveil.lab.datasets import Dataset
@@ -68,7 +69,7 @@ class Standing:
         return bool(self.ties) and name in (self.best, *self.ties)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """All contenders on one data set."""
 
@@ -82,6 +83,9 @@ class Comparison:
     average: dict[str, float]  # squared errors of the average of everyone
     given: dict[str, Any] = field(default_factory=dict)  # options that all were told who have them
     decoders: tuple[str, ...] = (RAW,)
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.dataset.name}, {_counted(self)})"
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -178,6 +182,9 @@ class Comparison:
         """Errors over epsilon, frequencies beside means, with error bars; see ``Comparisons.plot``."""
         return Comparisons((self,)).plot()
 
+    def _repr_html_(self) -> str:
+        return Comparisons((self,))._repr_html_()
+
     def rows(self) -> list[dict[str, Any]]:
         """The rows of ``to_frame``; unknown numbers are NaN."""
         return [self._row(entry) for entry in self.entries]
@@ -239,11 +246,22 @@ class Comparison:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Comparisons:
-    """The same contenders on several data sets."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparisons(Shown):
+    """The same contenders on several data sets.
+
+    ``plot`` draws errors over epsilon on logarithmic scales, a row of two panels per data set and decoder. Bars are one
+    standard error over the runs. A ring marks the best; a dashed ring marks all that share the first place, as ≈ does
+    in tables.
+    """
+
+    shown_as: ClassVar[str] = "comparison"
 
     every: tuple[Comparison, ...]
+
+    def __repr__(self) -> str:
+        names = ", ".join(one.dataset.name for one in self.every)
+        return f"Comparisons({names}: {_counted(*self.every)})"
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self.every)
@@ -255,20 +273,18 @@ class Comparisons:
         return self.every[place]
 
     def to_frame(self, backend: Backend = "pandas") -> Any:
-        """The rows of all data sets, one below the other (``Comparison.to_frame``)."""
+        """The rows of all data sets, one below the other, without columns in which nothing is known."""
         rows = [row for one in self.every for row in one.rows()]
-        names = list(rows[0]) if rows else []
+        names = [name for name in (rows[0] if rows else ()) if any(row[name] == row[name] for row in rows)]
         return frame_of({name: [row[name] for row in rows] for name in names}, backend)
-
-    def plot(self) -> Figure:
-        """Errors over epsilon on logarithmic scales, a row of two panels per data set and decoder.
-
-        Bars are one standard error over the runs. A ring marks the best; a dashed ring marks all that share the first
-        place, as ≈ does in tables.
-        """
-        from keyveil.display.comparison import errors
-
-        return errors(self.every)
 
     def document(self) -> dict[str, Any]:
         return {"comparisons": [one.document() for one in self.every]}
+
+
+def _counted(*every: Comparison) -> str:
+    """Contenders, epsilons and runs in few words."""
+    names = {name for one in every for name in one.capped}
+    epsilons = sorted({epsilon for one in every for epsilon in one.epsilons})
+    runs = max((one.repeats for one in every), default=0)
+    return f"{len(names)} contenders, ε={', '.join(f'{float(epsilon):g}' for epsilon in epsilons)}, {runs} runs"

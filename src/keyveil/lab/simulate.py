@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from keyveil.core.epsilon import Number, exact_entries, parse_epsilon, realised
+from keyveil.core.epsilon import Number, decimal_text, exact_entries, parse_epsilon, realised
 from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.core.estimates import Estimates
+from keyveil.core.rendering import Shown
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
@@ -39,12 +40,14 @@ FAIR_RUNS = 100  # fewer say little about the error of a single key
 LAW = "its exact law"
 
 
-@dataclass(frozen=True)
-class Simulation:
+@dataclass(frozen=True, repr=False)
+class Simulation(Shown):
     """What came out, round by round, and what the truth was.
 
     With several runs, history and estimates are those of the first and metrics the averages of all.
     """
+
+    shown_as: ClassVar[str] = "simulation"
 
     mechanism: Mechanism | Protocol
     history: tuple[Finished, ...]
@@ -55,6 +58,14 @@ class Simulation:
     repeats: int = 1
     seed: int | None = None
     notes: tuple[str, ...] = ()  # what was chosen, and what a reader of the numbers must know
+
+    def __repr__(self) -> str:
+        runs = "" if self.repeats == 1 else f", {self.repeats} runs"
+        rounds = "" if len(self.history) == 1 else f", {len(self.history)} rounds"
+        return (
+            f"Simulation({self.protocol.name}, ε={decimal_text(self.protocol.epsilon)}, n={self.truth.n:,}, "
+            f"d={self.protocol.schema.d}{rounds}{runs})"
+        )
 
     @property
     def protocol(self) -> Protocol:

@@ -23,6 +23,7 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Interval
 from keyveil.core.extras import extra
+from keyveil.core.rendering import look
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.learn.consistency import norm_sub
@@ -129,6 +130,9 @@ class Distributions:
             f"Distributions({self.mechanism}, {self.method}, ε={decimal_text(self.epsilon)}, n={self.n:,}, "
             f"d={self.schema.d}, {self.masses.values.shape[1]} {self.masses.places(0).kind})"
         )
+
+    def _repr_html_(self) -> str:
+        return str(look("distributions.html")(self))
 
     @cached_property
     def law(self) -> Floats:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from keyveil.core.epsilon import Number, parse_epsilon
+from keyveil.core.epsilon import Number, decimal_text, parse_epsilon
 from keyveil.core.errors import KeyveilError, PlanError
+from keyveil.core.rendering import Shown
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.lab.public_options import made_for
@@ -39,7 +40,7 @@ WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism
 SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Line:
     """One mechanism of a plan: what it is, the errors to expect of it, and why it stands where it stands."""
 
@@ -48,6 +49,9 @@ class Line:
     method: str  # how the error was found
     why: str = ""
     protocol: Protocol | None = None  # of several rounds, the last of which is the ``mechanism``
+
+    def __repr__(self) -> str:
+        return f"Line({self.name}, error={self.error:.3g}, {self.method})"
 
     @property
     def mechanism(self) -> Mechanism:
@@ -85,9 +89,11 @@ class Line:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Shown):
     """Mechanisms for people and goals, the best first; ``left_out`` says of the others why they are not listed."""
+
+    shown_as: ClassVar[str] = "plan"
 
     people: People
     schema: Schema
@@ -98,6 +104,13 @@ class Plan:
     solved: Solved | None = None  # the people and the epsilon that a wish takes
     curves: tuple[Curve, ...] = ()
     group_costs: tuple[GroupCost, ...] = ()  # where the schema has groups
+
+    def __repr__(self) -> str:
+        goals = ",".join(goal.name for goal in self.goals)
+        return (
+            f"Plan({goals}, ε={decimal_text(self.epsilon)}, n={self.people.n:,}, d={self.schema.d}: "
+            f"{self.best.name}, first of {len(self.lines)})"
+        )
 
     @property
     def best(self) -> Line:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from keyveil.core.channels import Ratio
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text, exact_entries, float_ceiling, keeps, log_ceiling, realised
 from keyveil.core.errors import PrivacyError
+from keyveil.core.rendering import Shown
 from keyveil.core.report import Payload
 from keyveil.privacy.enumerate import LIMIT, law, over_one_total
 
@@ -56,9 +57,11 @@ class Worst:
     chances: tuple[Fraction, Fraction]  # of the report, given the word, with the likely and with the unlikely record
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Shown):
     """What a mechanism promises and what it keeps."""
+
+    shown_as: ClassVar[str] = "certificate"
 
     mechanism: str
     requested_epsilon: Fraction
@@ -67,6 +70,10 @@ class Certificate:
     sizes: dict[str, int]
     worst: Worst
     worst_sizes: dict[str, int]
+
+    def __repr__(self) -> str:
+        kept = "kept" if self.certified else "BROKEN"
+        return f"Certificate({self.mechanism}, ε={decimal_text(self.requested_epsilon)} {kept}, {self.method})"
 
     @property
     def exact_epsilon(self) -> Decimal:
