@@ -132,6 +132,10 @@ class Service:
         """What devices may know of a campaign; drafts only for those who may know of them."""
         return self._stored(name, drafts=drafts).view()
 
+    def campaign(self, name: str) -> Campaign:
+        """A campaign, also a draft, for those who may know of it."""
+        return self._stored(name, drafts=True).campaign
+
     def campaigns(self) -> list[dict[str, Any]]:
         with self.database.read() as connection:
             return [headline(connection, one) for one in self._repository.every(connection)]

@@ -28,6 +28,7 @@ from keyveil.core.errors import AccessError, CampaignError, KeyveilError
 from keyveil.dashboard import refusals, signing
 from keyveil.dashboard.campaigns import show_campaigns
 from keyveil.dashboard.layout import HEADERS
+from keyveil.dashboard.overview import show_overview
 from keyveil.dashboard.results import Results
 from keyveil.dashboard.visits import Fields, Site, Visit
 
@@ -51,6 +52,7 @@ class Page:
 
 PAGES = (
     Page("GET", "/", ANALYST, show_campaigns),
+    Page("GET", "/campaigns/{name}", ANALYST, show_overview),
     Page("POST", "/sign-out", ANALYST, signing.sign_out),
 )
 

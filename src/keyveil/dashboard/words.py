@@ -13,6 +13,14 @@ STATES = {
     "estimated": "over, and all reports are counted",
     "archived": "over; only results and counts are kept",
 }
+DONE = {  # what has just been done, by the word that the address has
+    "create": "The campaign is written down as a draft. Nobody is asked before it is opened.",
+    "open": "The campaign is open: devices that ask for it are answered from now on.",
+    "close": "The round is closed. What waits is being counted.",
+    "stop": "The campaign is stopped. No further round follows.",
+    "archive": "The campaign is archived: only results and counts are kept.",
+    "next": "The next campaign of the series is written down as a draft.",
+}
 REASONS = {  # why reports are refused, by code
     "enrolment/needed": "without an enrolment token",
     "enrolment/unknown": "with an unknown enrolment token",

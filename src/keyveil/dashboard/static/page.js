@@ -11,7 +11,7 @@ function enhance(region) {
     const mine = ++latest;
     region.setAttribute("aria-busy", "true");
     try {
-      const answer = await fetch(address, { headers: { "X-Part": "rows" }, redirect: "manual" });
+      const answer = await fetch(`${address}${address.includes("?") ? "&" : "?"}part=rows`, { redirect: "manual" });
       if (mine !== latest) return; // a later question is under way
       if (answer.type === "opaqueredirect") { location.reload(); return; } // signed out
       const part = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-rows]");
