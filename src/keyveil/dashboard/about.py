@@ -53,11 +53,11 @@ def who_sees_what(campaign: Campaign) -> tuple[tuple[str, str], ...]:
     """Who can see what of a person, from the campaign's own document."""
     days = campaign.retention_days
     kept = "until it is counted" if days == 0 else f"for {days} days after it is counted"
+    said = f"one randomised report, kept {kept}, and the six hours in which it came; no name, address or time"
     return (
         ("the person’s device", "what the person holds; it never leaves the device"),
-        ("the collector and its database", f"one randomised report, kept {kept}, and the six hours in which it came; "
-         "no name, address or time"),
+        ("the collector and its database", said),
         ("administrators", "the randomised reports while they are kept, and everything that analysts see"),
         ("analysts", f"estimates for all people together, once at least {campaign.min_reports:,} have reported"),
         ("anybody", "the question: this campaign’s document"),
-    )  # fmt: skip
+    )

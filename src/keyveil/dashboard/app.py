@@ -26,11 +26,19 @@ from keyveil.collector.sessions import Sessions
 from keyveil.collector.settings import Settings
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError
 from keyveil.dashboard import refusals, signing
+from keyveil.dashboard.ask import show_ask
 from keyveil.dashboard.campaigns import show_campaigns
+from keyveil.dashboard.collection import act, enrol, next_one, show_collection
+from keyveil.dashboard.compare import show_compare
+from keyveil.dashboard.files import send_file, show_files
 from keyveil.dashboard.layout import HEADERS
 from keyveil.dashboard.overview import show_overview
+from keyveil.dashboard.privacy import show_privacy
+from keyveil.dashboard.processed import show_processed
 from keyveil.dashboard.results import Results
+from keyveil.dashboard.tokens import make_token, revoke_token, show_tokens
 from keyveil.dashboard.visits import Fields, Site, Visit
+from keyveil.dashboard.wizard import show_wizard, step
 
 ANALYST, ADMIN, ADMIN_OF_ALL = "analyst", "admin", "admin of all campaigns"
 STATIC = Path(__file__).parent / "static"
@@ -53,6 +61,21 @@ class Page:
 PAGES = (
     Page("GET", "/", ANALYST, show_campaigns),
     Page("GET", "/campaigns/{name}", ANALYST, show_overview),
+    Page("GET", "/campaigns/{name}/ask", ANALYST, show_ask),
+    Page("GET", "/campaigns/{name}/processed", ANALYST, show_processed),
+    Page("GET", "/campaigns/{name}/compare", ANALYST, show_compare),
+    Page("GET", "/campaigns/{name}/privacy", ANALYST, show_privacy),
+    Page("GET", "/campaigns/{name}/collection", ANALYST, show_collection),
+    Page("GET", "/campaigns/{name}/files", ANALYST, show_files),
+    Page("GET", "/campaigns/{name}/files/{file}", ANALYST, send_file),
+    Page("POST", "/campaigns/{name}/act", ADMIN, act),
+    Page("POST", "/campaigns/{name}/next", ADMIN, next_one),
+    Page("POST", "/campaigns/{name}/enrol", ADMIN, enrol),
+    Page("GET", "/new", ADMIN, show_wizard),
+    Page("POST", "/new", ADMIN, step),
+    Page("GET", "/tokens", ADMIN_OF_ALL, show_tokens),
+    Page("POST", "/tokens", ADMIN_OF_ALL, make_token),
+    Page("POST", "/tokens/revoke", ADMIN_OF_ALL, revoke_token),
     Page("POST", "/sign-out", ANALYST, signing.sign_out),
 )
 
@@ -91,9 +114,9 @@ class _Answering:
             holder = site.sessions.admit(secret)
             if holder is None:
                 return self._stranger(request, here, bool(secret))
-            name = request.path_params.get("name", "")
+            name, file = (request.path_params.get(part, "") for part in ("name", "file"))
             query = parse_qs(request.url.query, max_num_fields=MOST_FIELDS)
-            visit = Visit(site, holder, here, query, form or {}, secret, name)
+            visit = Visit(site, holder, here, query, form or {}, secret, name, file, _origin(request, site))
             if self._page.method == "POST":
                 _refuse_forged(request, form, secret)
             if name and not NAME.fullmatch(name):
@@ -154,6 +177,10 @@ async def _form(request: Request) -> Fields | None:
         return parse_qs(body.decode(), max_num_fields=MOST_FIELDS, keep_blank_values=True)
     except ValueError:
         return None
+
+
+def _origin(request: Request, site: Site) -> str:
+    return f"{'https' if site.secure else 'http'}://{request.headers.get('host', 'localhost')}"
 
 
 def _refuse_forged(request: Request, form: Fields | None, secret: str) -> None:

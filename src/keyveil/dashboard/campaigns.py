@@ -19,7 +19,7 @@ AT_ONCE = 20  # campaigns on a page
 def show_campaigns(visit: Visit) -> Response:
     """The list, latest first."""
     every = [one for one in visit.service.campaigns() if visit.holder.reaches(one["name"])][::-1]
-    start = max(int(visit.asked("from", "0")), 0) if visit.asked("from", "0").isdigit() else 0
+    start = visit.number("from", 1) - 1
     shown = every[start : start + AT_ONCE]
     if not every:
         return page(visit, "Campaigns", _nothing(visit))
@@ -50,8 +50,10 @@ def _row(visit: Visit, one: dict[str, Any], status: dict[str, Any]) -> Html:
 
 def _turn(visit: Visit, start: int, total: int) -> Child:
     """Links to the campaigns before and after these."""
-    earlier = start > 0 and tag("a", "Later ones", href=visit.to("/", **{"from": str(max(start - AT_ONCE, 0))}))
-    later = start + AT_ONCE < total and tag("a", "Earlier ones", href=visit.to("/", **{"from": str(start + AT_ONCE)}))
+    earlier = start > 0 and tag("a", "Later ones", href=visit.to("/", **{"from": str(max(start - AT_ONCE, 0) + 1)}))
+    later = start + AT_ONCE < total and tag(
+        "a", "Earlier ones", href=visit.to("/", **{"from": str(start + AT_ONCE + 1)})
+    )
     return tag("p", earlier or "", " ", later or "") if earlier or later else None
 
 

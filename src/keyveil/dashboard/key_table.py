@@ -23,17 +23,14 @@ SORTS = ("key", "frequency", "mean", "flag")
 def key_table(visit: Visit, estimates: Estimates) -> Html:
     """The table with its search field and the links to sort it."""
     by, falling, find = _wanted(visit, estimates)
-    order = visit.site.results.remembered(
-        visit.name, ("order", estimates.attacked is None, by, falling), lambda: _order(estimates, by, falling)
-    )
+    order = visit.site.results.remembered(visit.name, ("order", by, falling), lambda: _order(estimates, by, falling))
     found = _found(estimates, order, find)
     last = max((len(found) - 1) // AT_ONCE, 0)
-    at = min(int(visit.asked("page", "1")[:9]) - 1, last) if visit.asked("page", "1").isdigit() else 0
-    start = max(at, 0) * AT_ONCE
+    start = (visit.number("page", 1, last + 1) - 1) * AT_ONCE
     shown = found[start : start + AT_ONCE]
     chosen = by == "frequency" and falling and not find
     # Keys at the top of a list were chosen by their estimates, so that their intervals are wider.
-    told = listed(estimates, min(start + AT_ONCE, estimates.schema.d)) if chosen else listed(estimates, estimates.schema.d)
+    told = listed(estimates, min(start + AT_ONCE, estimates.schema.d) if chosen else estimates.schema.d)
     said = f"{len(found):,} of {estimates.schema.d:,} keys" if find else f"{estimates.schema.d:,} keys"
     wide = "; intervals allow for the choice of the most frequent keys" if chosen else ""
     body = [Html(row) for row in rows(told, shown, inline=False)]

@@ -108,13 +108,16 @@ def question(visit: Visit, action: str, *children: Child, **attributes: str) -> 
     return tag("form", *children, method="get", action=visit.to(action), **attributes)
 
 
-def field(label: str, name: str, value: str = "", hint: str = "", type: str = "text", **more: str | bool) -> Html:
-    """A labelled input, with a line below it that says what to write."""
-    described = f"{name}-hint" if hint else None
+def field(
+    label: str, name: str, value: str = "", hint: str = "", type: str = "text", id: str = "", **more: str | bool
+) -> Html:
+    """A labelled input, with a line below it that says what to write; several of one name need ids of their own."""
+    id = id or name
+    described = f"{id}-hint" if hint else None
     return tag(
         "div",
-        tag("label", label, for_=name),
-        tag("input", id=name, name=name, type=type, value=value, aria_describedby=described, **more),
+        tag("label", label, for_=id),
+        tag("input", id=id, name=name, type=type, value=value, aria_describedby=described, **more),
         hint and tag("small", hint, id=described),
         class_="field",
     )

@@ -21,7 +21,7 @@ from keyveil.display.finding import finding
 from keyveil.display.markup import Child, Html, tag, together
 from keyveil.display.report import MEANINGS, contained, met_flags
 
-ROOM_FOR_ATTACKERS = 1 << 53
+MOST_ATTACKERS = 1 << 53
 
 
 def show_overview(visit: Visit) -> Response:
@@ -37,13 +37,12 @@ def show_overview(visit: Visit) -> Response:
 
 
 def _estimates(visit: Visit) -> Estimates:
-    crafted = visit.asked("attackers")
-    attackers = int(crafted) if crafted.isdigit() and 0 < int(crafted[:17]) < ROOM_FOR_ATTACKERS else None
+    attackers = visit.number("attackers", 1, MOST_ATTACKERS) if visit.asked("attackers") else None
     return visit.site.results.estimates(visit.name, attackers=attackers)
 
 
 def _results(visit: Visit, estimates: Estimates) -> Html:
-    picture = visit.site.results.remembered(visit.name, ("forest", estimates.attacked is None), lambda: forest(estimates))
+    picture = visit.site.results.remembered(visit.name, "forest", lambda: forest(estimates))
     return together(
         tag("p", finding(estimates), class_="finding"),
         tag("p", days_in_words(visit.service.campaign(visit.name)), class_="quiet"),

@@ -44,6 +44,8 @@ class Visit:
     form: Fields
     secret: str  # of the session, or of the sign-in page
     name: str = ""  # the campaign in the address
+    file: str = ""  # the file in the address
+    origin: str = ""  # how the browser calls the collector
 
     @property
     def service(self) -> Service:
@@ -65,6 +67,16 @@ class Visit:
     def given(self, name: str, default: str = "") -> str:
         """A field of the form."""
         return first(self.form, name, default)
+
+    def number(self, name: str, default: int, most: int = 1 << 31) -> int:
+        """A whole number in the address, from 1 up to the most that is sensible."""
+        text = self.asked(name)
+        given = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else default
+        return min(max(given, 1), most)
+
+    def several(self, name: str) -> list[str]:
+        """All values of a field of the address that are not empty; lines count as values of their own."""
+        return [line.strip() for value in self.query.get(name, ()) for line in value.splitlines() if line.strip()]
 
     def to(self, path: str, **query: str | Sequence[str]) -> str:
         """A relative address: a collector may lie below a path of its own."""
