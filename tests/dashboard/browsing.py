@@ -44,7 +44,7 @@ class Browser:
     def get(self, path: str, follow: bool = True, **headers: str) -> Browser:
         return self._ask("GET", path, b"", headers, follow)
 
-    def post(self, path: str, follow: bool = True, genuine: bool = True, **fields: Any) -> Browser:
+    def post(self, path: str, /, follow: Any = True, genuine: Any = True, **fields: Any) -> Browser:
         """Send a form as the page that is shown would: with its token, unless it is forged."""
         if genuine:
             fields = {"form_token": self.form_token, **fields}

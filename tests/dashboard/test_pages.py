@@ -118,6 +118,7 @@ def test_a_forged_form_does_nothing(site: Pages) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": cookie}
     for header in (
         {"Origin": "https://evil.example"},
+        {"Origin": "null"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Content-Type": "text/plain"},
     ):
@@ -144,14 +145,14 @@ def test_every_answer_forbids_scripts_from_elsewhere_and_being_framed(site: Page
         headers = browser.get(path).answer.headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
-        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "same-origin"
     assert browser.get("/campaigns/snacks").answer.headers["cache-control"] == "no-store"
 
 
 def test_a_script_in_a_key_or_purpose_is_text(site: Pages) -> None:
     schema = {"keys": [EVIL, "fries", "pepsi"], "low": 1, "high": 5}
     asked = started(site.service, purpose=EVIL, min_reports=50, schema=schema, contact=EVIL, protocol=TELLING)
-    records = ({}, {EVIL: 4.0, "fries": 2.0}, {"pepsi": 3.0})
+    records: tuple[dict[str, float], ...] = ({}, {EVIL: 4.0, "fries": 2.0}, {"pepsi": 3.0})
     site.service.submit("snacks", batch_of(asked, 1500, records)).result(30)
     site.service.settle()
     browser = site.browser(site.admin)
@@ -274,7 +275,7 @@ def test_raw_stands_beside_processed(site: Pages) -> None:
 
 
 def test_two_campaigns_of_a_series_are_compared_with_a_test(site: Pages) -> None:
-    options = {"protocol": {"name": "ssr", "epsilon": "4", "max_pairs": 2}}
+    options: dict[str, Any] = {"protocol": {"name": "ssr", "epsilon": "4", "max_pairs": 2}}
     first = filled(site, 3000, **options)
     browser = site.browser(site.analyst)
     assert "only campaign of its name" in browser.get("/campaigns/snacks/compare").words

@@ -83,7 +83,8 @@ def demo(
         _write(estimates, campaign.purpose, main_round.mechanism, out)
         if stay:
             _stay(console, server, token)
-    console.print(f"Look around: keyveil serve --database {database}")
+    if not stay:
+        console.print(f"Look around: keyveil serve --database {database}, then open http://127.0.0.1:8337/")
     return 0
 
 

@@ -83,12 +83,12 @@ def _steps(visit: Visit, campaign: Campaign, state: str) -> Html:
         for action, word, does, final in STEPS.get(state, ())
     ]
     if campaign.recurrence.every_days is not None and state != "draft":
-        inside = tag("h3", "The next campaign"), tag("p", "The same question with the next dates, as a draft.")
-        cards.append(form(visit, f"{here}/next", *inside, tag("button", "Write it down"), class_="card"))
+        said = tag("h3", "The next campaign"), tag("p", "The same question with the next dates, as a draft.")
+        cards.append(form(visit, f"{here}/next", said, tag("button", "Write it down"), class_="card"))
     if campaign.enrolment == "token" and state in ("draft", "open"):
         count = field("How many", "count", "10", inputmode="numeric", required=True)
-        inside = tag("h3", "Enrolment tokens"), tag("p", "One for each person. They are shown once."), count
-        cards.append(form(visit, f"{here}/enrol", *inside, tag("button", "Make tokens"), class_="card"))
+        said = tag("h3", "Enrolment tokens"), tag("p", "One for each person. They are shown once.")
+        cards.append(form(visit, f"{here}/enrol", said, count, tag("button", "Make tokens"), class_="card"))
     if not cards:
         return note("Nothing is left to do here.")
     return together(tag("h2", "What to do next"), tag("div", cards, class_="cards"))

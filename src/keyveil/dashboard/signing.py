@@ -30,6 +30,7 @@ def show(site: Site, query: Fields, refused: str = "", status: int = 200) -> Res
             "form",
             tag("input", type="hidden", name="form_token", value=form_token(secret)),
             tag("input", type="hidden", name="next", value=_own(first(query, "next"))),
+            tag("input", type="text", name="who", value="token", autocomplete="username", hidden=True),  # for managers
             field(
                 "Token",
                 "token",

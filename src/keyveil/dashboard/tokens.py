@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 from starlette.responses import Response
 
@@ -56,9 +57,8 @@ def revoke_token(visit: Visit) -> Response:
     return redirect(visit, "/tokens", done="revoke")
 
 
-def _row(visit: Visit, one: dict[str, object]) -> Html:
-    campaigns = one["campaigns"]
-    name = str(one["name"])
+def _row(visit: Visit, one: dict[str, Any]) -> Html:
+    campaigns, name = one["campaigns"], one["name"]
     revoke = form(
         visit,
         "/tokens/revoke",
@@ -68,9 +68,9 @@ def _row(visit: Visit, one: dict[str, object]) -> Html:
     return tag(
         "tr",
         tag("th", name, scope="row"),
-        tag("td", str(one["role"])),
-        tag("td", "all campaigns" if campaigns is None else ", ".join(campaigns)),  # type: ignore[call-overload]
-        tag("td", str(one["expires"] or "for ever")),
-        tag("td", str(one["state"])),
+        tag("td", one["role"]),
+        tag("td", "all campaigns" if campaigns is None else ", ".join(campaigns)),
+        tag("td", one["expires"] or "for ever"),
+        tag("td", one["state"]),
         tag("td", revoke if one["state"] == "good" else ""),
     )

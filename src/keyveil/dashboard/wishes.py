@@ -58,13 +58,13 @@ class Offer:
     def odds(self) -> float:
         """How much a report changes the odds of anything about its sender at most, rounded up to three digits."""
         ratio = math.exp(float(self.epsilon))
-        unit = 10 ** (2 - math.floor(math.log10(ratio)))
+        unit = 10.0 ** (2 - math.floor(math.log10(ratio)))
         return math.ceil(ratio * unit) / unit
 
     def people_for(self, wish: Wish) -> int:
         """How many people would show the change: errors shrink with the root of their number. To two digits."""
         needed = max(math.ceil(self.planned * (self.change / wish.change) ** 2), 1)
-        unit = 10 ** max(len(str(needed)) - 2, 0)
+        unit = int(10 ** max(len(str(needed)) - 2, 0))
         return -(-needed // unit) * unit
 
 
