@@ -59,7 +59,7 @@ def complaints(page: Page) -> list[str]:
     """Everything that is wrong with the page that is shown, in light and in dark."""
     found: list[str] = []
     for theme in ("light", "dark"):
-        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=theme)
         found += [f"{theme}: {one}" for one in page.evaluate(LOOK)]
     page.emulate_media(color_scheme="light")
     return found
