@@ -113,7 +113,9 @@ def _key(label: str, name: str, value: str = "", hint: str = "", id: str = "") -
 
 
 def _top(visit: Visit, _: Campaign) -> Html:
-    count = field("How many", "count", visit.asked("count", "10"), inputmode="numeric")
+    count = field(
+        "How many", "count", visit.asked("count", "10") if visit.asked("kind") == "top" else "10", inputmode="numeric"
+    )
     return _form(visit, "top", "Which keys are most frequent?", count)
 
 

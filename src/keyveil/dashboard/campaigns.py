@@ -9,7 +9,7 @@ from starlette.responses import Response
 from keyveil.collector.buckets import BUCKET_HOURS
 from keyveil.dashboard.layout import note, page, table
 from keyveil.dashboard.visits import Visit
-from keyveil.dashboard.words import counted, refusals_in_words, state_of
+from keyveil.dashboard.words import refusals_in_words, state_of
 from keyveil.display.charts import arrivals
 from keyveil.display.markup import Child, Html, tag
 
@@ -41,7 +41,7 @@ def _row(visit: Visit, one: dict[str, Any], status: dict[str, Any]) -> Html:
         ),
         tag("td", state_of(one["state"])),
         tag("td", "–" if last is None else f"{last['round']}, {last['state']}"),
-        tag("td", counted(status["reports"], "report"), class_="number"),
+        tag("td", f"{status['reports']:,}", class_="number"),
         tag("td", arrivals(status["arrivals"], status["bucket_hours"])),
         tag("td", refusals_in_words(status["refused"])),
         tag("td", [tag("p", told, class_="small") for told in warned] or "–"),

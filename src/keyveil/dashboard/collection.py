@@ -13,7 +13,7 @@ from keyveil.dashboard.campaign_head import head
 from keyveil.dashboard.layout import facts, field, form, note, page, redirect, table
 from keyveil.dashboard.visits import Visit
 from keyveil.dashboard.words import counted, refusals_in_words, state_of
-from keyveil.display.charts import arrivals
+from keyveil.display.charts import arrivals, arrivals_in_words
 from keyveil.display.markup import Html, tag, together
 
 STEPS = {  # in each state: the step, its word, what it does, and whether it cannot be taken back
@@ -55,7 +55,11 @@ def show_collection(visit: Visit) -> Response:
         top,
         table("Rounds", head_row, rows=rounds) if rounds else note("No round has begun."),
         tag("h2", "What came in"),
-        arrivals(status["arrivals"], status["bucket_hours"], 480, 90),
+        tag(
+            "figure",
+            arrivals(status["arrivals"], status["bucket_hours"], 480, 90),
+            tag("figcaption", arrivals_in_words(status["arrivals"], status["bucket_hours"]), class_="small"),
+        ),
         facts(
             ("Reports", f"{status['reports']:,}"),
             ("Sent twice", f"{status['duplicates']:,}, each counted once"),

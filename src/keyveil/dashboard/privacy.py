@@ -16,6 +16,7 @@ from keyveil.dashboard.campaign_head import head
 from keyveil.dashboard.code import code
 from keyveil.dashboard.layout import facts, page, table
 from keyveil.dashboard.visits import Visit
+from keyveil.dashboard.words import counted
 from keyveil.display.markup import Child, Html, tag, together
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.certify import Certificate, Pairs
@@ -77,7 +78,7 @@ def _panel(campaign: Campaign, one: Round) -> Html:
             ("Kept", "yes" if certificate.certified else "no"),
             ("How it is known", how),
             ("Worst pair of people", _pair(certificate, likely, unlikely)),
-            ("Size of a report", f"{size:,} bytes, the same for everybody"),
+            ("Size of a report", f"{counted(size, 'byte')}, the same for everybody"),
             ("An example", _example(campaign, mechanism)),
         ),
     )
@@ -94,7 +95,7 @@ def _pair(certificate: Certificate, likely: Fraction, unlikely: Fraction) -> str
 
 
 def _person(pairs: Pairs) -> str:
-    return "no key at all" if not pairs else "key " + " and ".join(str(key) for key, _ in pairs)
+    return "no key at all" if not pairs else "key number " + " and ".join(str(key + 1) for key, _ in pairs)
 
 
 def _percent(chance: Fraction) -> str:

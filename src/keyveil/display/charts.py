@@ -34,13 +34,21 @@ def arrivals(buckets: Sequence[Mapping[str, int]], hours: int, width: int = 160,
         )
         for one in buckets
     ]
-    total = sum(one["reports"] for one in buckets)
-    days = f"{_day(first, hours)} to {_day(last, hours)}" if first != last else str(_day(first, hours))
-    told = f"{total:,} reports from {days}, at most {most:,} in {hours} hours"
+    told = arrivals_in_words(buckets, hours)
     return tag(
         "svg", tag("title", told), bars, viewBox=f"0 0 {width} {height}", width=width, height=height, role="img",
         aria_label=told, class_="chart",
     )  # fmt: skip
+
+
+def arrivals_in_words(buckets: Sequence[Mapping[str, int]], hours: int) -> str:
+    """How many reports came, from when to when; nothing if none came."""
+    if not buckets:
+        return ""
+    first, last = (_day(buckets[at]["bucket"], hours) for at in (0, -1))
+    days = f"from {first} to {last}" if first != last else f"on {first}"
+    total, most = sum(one["reports"] for one in buckets), max(one["reports"] for one in buckets)
+    return f"{total:,} reports {days}, at most {most:,} in {hours} hours"
 
 
 def forest(estimates: Estimates, top: int = 12) -> Html:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
+# Elements without an end; those of SVG would hold whatever follows if they were not closed.
 _VOID = frozenset(("br", "hr", "img", "input", "link", "meta", "line", "rect", "circle", "path", "col"))
 
 
@@ -29,7 +30,7 @@ def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
     ``-``, and at the end for nothing (``class_``, ``for_``).
     """
     told = "".join(_attribute(one, value) for one, value in attributes.items())
-    return Html(f"<{name}{told}>" if name in _VOID else f"<{name}{told}>{_written(children)}</{name}>")
+    return Html(f"<{name}{told}/>" if name in _VOID else f"<{name}{told}>{_written(children)}</{name}>")
 
 
 def together(*children: Child) -> Html:
