@@ -52,8 +52,8 @@ ifneq ($(strip $(MISSING)),)
 	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(MISSING) >/dev/null
 endif
 
-demo: $(RUNS)  ## the whole system on this machine: a collector, ten thousand devices, truth against estimates
-	$(BIN)/keyveil demo
+demo: $(RUNS)  ## the whole system on this machine; DEMO=--stay keeps its pages up
+	$(BIN)/keyveil demo $(DEMO)
 
 # Two processes. Each begins with its half of the files and takes over from the other in the end (worksteal), so that what
 # a file's tests share (servers, populations, compiled kernels) is made once and not in both.

@@ -10,9 +10,10 @@ from starlette.types import Receive, Scope, Send
 from keyveil.cli.app import run
 from keyveil.collector.app import Mounts
 from keyveil.collector.service import Service
+from keyveil.collector.settings import Settings
 
 
-def pages(service: Service) -> Mounts:
+def pages(service: Service, _: Settings) -> Mounts:
     """A page that says which campaigns there are, at any address below its own."""
 
     async def page(scope: Scope, receive: Receive, send: Send) -> None:

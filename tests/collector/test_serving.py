@@ -260,7 +260,7 @@ def test_without_pages_other_addresses_answer_as_ever(tmp_path: Path) -> None:
             assert problem(collector.ask("GET", path)) == "request/not-found"
 
 
-@pytest.mark.parametrize("path", ["", "/", "pages", "/v1", "/v1/pages", "/metrics", "/healthz/pages", "/openapi.json"])
+@pytest.mark.parametrize("path", ["", "pages", "/v1", "/v1/pages", "/metrics", "/healthz/pages", "/openapi.json"])
 def test_a_page_needs_a_path_that_the_api_does_not_have(path: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'keyveil.db'}"
     service = Service(url)

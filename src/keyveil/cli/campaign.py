@@ -10,24 +10,16 @@ import msgspec
 import typer
 
 from keyveil.campaign.answerable import refuse_refused
+from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign, problems
-from keyveil.cli.campaign_advice import (
-    forecast_campaign,
-    forecast_document,
-    invented_people,
-    predicted,
-    prediction_said,
-    say_answers,
-    show_forecast,
-    warnings,
-)
+from keyveil.cli.campaign_advice import forecast_document, say_answers, show_forecast
 from keyveil.cli.campaign_ask import ask
 from keyveil.cli.campaign_auto import Expected, chosen
 from keyveil.cli.campaign_endings import archive, delete, retry, revoke
 from keyveil.cli.campaign_enrol import enrol
 from keyveil.cli.campaign_estimates import estimates
 from keyveil.cli.campaign_exports import export_reports, export_tally
-from keyveil.cli.campaign_files import drafted, fetch_beside, parted, read_json, write_json
+from keyveil.cli.campaign_files import drafted, fetch_beside, read_json, write_json
 from keyveil.cli.campaign_label import label
 from keyveil.cli.campaign_series import answered_of_next, answers_said, compare, days_of, next_
 from keyveil.cli.campaign_watch import watch
@@ -38,6 +30,7 @@ from keyveil.cli.options import Json, MaxPairs, Settings, names_like, settings
 from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.dashboard.advice import forecast_campaign, invented_people, predicted, prediction_said, warnings
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 from keyveil.planning.auto import AUTO
 

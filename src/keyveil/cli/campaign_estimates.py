@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from keyveil.campaign.documents import Campaign
 from keyveil.campaign.series import drawn
 from keyveil.cli.campaign_exports import write_csv
 from keyveil.cli.connection import Database, Name, Server, TokenFile, address, reach
@@ -15,11 +14,10 @@ from keyveil.cli.data import Plot, save, say, screen
 from keyveil.cli.estimate import refuse_silent
 from keyveil.cli.estimate import show as show_estimates
 from keyveil.cli.options import Attackers, Json, PerKey, Raw
-from keyveil.cli.pages import ReportFile, privacy_of, write_page
+from keyveil.cli.pages import ReportFile, write_page
 from keyveil.cli.printing import printed
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
-from keyveil.display.report import About
 from keyveil.learn.questions import LEAST_CONFIDENCE, MOST_CONFIDENCE
 
 Round = Annotated[int | None, typer.Option("--round", min=1, help="One round; otherwise all of them together.")]
@@ -62,26 +60,11 @@ def estimates(
     if plot is not None:
         save(known.plot(top=top), plot)
     if report is not None:
-        write_page(known, report, _about(campaign, told))
+        from keyveil.dashboard.about import about_campaign
+
+        write_page(known, report, about_campaign(campaign, told))
     if not printed(json, found):
         show_estimates(screen(), known, top, raw)
         if told and campaign.recurrence.renew_days is not None:
             say(told)
     return 0
-
-
-def _about(campaign: Campaign, told: str) -> About:
-    """What a report on a campaign says besides the numbers."""
-    single, dates = campaign.protocol.single, campaign.dates
-    facts = [("campaign", campaign.name), ("hash of its document", campaign.hash)]
-    if dates is not None:
-        facts.append(("days", f"{dates[0]} to {dates[1]}"))
-    if campaign.reason:
-        facts.append(("why this mechanism", campaign.reason))
-    return About(
-        campaign.name,
-        campaign.purpose,
-        notes=tuple(one for one in (told,) if one),
-        privacy=() if single is None else privacy_of(single),
-        facts=tuple(facts),
-    )

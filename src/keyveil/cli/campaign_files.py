@@ -9,7 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from keyveil.campaign.documents import VERSION, Campaign, Fetch, dictionary_of
+from keyveil.campaign.dictionaries import parted
+from keyveil.campaign.documents import VERSION, Campaign, Fetch
 from keyveil.campaign.recurrence import read_day
 from keyveil.cli.data import listed
 from keyveil.core.canonical import decimal, exact
@@ -18,7 +19,6 @@ from keyveil.core.dimensions import by_coordinate
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.mechanisms.overflow.beside import OPTION, with_usual_group
 
-LONGEST_LIST = 2000  # keys that stay in the document
 MOST_DIGITS = 18  # of a number of keys; Python refuses to read thousands
 _FLAGS = {"name": "mechanism", "epsilon": "epsilon"}
 
@@ -132,17 +132,6 @@ def _dates(every: int, opens: str | None, closes: str | None) -> tuple[str, str]
     """The first and last day of a campaign that returns: from tomorrow, and until the next one, unless given."""
     first = read_day(opens) or today(system_clock) + timedelta(days=1)
     return first.isoformat(), closes or (first + timedelta(days=every - 1)).isoformat()
-
-
-def parted(document: Any) -> tuple[Any, bytes | None]:
-    """A document with a long list of keys taken out, and that list as a dictionary."""
-    schema = document.get("schema") if isinstance(document, dict) else None
-    keys = schema.get("keys") if isinstance(schema, dict) else None
-    if not isinstance(schema, dict) or not isinstance(keys, list) or len(keys) <= LONGEST_LIST:
-        return document, None
-    data = dictionary_of(keys)
-    named = {"sha256": hashlib.sha256(data).hexdigest(), "count": len(keys)}
-    return {**document, "schema": {**schema, "keys": named}}, data
 
 
 def fetch_beside(path: Path, given: Path | None, data: bytes | None) -> Fetch:

@@ -9,8 +9,9 @@ import msgspec
 import typer
 from rich.table import Table
 
+from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign
-from keyveil.cli.campaign_files import fetch_beside, parted, read_json
+from keyveil.cli.campaign_files import fetch_beside, read_json
 from keyveil.cli.data import screen, working
 from keyveil.cli.options import Json, KeysOrNames, MaxPairs, Settings, keys_of, names_like, settings, without_data
 from keyveil.core.epsilon import log_ceiling

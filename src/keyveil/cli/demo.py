@@ -54,6 +54,9 @@ def demo(
     epsilon: Epsilon = "2",
     seed: Annotated[int, typer.Option(min=0, help="Of the invented people; devices draw from the system.")] = 7,
     out: Annotated[Path, typer.Option(help="Where the picture, the page and the database go.")] = Path("keyveil-demo"),
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Keep the collector and its pages running until Ctrl-C.")
+    ] = False,
 ) -> int:
     """Run a collector and thousands of devices on this machine, and hold the estimates against the truth."""
     console, begin = screen(), time.perf_counter()
@@ -70,16 +73,30 @@ def demo(
         found = collector.ask("GET", address(NAME, "estimates"))
         status = collector.ask("GET", address(NAME, "status"))
         transport.close()
-    main_round = RoundDocument.from_document(view["round"]["document"], campaign)
-    _tell_of_one(console, devices.example, main_round)
-    answered = np.array(sorted(devices.answered.get(main_round.number, ())), dtype=np.int64)
-    truth = those(population, answered).truth(campaign.schema)
-    estimates = Estimates.from_document(found, campaign.schema).with_truth(truth)
-    console.print(_table(estimates.display()))
-    console.print(_summary(devices, status, people, epsilon, time.perf_counter() - begin))
-    _write(estimates, campaign.purpose, main_round.mechanism, out)
-    console.print(f"Look around: keyveil campaign status {NAME} --database {database}")
+        main_round = RoundDocument.from_document(view["round"]["document"], campaign)
+        _tell_of_one(console, devices.example, main_round)
+        answered = np.array(sorted(devices.answered.get(main_round.number, ())), dtype=np.int64)
+        truth = those(population, answered).truth(campaign.schema)
+        estimates = Estimates.from_document(found, campaign.schema).with_truth(truth)
+        console.print(_table(estimates.display()))
+        console.print(_summary(devices, status, people, epsilon, time.perf_counter() - begin))
+        _write(estimates, campaign.purpose, main_round.mechanism, out)
+        if stay:
+            _stay(console, server, token)
+    if not stay:
+        console.print(f"Look around: keyveil serve --database {database}, then open http://127.0.0.1:8337/")
     return 0
+
+
+def _stay(console: Terminal, server: str, token: str) -> None:
+    """Keep the pages up until somebody has seen enough."""
+    console.print(f"Look at it with a browser: {server}/campaigns/{NAME}")
+    console.print(f"Sign in with the token {token}; it is good until you press Ctrl-C.")
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        console.print("")
 
 
 def _campaign(people: int, epsilon: str) -> dict[str, Any]:

@@ -34,15 +34,10 @@ def write_page(estimates: Estimates, path: Path, about: About, values: Histogram
 
 
 def privacy_of(mechanism: Mechanism) -> tuple[str, ...]:
-    """What epsilon means for the people who answered, and who proved it."""
-    from keyveil.planning.preview import epsilon_in_words
+    """What epsilon means for the people who answered; the planner, which says it, is loaded when it is asked."""
+    from keyveil.planning.preview import privacy_in_words
 
-    certificate = mechanism.certificate()
-    how = {
-        "enumeration": "all its outcomes were enumerated",
-        "closed-form": "by a closed form that was checked against all outcomes at small sizes",
-    }[certificate.method]
-    return epsilon_in_words(mechanism), f"The program that devices run spends {certificate.exact_epsilon}: {how}."
+    return privacy_in_words(mechanism)
 
 
 def _facts(estimates: Estimates) -> list[tuple[str, str]]:

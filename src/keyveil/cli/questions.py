@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import worst
+from keyveil.display.answers import interval_text
 
 Row = dict[str, Any]
 Document = dict[str, Any]  # a question as learn.questions reads it
@@ -38,7 +38,6 @@ Rank = Annotated[
     int | None, typer.Option("--rank", min=1, help="The most frequent keys, so many, and how sure their order is.")
 ]
 
-_ENDS = ("value", "low", "high")
 _GROUPS = {  # kind of question -> where its rows stand in the JSON
     "conditional": "given",
     "quantiles": "quantiles",
@@ -114,21 +113,21 @@ def _given(rows: list[Row]) -> Table:
         condition = ", ".join(name if held else f"not {name}" for name, held in row["given"].items()) or "anything"
         frequency, mean = row["frequency"], row["mean"]
         flag = frequency["flag"] if mean is None else worst(frequency["flag"], mean["flag"])
-        table.add_row(row["key"], condition, _shown(frequency, 0, 1), _shown(mean), flag)
+        table.add_row(row["key"], condition, interval_text(frequency, 0, 1), interval_text(mean), flag)
     return table
 
 
 def _quantiles(rows: list[Row]) -> Table:
     table = _table("Quantiles of the values", "key", "quantile", "value", "flag")
     for row in rows:
-        table.add_row(row["key"], f"{row['quantile']:g}", _shown(row["value"]), row["value"]["flag"])
+        table.add_row(row["key"], f"{row['quantile']:g}", interval_text(row["value"]), row["value"]["flag"])
     return table
 
 
 def _sums(rows: list[Row]) -> Table:
     table = _table("Sums of frequencies", "keys", "sum", "flag")
     for row in rows:
-        table.add_row(" + ".join(row["keys"]), _shown(row["sum"], 0, len(row["keys"])), row["sum"]["flag"])
+        table.add_row(" + ".join(row["keys"]), interval_text(row["sum"], 0, len(row["keys"])), row["sum"]["flag"])
     return table
 
 
@@ -137,7 +136,7 @@ def _comparisons(rows: list[Row]) -> Table:
     for row in rows:
         chance = "unknown" if row["p_value"] is None else f"{row['p_value']:.3g}"
         difference = row["difference"]
-        table.add_row(" - ".join(row["keys"]), row["of"], _shown(difference), chance, difference["flag"])
+        table.add_row(" - ".join(row["keys"]), row["of"], interval_text(difference), chance, difference["flag"])
     return table
 
 
@@ -145,7 +144,7 @@ def _ranking(rows: list[Row]) -> Table:
     table = _table("The most frequent keys", "rank", "key", "may rank", "frequency", "flag")
     for row in rows:
         chosen = {**row, "low": row["selected_low"], "high": row["selected_high"]}
-        shown = _shown(chosen, 0, 1)
+        shown = interval_text(chosen, 0, 1)
         table.add_row(str(row["rank"]), row["key"], f"{row['best']} to {row['worst']}", shown, row["flag"])
     return table
 
@@ -165,16 +164,3 @@ def _table(title: str, *columns: str) -> Table:
         left = column in ("key", "keys", "given", "of", "flag")
         table.add_column(column, justify="left" if left else "right", no_wrap=column == "flag", overflow="fold")
     return table
-
-
-def _shown(numbers: dict[str, Any] | None, least: float = -math.inf, most: float = math.inf) -> str:
-    """A value with its interval, cut to what is possible; an end that is not known is "…"."""
-    if numbers is None or numbers["value"] is None or numbers["flag"] in ("insufficient", "suppressed"):
-        return "unknown"
-    cut = {name: None if numbers[name] is None else min(max(numbers[name], least), most) for name in _ENDS}
-    value, low, high = ("…" if cut[name] is None else f"{cut[name]:.4g}" for name in _ENDS)
-    moved = numbers.get("attacked")
-    if moved is None:
-        return f"{value} [{low}, {high}]"
-    ends = (min(max(moved[end], least), most) for end in ("low", "high"))
-    return f"{value} [{low}, {high}], {moved['kind']} {' to '.join(f'{end:.4g}' for end in ends)}"

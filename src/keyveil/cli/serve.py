@@ -13,6 +13,9 @@ from keyveil.core.errors import MissingExtra
 if TYPE_CHECKING:
     from keyveil.collector.app import Mounts
     from keyveil.collector.service import Service
+    from keyveil.collector.settings import Settings as CollectorSettings
+
+LISTENING = "Listening on "  # begins what a collector says once it takes requests
 
 
 def serve(
@@ -54,8 +57,12 @@ def serve(
 
 def _say(sentence: str) -> None:
     print(sentence, flush=True)
+    if sentence.startswith(LISTENING):
+        print(f"Look at it with a browser: {sentence.removeprefix(LISTENING)}/", flush=True)
 
 
-def _pages(service: Service) -> Mounts:
-    """The pages beside the API, by their path: none yet."""
-    return {}
+def _pages(service: Service, settings: CollectorSettings) -> Mounts:
+    """The pages beside the API, by their path."""
+    from keyveil.dashboard.app import dashboard
+
+    return {"/": dashboard(service, settings)}

@@ -9,9 +9,10 @@ from typing import Annotated
 import msgspec
 import typer
 
+from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
-from keyveil.cli.campaign_files import beside, fetch_beside, parted, read_json
+from keyveil.cli.campaign_files import beside, fetch_beside, read_json
 from keyveil.cli.data import many, progress_bar, say, screen, working
 from keyveil.cli.estimate import write_tally
 from keyveil.cli.options import Json

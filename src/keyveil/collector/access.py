@@ -38,10 +38,11 @@ class AccessControl:
     kept: Kept
 
     def holder(self, token: str) -> Holder | None:
-        if len(token) > _LONGEST:
-            return None
-        found = self.service.roles.admit(token)
-        given = hashed(token)
+        return None if len(token) > _LONGEST else self.holder_of(hashed(token))
+
+    def holder_of(self, given: bytes) -> Holder | None:
+        """Whom the token with this hash belongs to, if it is good now."""
+        found = self.service.roles.admit_hash(given)
         for role, tokens in self.kept().items():
             for known in tokens:
                 if hmac.compare_digest(given, hashed(known)):
@@ -56,11 +57,15 @@ class AccessControl:
         holder = self.holder(token)
         if holder is None:
             raise AccessError("access/unknown", "This token is not known here, has expired or was revoked.")
+        self.check(holder, least, name)
+        return holder
+
+    def check(self, holder: Holder, least: str, name: str | None = None) -> None:
+        """Refuse whoever may do less than ``least``, or has nothing to do with the campaign that ``name`` means."""
         if not holder.may(least):
             raise AccessError("access/role", f"This needs the token of an {least}.")
         if name is not None and holder.campaigns is not None:
             refuse_elsewhere(holder, self._series(name))
-        return holder
 
     def _series(self, name: str) -> str:
         try:
@@ -75,6 +80,12 @@ def refuse_elsewhere(holder: Holder, series: str) -> None:
         raise AccessError("access/campaign", "This token is not good for this campaign.")
 
 
+def refuse_limited(holder: Holder) -> None:
+    """Refuse a token that is good for some campaigns only."""
+    if holder.campaigns is not None:
+        raise AccessError("access/campaign", "This needs the token of an admin that is good for all campaigns.")
+
+
 def analyst(request: Request, credentials: _Credentials) -> Holder:
     return _required("analyst", request, credentials)
 
@@ -85,8 +96,7 @@ def admin(request: Request, credentials: _Credentials) -> Holder:
 
 def admin_of_all(request: Request, credentials: _Credentials) -> Holder:
     holder = _required("admin", request, credentials)
-    if holder.campaigns is not None:
-        raise AccessError("access/campaign", "This needs the token of an admin that is good for all campaigns.")
+    refuse_limited(holder)
     return holder
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from keyveil.campaign.wire import JSON
@@ -30,6 +31,7 @@ ALL = "/v1/campaigns"
 ONE = ALL + "/{name}"
 LIST = DICTIONARIES + "{sha256}"
 TOKENS = "/v1/tokens"
+ROOT = "/"  # pages at every address that is not of the API
 
 Mounts = Mapping[str, ASGIApp]  # path -> app
 NO_PAGES: Mounts = {}
@@ -46,7 +48,8 @@ log = logs.logger()
 def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> FastAPI:
     """The app of one service; while it runs it also calls ``service.tick`` now and then; it is closed by the caller.
 
-    ``pages`` are other ASGI apps by the path below which they answer, such as ``{"/dashboard": app}``. They have the
+    ``pages`` are other ASGI apps by the path below which they answer, such as ``{"/dashboard": app}``; those at ``/``
+    answer wherever the API has nothing. They have the
     limits, metrics and headers of the API; who may see them is for them to check, and their lifespan is not run.
     """
     metrics = Metrics(service.health)
@@ -82,18 +85,33 @@ def make_app(service: Service, settings: Settings, pages: Mounts = NO_PAGES) -> 
     add_reference_pages(app)
     origins = [one.strip() for one in settings.origins.split(",") if one.strip()]
     app.direct = SharedWithPages(DirectUploads(app.by_the_framework, uploads, metrics, limits, route), origins)
+    taken = frozenset(str(getattr(route, "path", "")).split("/")[1] for route in app.routes)
     for path, page in pages.items():
-        _refuse_taken(app, path)
+        if path == ROOT:
+            app.router.routes.append(_Elsewhere(page, taken))
+            continue
+        _refuse_taken(path, taken)
         app.mount(path, page)
     return app
 
 
-def _refuse_taken(app: FastAPI, path: str) -> None:
+def _refuse_taken(path: str, taken: Collection[str]) -> None:
     """Refuse a page without a path, or below an address of the API, where requests would not reach all of it."""
-    taken = {str(getattr(route, "path", "")).split("/")[1] for route in app.routes}
     first = path.split("/")[1] if path.startswith("/") else ""
     if not first or first in taken:
         raise KeyveilError("serve/page", f"Pages have a path of their own such as /dashboard, not {path!r}.")
+
+
+class _Elsewhere(Mount):
+    """Pages at every address that does not begin like one of the API, which refuses wrong ones itself."""
+
+    def __init__(self, page: ASGIApp, taken: Collection[str]) -> None:
+        super().__init__("", page)
+        self._taken = taken
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        first = scope["path"].split("/")[1] if scope["path"].startswith("/") else ""
+        return (Match.NONE, {}) if first in self._taken else super().matches(scope)
 
 
 def _add_routes(app: FastAPI) -> UploadRoute:

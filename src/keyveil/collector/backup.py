@@ -40,6 +40,7 @@ _HASH_BYTES = 32
 _ROWS = 5000  # in one message
 _LONGEST = 1 << 30  # bytes of one message
 _ASIDE = ".before-restore"
+_PASSING = "session"  # whoever is signed in: after a restore everybody signs in again
 
 Progress = Callable[[str, int], None]
 """Hears the name of a table, and how many of its rows were done since."""
@@ -119,6 +120,8 @@ def _write(connection: Connection, file: _Hashed, progress: Progress) -> dict[st
     file.message({"schema": revision})
     counts = {}
     for table in _tables(connection):
+        if table.name == _PASSING:
+            continue
         file.message([str(table.name), *(str(column.name) for column in table.columns)])
         rows = connection.execution_options(yield_per=_ROWS).execute(select(table).order_by(*table.primary_key))
         counts[table.name] = 0

@@ -18,6 +18,7 @@ from keyveil.campaign.documents import NAME
 from keyveil.campaign.recurrence import Period, ends
 from keyveil.campaign.wire import JSON
 from keyveil.collector.access import Admin, AdminOfAll, Analyst, Anybody, refuse_elsewhere
+from keyveil.collector.asking import ask as put
 from keyveil.collector.models import ARROW, CSV, PARQUET, TALLY, Action, Enrolments, Revocations, TokenRequest
 from keyveil.collector.negotiation import preferred
 from keyveil.collector.problems import Refusal
@@ -133,11 +134,7 @@ def show_estimates(
 
 def ask(service: TheService, name: Name, question: Document) -> Response:
     """Answer a question from the reports of one round: the latest that can answer it, unless it says which."""
-    read = questions.Question.read(question)
-    found = service.finished(name, read.round, read.asks)
-    estimates = found.estimates(read.confidence or 0.95)
-    rows = questions.answer(read, found.round.mechanism, found.tally, estimates, service.min_reports(name))
-    return _json({"answers": rows})
+    return _json({"answers": put(service, name, [question])[0]})
 
 
 def export_tally(

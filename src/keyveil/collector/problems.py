@@ -28,6 +28,7 @@ STATUS: Mapping[str, int] = {
     "access/": 401,
     "access/campaign": 403,
     "access/exists": 409,
+    "access/form": 403,
     "access/invalid": 422,
     "access/no-token": 404,
     "access/role": 403,

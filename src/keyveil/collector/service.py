@@ -31,7 +31,7 @@ from keyveil.collector.rates import Rates
 from keyveil.collector.repository import Repository, StoredCampaign, StoredRound, dictionary
 from keyveil.collector.retention import forget
 from keyveil.collector.rounds import advance, shown
-from keyveil.collector.status import headline, status
+from keyveil.collector.status import folded, headline, status
 from keyveil.collector.storing import Counts, UploadResult, count_refusals, stored_reports
 from keyveil.collector.tokens import Roles
 from keyveil.collector.validation import checked
@@ -131,6 +131,10 @@ class Service:
     def view(self, name: str, drafts: bool = False) -> dict[str, Any]:
         """What devices may know of a campaign; drafts only for those who may know of them."""
         return self._stored(name, drafts=drafts).view()
+
+    def campaign(self, name: str) -> Campaign:
+        """A campaign, also a draft, for those who may know of it."""
+        return self._stored(name, drafts=True).campaign
 
     def campaigns(self) -> list[dict[str, Any]]:
         with self.database.read() as connection:
@@ -249,6 +253,13 @@ class Service:
         if found.tally.reports < stored.campaign.min_reports:
             raise _too_few(stored.campaign, found.tally.reports)
         return found
+
+    def counted(self, name: str) -> tuple[str, str, tuple[tuple[str, int], ...]]:
+        """Hash and state of a campaign, and of each round its state and how many of its reports were counted."""
+        with self.database.read() as connection:
+            stored = self._repository.named(connection, name)
+            rounds = tuple((one.state, folded(connection, one.id)) for one in stored.rounds)
+        return stored.campaign.hash, stored.state, rounds
 
     def tally(self, name: str, round: int | None = None) -> tuple[Mechanism, Tally]:
         found = self.finished(name, round)

@@ -34,10 +34,10 @@ from keyveil.kernels.backend import prepare
 from keyveil.kernels.siphash import siphash_many
 
 Say = Callable[[str], None]
-Pages = Callable[[Service], Mounts]  # the pages of a collector, once its service is open; a function of a module
+Pages = Callable[[Service, Settings], Mounts]  # of a collector, once its service is open; a function of a module
 
 
-def no_pages(_: Service) -> Mounts:
+def no_pages(_: Service, __: Settings) -> Mounts:
     return NO_PAGES
 
 
@@ -110,7 +110,7 @@ def _work(settings: Settings, listener: socket.socket, pages: Pages, say: Say, s
     siphash_many(bytes(16), np.zeros((1, PUBLIC_BYTES), dtype=np.uint8))  # most of the compiler loads when it is used
     with _open(settings) as service, _signals(settings) as stop_requested:
         _say_first_tokens(service, settings, say)
-        server = _Server(_uvicorn(settings, service, pages(service)), stop_requested, started)
+        server = _Server(_uvicorn(settings, service, pages(service, settings)), stop_requested, started)
         server.run(sockets=[listener])
 
 

@@ -52,6 +52,8 @@ class Settings(BaseSettings):
     backlog: Count = 2048
     tick_seconds: Seconds = 1.0  # between two looks at rounds, folds and scrubs; 0 for never
     shutdown_seconds: Seconds = 30.0  # for requests under way
+    session_minutes: int = Field(default=30, ge=1, le=1440)  # without a request; then people are signed out
+    session_hours: int = Field(default=12, ge=1, le=168)  # after which people have to sign in again
     origins: str = ""  # of pages that may send reports, with commas between them; * for all of them, nothing for none
     serve_client: bool = False  # the client's modules below /client/, for development only
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -11,7 +11,7 @@ from keyveil.collector.folding import read_tally, set_aside, unfolded
 from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.rounds import arrived
 from keyveil.collector.storing import DUPLICATE
-from keyveil.collector.tables import SET_ASIDE, UNFOLDED, batch, refusal
+from keyveil.collector.tables import SET_ASIDE, UNFOLDED, batch, refusal, tally
 from keyveil.mechanisms.report_laws import AskedAbout
 from keyveil.robustness.detection import Detection, detect
 
@@ -56,6 +56,12 @@ def all_set_aside(connection: Connection) -> int:
     return int(connection.execute(select(func.sum(batch.c.reports)).where(batch.c.state == SET_ASIDE)).scalar() or 0)
 
 
+def folded(connection: Connection, round_id: int) -> int:
+    """Reports of a round that were counted."""
+    counted = select(func.sum(tally.c.reports)).where(tally.c.round_id == round_id, tally.c.chunk == 0)
+    return int(connection.execute(counted).scalar() or 0)
+
+
 def _refused(connection: Connection, stored: StoredCampaign) -> dict[str, int]:
     counted = connection.execute(
         select(refusal.c.code, func.sum(refusal.c.count))
@@ -98,8 +104,8 @@ def _suspicion(connection: Connection, one: StoredRound, least: int) -> Detectio
     """What the tally of a round shows of chosen ids; nothing below the least number, or where it cannot show it."""
     if not isinstance(one.document.mechanism, AskedAbout):
         return None
-    tally = read_tally(connection, one.id, one.document)
-    return detect(one.document.mechanism, tally, level=WATCHED) if tally.reports >= max(least, 1) else None
+    told = read_tally(connection, one.id, one.document)
+    return detect(one.document.mechanism, told, level=WATCHED) if told.reports >= max(least, 1) else None
 
 
 def _warning(suspicion: Detection | None) -> list[str]:

@@ -130,6 +130,16 @@ access = Table(
     Index("access_name", "name", unique=True),
 )
 
+# Whoever is signed in to the pages. Times are in whole minutes since 1970.
+session = Table(
+    "session",
+    metadata,
+    Column("secret_hash", LargeBinary(32), primary_key=True),  # of what the cookie holds
+    Column("token_hash", LargeBinary(32), nullable=False, index=True),  # the token that signed in
+    Column("began", Integer, nullable=False),
+    Column("seen", Integer, nullable=False),  # the last request
+)
+
 # Every administrative act and every step of a campaign; each hash covers the entry before it.
 journal = Table(
     "journal",

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 
 from keyveil.campaign.documents import NAME
 from keyveil.collector.journal import OPERATOR, Journal, Note, Notes
-from keyveil.collector.tables import access
+from keyveil.collector.tables import access, session
 from keyveil.core.clock import today
 from keyveil.core.errors import AccessError
 
@@ -100,7 +100,10 @@ class Roles:
 
     def admit(self, token: str) -> Holder | None:
         """Who holds a token that is good today. Tokens are compared by hashes, so time tells nothing about them."""
-        wanted = hashed(token)
+        return self.admit_hash(hashed(token))
+
+    def admit_hash(self, wanted: bytes) -> Holder | None:
+        """Who holds the token with this hash, if it is good today."""
         with self.journal.writer.database.read() as connection:
             rows = connection.execute(select(access)).all()
         found = None
@@ -110,11 +113,13 @@ class Roles:
         return found
 
     def revoke(self, name: str, by: str = OPERATOR) -> None:
-        """From now on a token is no longer good; its name stays taken."""
+        """From now on a token is no longer good, nor are its sessions; its name stays taken."""
 
         def step(connection: Connection, notes: Notes) -> None:
-            revoked = update(access).where(access.c.name == name, access.c.revoked == 0).values(revoked=1)
-            if not connection.execute(revoked).rowcount:
+            good = (access.c.name == name) & (access.c.revoked == 0)
+            signed_in = session.c.token_hash.in_(select(access.c.token_hash).where(good))
+            connection.execute(delete(session).where(signed_in))
+            if not connection.execute(update(access).where(good).values(revoked=1)).rowcount:
                 raise AccessError("access/no-token", f"There is no token {name[:64]} that could be revoked.")
             notes.append(Note("token.revoke", name, {}))
 

@@ -46,16 +46,10 @@ def table(estimates: Estimates, inline: bool = True) -> str:
     """
     shown = most_frequent(estimates, TABLE_ROWS)
     estimates = listed(estimates, len(shown))
-    panels = _panels(estimates, estimates.truth)
-    flags = estimates.flag
-    look = {name: f'style="{style}"' if inline else f'class="{name}"' for name, style in STYLES.items()}
-    head = "".join(f'<th colspan="2" {look["told"]}>{panel.title}</th>' for panel in panels)
-    body = "".join(
-        f"<tr><th {look['told']}>{escape(estimates.schema.keys[at])}</th>"
-        + "".join(_cells(panel, at, panel.limits(shown), look) for panel in panels)
-        + f"<td {look['told' if flags[at] == 'ok' else 'flagged']}>{flags[at]}</td></tr>"
-        for at in shown
-    )
+    look = _look(inline)
+    titles = [panel.title for panel in panels_of(estimates, estimates.truth)]
+    head = "".join(f'<th colspan="2" {look["told"]}>{title}</th>' for title in titles)
+    body = "".join(rows(estimates, shown, inline))
     hidden = estimates.schema.d - len(shown)
     more = f"<div>… and {hidden:,} more {'key' if hidden == 1 else 'keys'}, less frequent.</div>" if hidden else ""
     return (
@@ -64,6 +58,25 @@ def table(estimates: Estimates, inline: bool = True) -> str:
         "</table>"
         f"{more}<div>{escape(remarks(estimates))}</div></div>"
     )
+
+
+def rows(estimates: Estimates, shown: NDArray[np.intp], inline: bool = True) -> list[str]:
+    """A row of HTML for each of some keys: its name, each kind of estimate as text and as a bar, and its flag.
+
+    The bars have a common scale. Estimates come as they are to be shown (``listed``, ``Estimates.display``).
+    """
+    panels, flags, look = panels_of(estimates, estimates.truth), estimates.flag, _look(inline)
+    limits = [panel.limits(shown) for panel in panels]
+    return [
+        f'<tr><th scope="row" {look["told"]}>{escape(estimates.schema.keys[at])}</th>'
+        + "".join(_cells(panel, at, ends, look) for panel, ends in zip(panels, limits, strict=True))
+        + f"<td {look['told' if flags[at] == 'ok' else 'flagged']}>{flags[at]}</td></tr>"
+        for at in shown
+    ]
+
+
+def _look(inline: bool) -> dict[str, str]:
+    return {name: f'style="{style}"' if inline else f'class="{name}"' for name, style in STYLES.items()}
 
 
 def listed(estimates: Estimates, count: int) -> Estimates:
@@ -91,7 +104,7 @@ def forest(estimates: Estimates, ax: Axes | Sequence[Axes] | None, top: int, tru
     """A row per key, its interval as a line: frequencies in one panel, means (if there are any) in the next."""
     shown = most_frequent(estimates, max(top, 1))
     estimates = listed(estimates, len(shown))
-    panels = _panels(estimates, truth)
+    panels = panels_of(estimates, truth)
     axes = _new_axes(len(panels), len(shown)) if ax is None else _given_axes(ax, len(panels))
     for place, panel in zip(axes, panels, strict=True):
         _draw(place, panel, shown)
@@ -105,7 +118,7 @@ def forest(estimates: Estimates, ax: Axes | Sequence[Axes] | None, top: int, tru
 
 
 @dataclass(frozen=True, eq=False)
-class _Panel:
+class Panel:
     """One kind of estimate as it is drawn, in the table and in the plot alike."""
 
     title: str
@@ -137,13 +150,13 @@ class _Panel:
         return float(known.min()), float(known.max())
 
 
-def _panels(estimates: Estimates, truth: Truth | None) -> list[_Panel]:
+def panels_of(estimates: Estimates, truth: Truth | None) -> list[Panel]:
     schema, frequency, mean, moved = estimates.schema, estimates.frequency, estimates.mean, estimates.attacked
     panels = []
     if not frequency.absent:
         true = None if truth is None else truth.frequency
         reach = None if moved is None else (moved.frequency_low, moved.frequency_high)
-        panels.append(_Panel("frequency", "frequency", BLUE, frequency, frequency, (0.0, 1.0), true, reach))
+        panels.append(Panel("frequency", "frequency", BLUE, frequency, frequency, (0.0, 1.0), true, reach))
     if not mean.absent:
         true = None if truth is None else truth.mean
         reach = None if moved is None else (moved.mean_low, moved.mean_high)
@@ -152,10 +165,10 @@ def _panels(estimates: Estimates, truth: Truth | None) -> list[_Panel]:
             possible = (float(least[0]), float(most[0]))
             true = None if true is None else schema.from_unit(true)
             reach = None if reach is None else (schema.from_unit(reach[0]), schema.from_unit(reach[1]))
-            panels.append(_Panel("mean", "mean", ORANGE, mean, mean.in_units, possible, true, reach))
+            panels.append(Panel("mean", "mean", ORANGE, mean, mean.in_units, possible, true, reach))
         else:  # keys of different units share no other axis
             axis = "mean, each key’s range scaled to [−1, 1]"
-            panels.append(_Panel("mean", axis, ORANGE, mean, mean, (-1.0, 1.0), true, reach))
+            panels.append(Panel("mean", axis, ORANGE, mean, mean, (-1.0, 1.0), true, reach))
     return panels
 
 
@@ -182,7 +195,7 @@ def _shortened(key: str) -> str:
 # -- the table ------------------------------------------------------------------------------------------------------
 
 
-def _cells(panel: _Panel, at: int, limits: tuple[float, float], look: Mapping[str, str]) -> str:
+def _cells(panel: Panel, at: int, limits: tuple[float, float], look: Mapping[str, str]) -> str:
     colour = GREY if panel.doubtful(at) else panel.colour
     text = str(replace(panel.column[panel.column.schema.keys[at]], flag="ok"))  # the flag has a cell of its own
     label = f"{panel.title} {text}"
@@ -190,7 +203,7 @@ def _cells(panel: _Panel, at: int, limits: tuple[float, float], look: Mapping[st
     return f"<td {ink}>{text}</td><td>{_bar(panel, at, limits, colour, label)}</td>"
 
 
-def _bar(panel: _Panel, at: int, limits: tuple[float, float], colour: str, label: str) -> str:
+def _bar(panel: Panel, at: int, limits: tuple[float, float], colour: str, label: str) -> str:
     def x(number: float) -> float:
         share = (number - limits[0]) / (limits[1] - limits[0])
         return round(5 + (_BAR - 10) * min(max(float(share), 0.0), 1.0), 1)
@@ -230,7 +243,7 @@ def _given_axes(ax: Axes | Sequence[Axes], panels: int) -> list[Axes]:
     return axes
 
 
-def _draw(ax: Axes, panel: _Panel, shown: NDArray[np.intp]) -> None:
+def _draw(ax: Axes, panel: Panel, shown: NDArray[np.intp]) -> None:
     rows = np.arange(len(shown))
     doubtful = panel.doubtful(shown)
     for row in rows[::2]:

@@ -68,8 +68,8 @@ def _sections(estimates: Estimates, about: About, values: Histogram | None) -> I
     yield f'<div class="wide">{table(estimates, inline=False)}</div>'
     if values is not None:
         yield from _distributions(estimates, values)
-    yield "<h2>How to read it</h2>" + _listed((flag, MEANINGS[flag]) for flag in _met(estimates))
-    yield f"<p>{escape(_contained(estimates))}</p>"
+    yield "<h2>How to read it</h2>" + _listed((flag, MEANINGS[flag]) for flag in met_flags(estimates))
+    yield f"<p>{escape(contained(estimates))}</p>"
     ceiling = f"One report was ε-locally differentially private with ε = {decimal_text(estimates.epsilon)}."
     yield "<h2>Privacy</h2>" + "".join(f"<p>{escape(one)}</p>" for one in (ceiling, *about.privacy))
     facts = [*about.facts, *(("command", one) for one in (about.command,) if one)]
@@ -88,13 +88,13 @@ def _described(estimates: Estimates) -> str:
     return f"Estimates with intervals, most frequent keys first: {caption(estimates)}. The table has the same numbers."
 
 
-def _met(estimates: Estimates) -> list[str]:
+def met_flags(estimates: Estimates) -> list[str]:
     """The flags that occur on the page, the mildest first."""
     codes = {int(code) for column in (estimates.frequency, estimates.mean) for code in column.flag}
     return [FLAGS[code] for code in sorted(codes)]
 
 
-def _contained(estimates: Estimates) -> str:
+def contained(estimates: Estimates) -> str:
     """What the intervals allow for, by name."""
     parts = ["the noise that devices add for privacy"]
     if estimates.population:

@@ -49,6 +49,16 @@ def epsilon_in_words(mechanism: Mechanism, rounds: int = 1) -> str:
     )
 
 
+def privacy_in_words(mechanism: Mechanism) -> tuple[str, str]:
+    """What epsilon means for the people who answered, and who proved it."""
+    certificate = mechanism.certificate()
+    how = {
+        "enumeration": "all its outcomes were enumerated",
+        "closed-form": "by a closed form that was checked against all outcomes at small sizes",
+    }[certificate.method]
+    return epsilon_in_words(mechanism), f"The program that devices run spends {certificate.exact_epsilon}: {how}."
+
+
 class Preview(NamedTuple):
     """Possible results for one key, in ascending order of frequency: estimates, intervals, and the assumed truth."""
 

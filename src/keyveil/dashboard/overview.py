@@ -1,0 +1,116 @@
+"""The first page of a campaign: what was found, the picture, every key with its intervals, and what they mean."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from keyveil.campaign.documents import Campaign
+from keyveil.core.epsilon import decimal_text
+from keyveil.core.errors import KeyveilError
+from keyveil.core.estimates import Estimates
+from keyveil.dashboard.about import dates_in_words, days_in_words, odds_in_words, who_sees_what
+from keyveil.dashboard.campaign_head import head
+from keyveil.dashboard.key_table import key_table, part
+from keyveil.dashboard.layout import facts, field, note, page, question, table
+from keyveil.dashboard.refusals import explained
+from keyveil.dashboard.visits import Visit
+from keyveil.dashboard.words import counted
+from keyveil.display.charts import forest
+from keyveil.display.estimates import caption, remarks
+from keyveil.display.finding import finding
+from keyveil.display.markup import Child, Html, tag, together
+from keyveil.display.report import MEANINGS, contained, met_flags
+
+MOST_ATTACKERS = 1 << 53
+
+
+def show_overview(visit: Visit) -> Response:
+    """The results so far, or why there are none yet."""
+    if visit.asked("part") == "rows":
+        return part(visit, _estimates(visit))
+    campaign, state, top = head(visit, "")
+    try:
+        body = _results(visit, _estimates(visit))
+    except KeyveilError as refused:
+        body = _not_yet(visit, campaign, state, refused)
+    return page(visit, campaign.name, top, body, _about(visit, campaign))
+
+
+def _estimates(visit: Visit) -> Estimates:
+    attackers = visit.number("attackers", 1, MOST_ATTACKERS) if visit.asked("attackers") else None
+    return visit.site.results.estimates(visit.name, attackers=attackers)
+
+
+def _results(visit: Visit, estimates: Estimates) -> Html:
+    picture = visit.site.results.remembered(visit.name, "forest", lambda: forest(estimates))
+    return together(
+        tag("p", finding(estimates), class_="finding"),
+        tag("p", days_in_words(visit.service.campaign(visit.name)), class_="quiet"),
+        tag("figure", tag("div", picture, class_="wide"), tag("figcaption", caption(estimates), class_="small")),
+        tag("h2", "Every key"),
+        key_table(visit, estimates),
+        tag("p", remarks(estimates), class_="small"),
+        tag("h2", "How to read it"),
+        facts(*((flag, MEANINGS[flag]) for flag in met_flags(estimates))),
+        tag("p", contained(estimates)),
+        _attackers(visit, estimates),
+    )
+
+
+def _attackers(visit: Visit, estimates: Estimates) -> Html:
+    """How far crafted reports could have moved the numbers, on demand."""
+    shown = estimates.attacked is not None
+    return question(
+        visit,
+        f"/campaigns/{visit.name}",
+        field(
+            "If so many reports were crafted to deceive",
+            "attackers",
+            visit.asked("attackers"),
+            "The bars then show in a lighter shade how far such reports could have moved each number.",
+            inputmode="numeric",
+            pattern="[0-9]*",
+        ),
+        tag("button", "Show" if not shown else "Show again"),
+        class_="card",
+    )
+
+
+def _not_yet(visit: Visit, campaign: Campaign, state: str, refused: KeyveilError) -> Html:
+    """An empty or small campaign: how far it has come, and what to do."""
+    rounds = visit.service.counted(visit.name)[2]
+    done, least = sum(number for _, number in rounds), campaign.min_reports
+    if state == "draft":
+        step: Child = ["An administrator opens it on the page ", _link(visit, "collection", "Collection"), "."]
+        return note("Nobody has been asked yet: this campaign is a draft. ", step)
+    if refused.code != "campaign/too-few":
+        return explained(refused)
+    return together(
+        note(
+            f"{counted(done, 'report')} counted so far. Nothing is shown below {least:,}: so few people could be told "
+            "apart. What to do: wait for more people; when the round closes, what waits is counted.",
+        ),
+        tag("progress", value=min(done, least), max=least, aria_label=f"{done:,} of {least:,} reports"),
+        tag("p", "The page ", _link(visit, "collection", "Collection"), " shows what came in and what was refused."),
+    )
+
+
+def _about(visit: Visit, campaign: Campaign) -> Html:
+    odds = visit.site.results.remembered(visit.name, "odds", lambda: odds_in_words(campaign))
+    seen = [tag("tr", tag("th", who, scope="row"), tag("td", what)) for who, what in who_sees_what(campaign)]
+    return together(
+        tag("h2", "The question"),
+        facts(
+            ("Asked", dates_in_words(campaign)),
+            ("Keys", f"{campaign.schema.d:,}"),
+            ("Privacy", f"ε = {decimal_text(campaign.protocol.epsilon)}. {odds}"),
+            ("Why this mechanism", campaign.reason),
+            ("Whom people can ask", campaign.contact),
+            ("Hash of the document", tag("code", campaign.hash)),
+        ),
+        table("Who can see what of a person", ("Who", "What"), seen),
+    )
+
+
+def _link(visit: Visit, end: str, word: str) -> Html:
+    return tag("a", word, href=visit.to(f"/campaigns/{visit.name}/{end}"))

@@ -1,0 +1,273 @@
+"""A new campaign in three steps: what must be seen, then at what ε, then what it says; nobody is asked before it opens.
+
+The planner's predictions decide: the first question is which change must be visible, and ε follows from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from starlette.responses import Response
+
+from keyveil.campaign.answerable import refuse_refused
+from keyveil.campaign.dictionaries import parted
+from keyveil.campaign.documents import Campaign, Fetch
+from keyveil.collector.access import refuse_elsewhere
+from keyveil.core.clock import today
+from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.dashboard.advice import forecast_campaign, warnings
+from keyveil.dashboard.layout import choice, facts, field, form, note, page, redirect, table
+from keyveil.dashboard.refusals import explained
+from keyveil.dashboard.visits import Visit
+from keyveil.dashboard.wishes import GOALS, Offer, Wish, document_of, offers, read_wish
+from keyveil.display.markup import Child, Html, tag, together
+from keyveil.mechanisms.questions import ASKABLE, who_answers
+
+STEPS = ("What must be seen", "At what price", "Check and create")
+KEPT = ("change", "people", "keys", "pairs", "low", "high", "goal")  # of the first step
+MOST_TOLD = 2000  # people for whom errors are tried before anybody is asked
+
+
+def show_wizard(visit: Visit) -> Response:
+    """The first step."""
+    return page(visit, "New campaign", _steps(0), _wishes(visit, {}))
+
+
+def step(visit: Visit) -> Response:
+    """The next step, or the same one with what was wrong."""
+    stage = visit.given("stage")
+    try:
+        if stage == "create":
+            return _create(visit)
+        wish = read_wish(visit.form)
+        if stage == "check":
+            return page(visit, "New campaign", _steps(2), _checked(visit, wish))
+        return page(visit, "New campaign", _steps(1), _prices(visit, wish))
+    except KeyveilError as refused:
+        given = {name: visit.given(name) for name in KEPT}
+        body = (_steps(0), explained(refused), _wishes(visit, given))
+        return page(visit, "New campaign", *body, status=422)
+
+
+def _steps(at: int) -> Html:
+    return tag(
+        "ol",
+        [tag("li", word, aria_current="step" if place == at else None) for place, word in enumerate(STEPS)],
+        class_="steps",
+    )
+
+
+# -- first: what must be seen -----------------------------------------------------------------------------------------
+
+
+def _wishes(visit: Visit, given: Mapping[str, str]) -> Html:
+    keys = given.get("keys", "")
+    return form(
+        visit,
+        "/new",
+        tag("input", type="hidden", name="stage", value="price"),
+        field(
+            "What change must you be able to see, in percentage points?",
+            "change",
+            given.get("change") or "5",
+            "From one collection to the next. With 5, a key that 20 of 100 people have must be told from one that 25 "
+            "have.",
+            inputmode="decimal",
+            required=True,
+        ),
+        field(
+            "How many people will report?", "people", given.get("people") or "20000", inputmode="numeric", required=True
+        ),
+        tag(
+            "div",
+            tag("label", "Which keys are asked about?", for_="keys"),
+            tag("textarea", keys, id="keys", name="keys", required=True, aria_describedby="keys-hint"),
+            tag("small", "One in each line, such as coffee, crisps, apple.", id="keys-hint"),
+            class_="field",
+        ),
+        field(
+            "How many of them does a person have on average?",
+            "pairs",
+            given.get("pairs") or "3",
+            inputmode="decimal",
+            required=True,
+        ),
+        tag(
+            "div",
+            field("Least value", "low", given.get("low") or "1"),
+            field("Largest value", "high", given.get("high") or "5"),
+            class_="inline",
+        ),
+        tag("p", "Such as the ends of a rating. Values outside count as the nearer end.", class_="small"),
+        choice("What do you want to know?", "goal", GOALS, given.get("goal") or "both"),
+        tag("button", "See what it costs"),
+        class_="card",
+    )
+
+
+# -- then: at what price ----------------------------------------------------------------------------------------------
+
+
+def _prices(visit: Visit, wish: Wish) -> Html:
+    found = offers(wish)
+    best = next((one for one in found if one.change <= wish.change), None)
+    rows = [_price(one, wish, one is best) for one in found]
+    what = f"enough to see a change of {100 * wish.change:g} points with {wish.people:,} people"
+    more = "ask more people, about fewer keys, or be content with a larger change"
+    said = f"No ε here is {what}: {more}." if best is None else f"ε = {best.epsilon} is {what}."
+    head = (
+        "ε",
+        "Smallest change that is seen",
+        "Rarest key that is told",
+        "People for your change",
+        "Odds",
+        "Mechanism",
+    )
+    return together(
+        tag("p", said, class_="finding"),
+        form(
+            visit,
+            "/new",
+            tag("input", type="hidden", name="stage", value="check"),
+            [tag("input", type="hidden", name=name, value=visit.given(name)) for name in KEPT],
+            tag(
+                "fieldset",
+                tag("legend", "Choose ε: the smaller, the safer for people"),
+                table("Predicted for such people, before anybody is asked", head, rows),
+            ),
+            tag("fieldset", tag("legend", "What people read, and when it ends"), _details(visit)),
+            tag("button", "Check it"),
+        ),
+    )
+
+
+def _price(one: Offer, wish: Wish, chosen: bool) -> Html:
+    id = f"epsilon-{one.epsilon.replace('.', '-')}"
+    radio = tag("input", type="radio", name="epsilon", value=one.epsilon, id=id, checked=chosen, required=True)
+    enough = one.change <= wish.change
+    return tag(
+        "tr",
+        tag("th", radio, " ", tag("label", one.epsilon, for_=id), scope="row"),
+        tag("td", f"{100 * one.change:.3g} points", class_="told" if enough else "doubtful"),
+        tag("td", f"{100 * one.smallest:.3g} % of the people"),
+        tag("td", f"about {one.people_for(wish):,}"),
+        tag("td", f"at most × {one.odds:.3g}"),
+        tag("td", one.mechanism),
+    )
+
+
+def _details(visit: Visit) -> Html:
+    purpose = tag(
+        "div",
+        tag("label", "Purpose", for_="purpose"),
+        tag(
+            "textarea",
+            visit.given("purpose"),
+            id="purpose",
+            name="purpose",
+            required=True,
+            aria_describedby="purpose-hint",
+        ),
+        tag("small", "People read this before they agree.", id="purpose-hint"),
+        class_="field",
+    )
+    return together(
+        field(
+            "Name",
+            "name",
+            visit.given("name"),
+            "Such as snack-survey: a-z, 0-9 and -.",
+            required=True,
+            autocomplete="off",
+        ),
+        purpose,
+        field("Whom people can ask", "contact", visit.given("contact"), type="email"),
+        field("Last day", "closes", visit.given("closes"), "May stay empty.", type="date"),
+        field(
+            "Nothing is shown below so many reports",
+            "min_reports",
+            visit.given("min_reports") or "1000",
+            inputmode="numeric",
+        ),
+        choice(
+            "Who may report?",
+            "enrolment",
+            {"none": "anybody, once for each device", "token": "people with a token"},
+            visit.given("enrolment"),
+            "Without tokens nobody can stop a stranger from sending many reports.",
+        ),
+    )
+
+
+# -- at last: check and create ----------------------------------------------------------------------------------------
+
+
+def _checked(visit: Visit, wish: Wish) -> Html:
+    document = document_of(wish, visit.form)
+    slim, beside = parted(document)
+    fetch = _fetch(beside)
+    campaign = Campaign.from_document(slim, fetch)
+    refuse_refused(campaign, fetch)
+    forecast = forecast_campaign(campaign, min(wish.people, MOST_TOLD), lambda _: None)
+    unwise = warnings(campaign, today(visit.service.clock))
+    untold = [kind for kind in ASKABLE if kind not in campaign.answers]
+    rounds = ", ".join(
+        f"{one.round.mechanism.name}: exact ε {one.exact_epsilon:.6f}, {one.bits:.3g} bits" for one in forecast.rounds
+    )
+    whole = json.dumps(document, indent=2, ensure_ascii=False)
+    return together(
+        tag("p", f"{campaign.name} is in order.", class_="finding"),
+        facts(
+            ("Purpose", campaign.purpose),
+            ("Rounds", rounds),
+            ("Why this mechanism", campaign.reason),
+            ("It will tell", "; ".join(ASKABLE[kind].meaning for kind in campaign.answers)),
+            ("It will not tell", "; ".join(f"{ASKABLE[kind].meaning} ({_takers(kind)})" for kind in untold)),
+        ),
+        [note(one.sentence, kind="refused") for one in unwise],
+        form(
+            visit,
+            "/new",
+            tag("input", type="hidden", name="stage", value="create"),
+            tag("input", type="hidden", name="document", value=json.dumps(document)),
+            tag("p", "A draft asks nobody. It is opened on its own page, and then never changes."),
+            tag("button", "Create the draft"),
+            class_="card",
+        ),
+        tag("details", tag("summary", "The document, and the same as code"), tag("pre", whole), _code(campaign)),
+    )
+
+
+def _takers(kind: str) -> str:
+    return f"that takes {', '.join(who_answers(kind))}"
+
+
+def _code(campaign: Campaign) -> Child:
+    command = f"keyveil campaign check {campaign.name}.json\nkeyveil campaign create {campaign.name}.json"
+    return tag("p", f"Kept as {campaign.name}.json, the command line does the same:"), tag("pre", command)
+
+
+def _create(visit: Visit) -> Response:
+    try:
+        document = json.loads(visit.given("document"))
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise CampaignError("campaign/document", "The campaign was lost on the way: please begin again.")
+    refuse_elsewhere(visit.holder, str(document.get("name")))
+    slim, beside = parted(document)
+    if beside is not None:
+        visit.service.put_dictionary(beside, visit.holder.name)
+    view = visit.service.create(slim, visit.holder.name)
+    return redirect(visit, f"/campaigns/{view['hash'][:12]}/collection", done="create")
+
+
+def _fetch(beside: bytes | None) -> Fetch:
+    def fetch(name: str) -> bytes:
+        if beside is None or hashlib.sha256(beside).hexdigest() != name:
+            raise CampaignError("campaign/dictionary", f"There is no list of keys {name[:8]}….")
+        return beside
+
+    return fetch

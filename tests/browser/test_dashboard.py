@@ -1,0 +1,140 @@
+"""The pages in a real browser: from the plan to the file, with a real collector and a real device."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.device import Device, HttpTransport
+from keyveil.device.vault import IN_MEMORY
+from tests.browser.accessibility import complaints
+from tests.browser.chromium import Chromium
+from tests.browser.conftest import administer
+from tests.collector.campaigns import SNACKS, batch_of
+from tests.collector.processes import Served
+
+KEYS = ["coffee", "crisps", "apple"]
+PEOPLE: tuple[dict[str, float], ...] = ({"coffee": 5.0, "crisps": 4.0}, {"coffee": 4.0}, {"apple": 2.0}, {})
+
+
+class Watched:
+    """A private window on the pages, with everything that it asked for and complained about."""
+
+    def __init__(self, page: Page, server: Served) -> None:
+        self.page, self.address = page, f"http://127.0.0.1:{server.port}"
+        self.requests, self.complaints = list[str](), list[str]()
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("console", lambda said: self.complaints.append(said.text))
+        page.on("pageerror", lambda raised: self.complaints.append(str(raised)))
+        page.on("dialog", lambda asked: asked.accept())
+
+    def sign_in(self, token: str) -> None:
+        self.page.goto(self.address)
+        self.page.get_by_label("Token").fill(token)
+        self.page.keyboard.press("Enter")
+        expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
+
+    @property
+    def off_the_host(self) -> list[str]:
+        return [one for one in self.requests if urlsplit(one).hostname != "127.0.0.1" and not one.startswith("data:")]
+
+
+@pytest.fixture
+def watched(browser: Chromium, server: Served) -> Iterator[Watched]:
+    window = browser.private(viewport={"width": 1100, "height": 900}, accept_downloads=True)
+    one = Watched(window.new_page(), server)
+    yield one
+    window.close()
+    assert one.complaints == []
+    assert one.off_the_host == []
+
+
+def report_from(server: Served, name: str) -> None:
+    """One real device over HTTP, and four hundred more reports in a batch."""
+    view = administer(server, "GET", f"/v1/campaigns/{name}")
+    document = RoundDocument.from_document(view["round"]["document"], Campaign.from_document(view["campaign"]))
+    batch = json.loads(batch_of(document, 400, PEOPLE).to_json())
+    administer(server, "POST", f"/v1/campaigns/{name}/reports", batch)
+    device = Device(IN_MEMORY, HttpTransport(f"http://127.0.0.1:{server.port}"), caps={"schema_period": 8, "period": 8})
+    device.consent(name)
+    device.report(name, PEOPLE[0])
+    device.close()
+
+
+def test_from_the_plan_to_the_file(watched: Watched, server: Served, tmp_path: Path) -> None:
+    page = watched.page
+    watched.sign_in(server.tokens["admin"])
+    page.get_by_role("link", name="New campaign").click()
+    page.get_by_label("What change must you be able to see").fill("20")
+    page.get_by_label("How many people").fill("20000")
+    page.get_by_label("Which keys").fill("\n".join(KEYS))
+    page.get_by_label("on average").fill("1")
+    page.get_by_label("What do you want to know").select_option("conditional")
+    assert complaints(page) == []
+    page.get_by_role("button", name="See what it costs").click()
+    page.get_by_label("4", exact=True).check()
+    page.get_by_label("Name").fill("snack-survey")
+    page.get_by_label("Purpose").fill("Which snacks people buy.")
+    page.get_by_label("Nothing is shown below").fill("100")
+    assert complaints(page) == []
+    page.get_by_role("button", name="Check it").click()
+    expect(page.get_by_text("snack-survey is in order")).to_be_visible()
+    page.get_by_role("button", name="Create the draft").click()
+    page.get_by_role("button", name="Open").click()
+    expect(page.get_by_text("The campaign is open")).to_be_visible()
+    report_from(server, "snack-survey")
+    page.get_by_role("button", name="Close this round").click()
+    expect(page.get_by_text("What waits is being counted")).to_be_visible()
+
+    page.get_by_role("link", name="Results").click()
+    until = time.monotonic() + 20
+    while page.get_by_role("searchbox").count() == 0 and time.monotonic() < until:
+        time.sleep(0.2)
+        page.reload()
+    page.get_by_role("link", name="key", exact=True).click()  # sorted in place, by the script
+    expect(page.locator("th[aria-sort=ascending]")).to_have_text("key ▴")
+    page.get_by_role("searchbox").fill("cof")
+    expect(page.locator("tbody th[scope=row]", has_text="apple")).to_have_count(0)
+    assert "find=cof" in page.url and complaints(page) == []
+
+    page.get_by_role("link", name="Ask", exact=True).click()
+    page.get_by_label("Of those who hold").fill("coffee")
+    page.get_by_label("how many hold", exact=True).fill("crisps")
+    page.get_by_role("button", name="Ask").nth(1).click()
+    expect(page.locator(".finding")).to_contain_text("Of those who hold coffee")
+    assert complaints(page) == []
+    page.get_by_role("link", name="Download").click()
+    with page.expect_download() as started:
+        page.get_by_role("link", name="snack-survey.csv").click()
+    started.value.save_as(tmp_path / "found.csv")
+    assert (tmp_path / "found.csv").read_text().count("\n") == 1 + len(KEYS)
+
+    with sqlite3.connect(server.folder / "keyveil.db", timeout=20) as database:
+        database.execute("UPDATE session SET seen = 0")
+    page.get_by_role("link", name="Campaigns").click()
+    expect(page.get_by_text("You are signed out")).to_be_visible()
+    assert complaints(page) == []
+
+
+@pytest.mark.parametrize("width", [360, 800])
+def test_pages_fit_a_phone(browser: Chromium, server: Served, width: int) -> None:
+    window = browser.private(viewport={"width": width, "height": 800})
+    watched = Watched(window.new_page(), server)
+    watched.sign_in(server.tokens["admin"])
+    if not any(one["name"] == SNACKS["name"] for one in administer(server, "GET", "/v1/campaigns")["campaigns"]):
+        administer(server, "POST", "/v1/campaigns", SNACKS)
+    here = "/campaigns/snacks"
+    for path in ("", "/new", "/tokens", here, f"{here}/privacy", f"{here}/collection"):
+        watched.page.goto(watched.address + path)
+        assert watched.page.evaluate("document.documentElement.scrollWidth") <= width, path
+    window.close()
+    assert watched.complaints == []
