@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -23,6 +24,8 @@ ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write a report, one page by itself (.html).")
 ]
 
+_SECRETS = re.compile(r"(?<=://).*@|(?<=\?).*", re.DOTALL)  # of an address: who asks with which password, and options
+
 _words: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
 
 
@@ -31,10 +34,15 @@ def remember(arguments: Sequence[str]) -> None:
     _words.set(tuple(arguments))
 
 
+def shareable(word: str) -> str:
+    """A word of the command line for a page that anybody may be sent: without the password of an address."""
+    return _SECRETS.sub("…", word) if "://" in word else word
+
+
 def write_page(estimates: Estimates, path: Path, about: About, values: Histogram | None = None) -> None:
     """A report on estimates, with how they were made and the command that makes it again."""
     facts = (*about.facts, *_facts(estimates))
-    command = shlex.join(["keyveil", *_words.get()])
+    command = shlex.join(["keyveil", *map(shareable, _words.get())])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(page(estimates, replace(about, facts=facts, command=command), values), encoding="utf-8")
