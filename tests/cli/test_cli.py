@@ -228,7 +228,7 @@ def test_certify_says_what_shuffling_would_add(capsys: pytest.CaptureFixture[str
     [
         ("--mechanism kvue --epsilon 1 --shuffled 100", "--shuffled N --delta D"),
         ("--mechanism kvue --epsilon 1 --shuffled 0 --delta 0.1", "At least one report"),
-        ("--mechanism kvue --epsilon 1 --shuffled 10 --delta 2", "Delta lies between 0 and 1"),
+        ("--mechanism kvue --epsilon 1 --shuffled 10 --delta 2", "Delta lies between 1e-100 and 1"),
         ("--mechanism all --epsilon 1 --shuffled 10 --delta 0.1", "needs one name"),
         ("--mechanism privkvm --epsilon 1 --shuffled 10 --delta 0.1", "several rounds"),
         ("--mechanism kvue", "needs --mechanism and --epsilon"),

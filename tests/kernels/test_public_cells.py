@@ -24,7 +24,7 @@ def test_loop_twin_and_single_reports_count_alike(kind: type) -> None:
         wanted[int(answer), public_index(public_word(public.tobytes(), KEY), 11)] += 1
     for count in (_add_public.compiled, _add_public.twin):
         counts = np.zeros(33, dtype=np.int64)
-        assert count(counts, sip_state(KEY), as_pairs(publics), answers, *cells)
+        assert count(counts, sip_state(KEY), as_pairs(publics), answers, tuple(cells))
         assert np.array_equal(counts.reshape(3, 11), wanted)
     added = wanted.copy()
     cells.add(added, KEY, publics, answers)

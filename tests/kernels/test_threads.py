@@ -36,7 +36,7 @@ def test_what_goes_wrong_in_any_thread_is_raised(bad: int) -> None:
         in_ranges(work, 20, 10, 2)
 
 
-@pytest.mark.parametrize("said", ["0", "two", "-1"])
+@pytest.mark.parametrize("said", ["²", "9" * 5000, "0", "two", "-1"])
 def test_a_number_of_threads_that_makes_no_sense_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     monkeypatch.setenv("KEYVEIL_THREADS", said)
     with pytest.raises(KeyveilError, match="KEYVEIL_THREADS"):

@@ -168,6 +168,7 @@ def test_what_is_impossible_is_answered_with_what_is_possible() -> None:
         ({"goal": "moods"}, "plan/goal", "there are frequency"),
         ({"goal": "rare:3"}, "plan/goal", "top:10"),
         ({"goal": "top:0"}, "plan/goal", "top:10"),
+        ({"goal": "top:" + "9" * 5000}, "plan/goal", "top:10"),
         ({"goal": ""}, "plan/goal", "has a goal"),
         ({"epsilon": 0}, "epsilon/invalid", "greater than zero"),
         ({"users": None}, "plan/people", "how many people"),

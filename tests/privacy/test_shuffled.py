@@ -85,6 +85,23 @@ def test_the_divergence_is_that_of_the_game_and_never_below(people: int, epsilon
     assert exact <= found <= exact * (1 + 1e-5) + 1e-12
 
 
+@pytest.mark.parametrize("people", [1, 5, 12])
+@pytest.mark.parametrize("local", [20, 28, 32])
+def test_floats_do_not_hide_what_little_a_large_epsilon_leaves(people: int, local: int) -> None:
+    """There P and e^ε·Q are large numbers whose difference is small; the threshold in between must not be missed."""
+    ratio = Fraction(math.exp(local))
+    for variation in ((ratio - 1) / (ratio + 1), (ratio - 1) / (ratio + 2), Fraction(1, 3)):
+        for less in (1e-6, 1e-4, 1e-3, 0.1):
+            exact = float(game(ratio, variation, people, Fraction(math.exp(local - less))))
+            assert divergence(float(ratio), float(variation), people, local - less) >= exact * (1 - 1e-12)
+
+
+def test_a_large_epsilon_is_hardly_smaller_in_a_small_crowd() -> None:
+    """With e^30 a thousand others hide nothing: δ is about 30 less the central epsilon."""
+    ratio = math.exp(30)
+    assert central_epsilon(ratio, (ratio - 1) / (ratio + 2), 1_000, 1e-6) == 30.0
+
+
 @pytest.mark.parametrize("trials", [1, 30, 10_000, 100_000_000])
 def test_binomial_probabilities_keep_their_digits(trials: int) -> None:
     middle = int(0.3 * trials)
@@ -164,9 +181,10 @@ def test_it_is_rounded_up_to_what_holds() -> None:
     [
         (0, 1e-6, "At least one report is shuffled, not 0."),
         (10**9, 1e-6, "At most 100,000,000 shuffled reports are certified."),
-        (100, 0.0, "Delta lies between 0 and 1, not 0."),
-        (100, 1.0, "Delta lies between 0 and 1, not 1."),
-        (100, math.nan, "Delta lies between 0 and 1, not nan."),
+        (100, 0.0, "Delta lies between 1e-100 and 1, not at 0."),
+        (100, 1e-320, "Delta lies between 1e-100 and 1, not at 9.99989e-321."),
+        (100, 1.0, "Delta lies between 1e-100 and 1, not at 1."),
+        (100, math.nan, "Delta lies between 1e-100 and 1, not at nan."),
     ],
 )
 def test_impossible_wishes_are_refused(people: int, delta: float, told: str) -> None:

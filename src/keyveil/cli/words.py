@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from contextvars import ContextVar
+
+_SECRETS = re.compile(r"(?<=://).*@|(?<=\?).*", re.DOTALL)  # of an address: who asks with which password, and options
 
 _words: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
 
@@ -15,5 +18,10 @@ def remember(arguments: Sequence[str]) -> None:
 
 
 def command() -> str:
-    """The whole line, as it can be typed again."""
-    return shlex.join(["keyveil", *_words.get()])
+    """The whole line, as it can be typed again, for a page that anybody may be sent."""
+    return shlex.join(["keyveil", *map(shareable, _words.get())])
+
+
+def shareable(word: str) -> str:
+    """A word without the password of an address."""
+    return _SECRETS.sub("…", word) if "://" in word else word

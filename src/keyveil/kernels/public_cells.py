@@ -18,6 +18,9 @@ from keyveil.kernels.backend import kernel
 from keyveil.kernels.siphash import AT_ONCE, ROOM, SIP, STEPS, as_pairs, sip_block, sip_state, siphash_pairs
 
 Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Places = tuple[int, ...]
+"""``PublicCells`` as plain numbers, for the compiler."""
 
 
 class PublicCells(NamedTuple):
@@ -33,10 +36,10 @@ class PublicCells(NamedTuple):
         flat = counts.reshape(-1)
         if self.bound == 1:
             add_cells(flat, answers, self.answers)
-        elif not _add_public(flat, sip_state(key), as_pairs(publics), answers, *self):
+        elif not _add_public(flat, sip_state(key), as_pairs(publics), answers, tuple(self)):
             raise _refused(self.answers)
 
-    def add_words(self, counts: Integers, words: NDArray[np.uint64], answers: NDArray[Any]) -> None:
+    def add_words(self, counts: Integers, words: Words, answers: NDArray[Any]) -> None:
         """The same for public bytes that are hashed already."""
         cells = np.asarray(answers, dtype=np.int64) * self.by_answer
         if self.bound > 1:
@@ -76,16 +79,8 @@ def _add_cells(counts: Integers, cells: NDArray[Any], bound: int) -> bool:
     return True
 
 
-def _add_public_numpy(
-    counts: Integers,
-    start: NDArray[np.uint64],
-    words: NDArray[np.uint64],
-    answers: NDArray[Any],
-    below: int,
-    bound: int,
-    by_answer: int,
-    by_index: int,
-) -> bool:
+def _add_public_numpy(counts: Integers, start: Words, words: Words, answers: NDArray[Any], places: Places) -> bool:
+    below, bound, by_answer, by_index = places
     if len(answers) and not 0 <= answers.min() <= answers.max() < below:
         return False
     cells = public_indices(siphash_pairs.twin(start, words), bound) * by_index
@@ -94,16 +89,8 @@ def _add_public_numpy(
 
 
 @kernel(twin=_add_public_numpy, steps=SIP, work=lambda counts, start, words, *rest: STEPS * len(words))
-def _add_public(
-    counts: Integers,
-    start: NDArray[np.uint64],
-    words: NDArray[np.uint64],
-    answers: NDArray[Any],
-    below: int,
-    bound: int,
-    by_answer: int,
-    by_index: int,
-) -> bool:
+def _add_public(counts: Integers, start: Words, words: Words, answers: NDArray[Any], places: Places) -> bool:
+    below, bound, by_answer, by_index = places
     n = len(words)
     largest = np.uint64(0)
     for i in range(n):

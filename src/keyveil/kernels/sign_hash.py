@@ -88,15 +88,19 @@ class SignHash(NamedTuple):
         return self._supports(_add_answers, seeds, answers.astype(np.uint32), symbols)
 
     def _supports(self, add: _Add, seeds: Seeds, told: Words32, symbols: int) -> Integers:
-        """Symbols come in pairs, the two signs of a key."""
-        supports = np.zeros(symbols, dtype=np.int64)
+        """Symbols come in pairs, the two signs of a key; some keys at a time."""
+        supports, halves = np.zeros(symbols, dtype=np.int64), halves_many(seeds)
         values = prepared(np.arange(symbols, dtype=np.uint32))
-        lows, highs = np.ascontiguousarray(values[0::2]), np.ascontiguousarray(values[1::2])
-        add(supports, *halves_many(seeds), told, lows, highs, *self)
+        for first in range(0, symbols, 2 * _KEYS):
+            signs = np.ascontiguousarray(values[first : first + 2 * _KEYS].reshape(-1, 2).T)
+            votes = np.zeros_like(signs)
+            add(votes, *halves, told, *signs, *self)
+            supports[first : first + 2 * _KEYS] = votes.T.reshape(-1)
         return supports
 
 
 _Add = Callable[..., None]
+"""Adds to votes [low or high sign, key] how many reports named the bucket of the symbol."""
 
 
 def _placed(
@@ -109,8 +113,12 @@ def _placed(
     return low, (low + np.where(beyond < 0, 0, 1 + beyond // step)) % buckets
 
 
+def _steps(votes: Words32, seed_low: Words32, *rest: object) -> int:
+    return votes.size * len(seed_low)
+
+
 def _add_tables_numpy(
-    supports: Integers,
+    votes: Words32,
     seed_low: Words32,
     seed_high: Words32,
     counts: Words32,
@@ -123,12 +131,12 @@ def _add_tables_numpy(
         some = slice(g, g + _ROWS)
         rows = np.arange(g, min(g + _ROWS, len(counts)))[:, None]
         for sign, places in enumerate(_placed(seed_low[some], seed_high[some], lows, highs, buckets, step)):
-            supports[sign::2] += counts[rows, places].sum(axis=0, dtype=np.int64)
+            votes[sign] += counts[rows, places].sum(axis=0, dtype=np.uint32)
 
 
-@kernel(twin=_add_tables_numpy, steps=(mix_one,), work=lambda supports, seed_low, *rest: len(supports) * len(seed_low))
+@kernel(twin=_add_tables_numpy, steps=(mix_one,), work=_steps)
 def _add_tables(
-    supports: Integers,
+    votes: Words32,
     seed_low: Words32,
     seed_high: Words32,
     counts: Words32,
@@ -137,45 +145,35 @@ def _add_tables(
     buckets: int,
     step: int,
 ) -> None:
-    # Hashes and adds in one go, key by key of a chunk that stays in the first cache. Everything is cast back to 32 bits
-    # at each step: one wider intermediate would halve the lanes.
+    # Everything is cast back to 32 bits at each step: one wider intermediate would halve the lanes.
     shared, wide, stride = np.uint32(_WORDS - (buckets - 1) * step), np.uint32(buckets), np.uint32(step)
     # beyond // step as a product: 2**shift / step, rounded down, gives the quotient or one less, for all 32 bits.
     shift = 32
     while step >> (shift - 31):
         shift += 1
     inverse, shift64 = (np.uint64(1) << np.uint64(shift)) // np.uint64(step), np.uint64(shift)
-    votes = np.zeros((2, _KEYS), dtype=np.uint32)
-    near, far = np.empty(_KEYS, dtype=np.uint32), np.empty(_KEYS, dtype=np.uint32)
-    keys = len(lows)
-    for first in range(0, keys, _KEYS):
-        some = min(_KEYS, keys - first)
-        low_values, high_values = lows[first : first + some], highs[first : first + some]
-        votes[:] = np.uint32(0)
-        low_votes, high_votes = votes[0], votes[1]
-        for g in range(len(seed_low)):
-            low, high, table = seed_low[g], seed_high[g], counts[g]
-            for v in range(some):
-                x, y = mix_one(low_values[v], low, high), mix_one(high_values[v], low, high)
-                place = np.uint32((np.uint64(x) * np.uint64(wide)) >> np.uint64(32))
-                beyond = np.uint32(y - shared)
-                times = np.uint32((np.uint64(beyond) * inverse) >> shift64)
-                times = np.uint32(times + np.uint32(np.uint32(beyond - np.uint32(times * stride)) >= stride))
-                moved = np.uint32(np.uint32(place + times) + np.uint32(1))
-                moved = min(moved, np.uint32(moved - wide))  # below zero wraps around
-                near[v] = place
-                far[v] = moved if y >= shared else place
-            for v in range(some):
-                low_votes[v] += table[near[v]]
-            for v in range(some):
-                high_votes[v] += table[far[v]]
-        for v in range(some):
-            supports[2 * (first + v)] += np.int64(low_votes[v])
-            supports[2 * (first + v) + 1] += np.int64(high_votes[v])
+    near, far = np.empty(len(lows), dtype=np.uint32), np.empty(len(lows), dtype=np.uint32)
+    low_votes, high_votes = votes[0], votes[1]
+    for g in range(len(seed_low)):
+        low, high, table = seed_low[g], seed_high[g], counts[g]
+        for v in range(len(lows)):
+            x, y = mix_one(lows[v], low, high), mix_one(highs[v], low, high)
+            place = np.uint32((np.uint64(x) * np.uint64(wide)) >> np.uint64(32))
+            beyond = np.uint32(y - shared)
+            times = np.uint32((np.uint64(beyond) * inverse) >> shift64)
+            times = np.uint32(times + np.uint32(np.uint32(beyond - np.uint32(times * stride)) >= stride))
+            moved = np.uint32(np.uint32(place + times) + np.uint32(1))
+            moved = min(moved, np.uint32(moved - wide))  # below zero wraps around
+            near[v] = place
+            far[v] = moved if y >= shared else place
+        for v in range(len(lows)):
+            low_votes[v] += table[near[v]]
+        for v in range(len(lows)):
+            high_votes[v] += table[far[v]]
 
 
 def _add_answers_numpy(
-    supports: Integers,
+    votes: Words32,
     seed_low: Words32,
     seed_high: Words32,
     answers: Words32,
@@ -187,12 +185,12 @@ def _add_answers_numpy(
     for g in range(0, len(answers), _ROWS):
         some = slice(g, g + _ROWS)
         for sign, places in enumerate(_placed(seed_low[some], seed_high[some], lows, highs, buckets, step)):
-            supports[sign::2] += (places == answers[some, None]).sum(axis=0)
+            votes[sign] += (places == answers[some, None]).sum(axis=0, dtype=np.uint32)
 
 
-@kernel(twin=_add_answers_numpy, steps=(mix_one,), work=lambda supports, seed_low, *rest: len(supports) * len(seed_low))
+@kernel(twin=_add_answers_numpy, steps=(mix_one,), work=_steps)
 def _add_answers(
-    supports: Integers,
+    votes: Words32,
     seed_low: Words32,
     seed_high: Words32,
     answers: Words32,
@@ -204,23 +202,14 @@ def _add_answers(
     # All in 32 bits: distances and hashes below zero wrap around, and of two candidates the smaller one is meant.
     shared, wide, stride = np.uint32(_WORDS - (buckets - 1) * step), np.uint32(buckets), np.uint32(step)
     before = np.uint32(shared - stride)
-    votes = np.zeros((2, _KEYS), dtype=np.uint32)
-    keys = len(lows)
-    for first in range(0, keys, _KEYS):
-        some = min(_KEYS, keys - first)
-        low_values, high_values = lows[first : first + some], highs[first : first + some]
-        votes[:] = np.uint32(0)
-        low_votes, high_votes = votes[0], votes[1]
-        for g in range(len(seed_low)):
-            low, high, answer = seed_low[g], seed_high[g], answers[g]
-            for v in range(some):
-                x, y = mix_one(low_values[v], low, high), mix_one(high_values[v], low, high)
-                gap = np.uint32(answer - np.uint32((np.uint64(x) * np.uint64(wide)) >> np.uint64(32)))
-                gap = min(gap, np.uint32(gap + wide))
-                start = np.uint32(before + np.uint32(gap * stride)) if gap else np.uint32(0)
-                room = stride if gap else shared
-                low_votes[v] += np.uint32(gap == 0)
-                high_votes[v] += np.uint32(np.uint32(y - start) < room)
-        for v in range(some):
-            supports[2 * (first + v)] += np.int64(low_votes[v])
-            supports[2 * (first + v) + 1] += np.int64(high_votes[v])
+    low_votes, high_votes = votes[0], votes[1]
+    for g in range(len(seed_low)):
+        low, high, answer = seed_low[g], seed_high[g], answers[g]
+        for v in range(len(lows)):
+            x, y = mix_one(lows[v], low, high), mix_one(highs[v], low, high)
+            gap = np.uint32(answer - np.uint32((np.uint64(x) * np.uint64(wide)) >> np.uint64(32)))
+            gap = min(gap, np.uint32(gap + wide))
+            start = np.uint32(before + np.uint32(gap * stride)) if gap else np.uint32(0)
+            room = stride if gap else shared
+            low_votes[v] += np.uint32(gap == 0)
+            high_votes[v] += np.uint32(np.uint32(y - start) < room)

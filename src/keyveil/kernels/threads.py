@@ -32,8 +32,8 @@ def available() -> int:
     """The cores that this process may use, or what ``KEYVEIL_THREADS`` says."""
     said = os.environ.get("KEYVEIL_THREADS", "")
     if said:
-        if not said.isdigit() or int(said) < 1:
-            raise KeyveilError("threads/count", f"KEYVEIL_THREADS is a whole number from 1 on, not {said!r}.")
+        if not (said.isascii() and said.isdigit() and len(said) <= 4 and int(said)):
+            raise KeyveilError("threads/count", f"KEYVEIL_THREADS is a whole number from 1 to 9999, not {said!r}.")
         return int(said)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,7 +38,7 @@ class GroupCost:
 
 def read_shares(given: Any) -> dict[str, float]:
     """Groups and their shares of the people: "de:0.5,fr:0.5", "de,fr" or a number of groups, which are then alike."""
-    if isinstance(given, str) and given.strip().isdigit():
+    if isinstance(given, str) and re.fullmatch("[0-9]{1,9}", given.strip()):
         given = int(given)
     if isinstance(given, int) and not isinstance(given, bool):
         if not 2 <= given <= MOST_GROUPS:

@@ -34,6 +34,8 @@ NO_CHANNEL = "Today's collector is not such a channel: it sees every report by i
 DIGITS = 4  # decimals of the central epsilon, rounded up
 _NEGLIGIBLE = 1e-6  # share of δ for values of C that are not looked at; added to the result
 _SLACK = 1e-7  # relative error that is allowed for each term: the binomials here are off by less up to MOST_PEOPLE
+_ROUNDING = 1e-15  # of numbers around one that are differences of floats: at ε = 30 they weigh e^30 times as much
+LEAST_DELTA = 1e-100  # below it floats have no room for a part of δ
 _EQUAL = 1e-9  # a closed form and an enumeration that differ by less are the same
 MOST_PEOPLE = 10**8
 _MANY, _MOST_STEPS = 1e6, 20_000
@@ -95,8 +97,8 @@ def shuffled(mechanism: Shuffleable, people: int, delta: float, confirm: bool = 
         raise PrivacyError("privacy/shuffled", f"At least one report is shuffled, not {people}.")
     if people > MOST_PEOPLE:
         raise PrivacyError("privacy/shuffled", f"At most {MOST_PEOPLE:,} shuffled reports are certified.")
-    if not 0 < delta < 1:
-        raise PrivacyError("privacy/shuffled", f"Delta lies between 0 and 1, not {delta:g}.")
+    if not LEAST_DELTA <= delta < 1:
+        raise PrivacyError("privacy/shuffled", f"Delta lies between {LEAST_DELTA:g} and 1, not at {delta:g}.")
     ratio = mechanism.ratio
     if ratio == math.inf:
         raise PrivacyError("privacy/shuffled", f"{mechanism.name} has no finite epsilon that shuffling could add to.")
@@ -155,31 +157,32 @@ def divergence(ratio: float, variation: float, people: int, epsilon: float, left
     """An upper bound on the probability δ that ε fails in the game, tight up to ``left_out`` and rounding.
 
     P(a, c - a) > e^ε·Q(a, c - a) holds for all a above a threshold, because P / Q increases in a. So δ is, for each c,
-    a few tails of binomials with probability 1/2.
+    a few tails of binomials with probability 1/2. The threshold is computed with an error below one, so what its
+    neighbours would add is added.
     """
     if variation <= 0 or ratio <= 1:
         return 0.0
     factor = math.exp(epsilon)
     alpha = variation / (ratio - 1)
-    beside, mine = max(1 - alpha - ratio * alpha, 0.0), ratio * alpha
+    mine = ratio * alpha
+    beside = max(1 - alpha - mine - _ROUNDING, 0.0)  # it lowers δ, so it is rounded down
+    ahead = mine - factor * alpha + _ROUNDING * (mine + factor * alpha)
     chance = min(2 * alpha, 1.0)
     others = people - 1
     expected, nats = others * chance, math.log(2 / left_out)
     far = math.sqrt(2 * expected * (1 - chance) * nats) + 2 * nats / 3  # Bernstein: beyond it lies ``left_out``
     first, last = max(math.floor(expected - far), 0), min(math.ceil(expected + far), others) + 1
-    total, size, skipped = 0.0, 0.0, left_out
+    total = 0.0
     for start in range(first, last + 1, 1 << 20):
         c = np.arange(start, min(start + (1 << 20), last + 1), dtype=np.float64)
         same, fewer = (_binomial(count, others, chance) for count in (c, c - 1))  # nothing, or one, was added to it
-        least = _threshold(c, same, fewer, beside, mine, alpha, factor)
-        terms = (
-            same * beside * (1 - factor) * _above(least, c),
-            fewer * (mine - factor * alpha) * _above(least - 1, c - 1),
-            fewer * (alpha - factor * mine) * _above(least, c - 1),
-        )
-        total += float(np.maximum(sum(terms), 0.0).sum())
-        size += float(sum(np.abs(term).sum() for term in terms))
-    return total + _SLACK * size + skipped
+        w, u, v = same * beside * (1 - factor), fewer * ahead, fewer * (alpha - factor * mine)
+        least = _threshold(c, w, u, v)
+        terms = w * _above(least, c), u * _above(least - 1, c - 1), v * _above(least, c - 1)
+        sums = sum(terms) + _SLACK * sum(np.abs(term) for term in terms)
+        sums += np.maximum(_beyond(least, c, w, u, v), 0.0) + np.maximum(-_beyond(least + 1, c, w, u, v), 0.0)
+        total += float(np.maximum(sums, 0.0).sum())
+    return total + left_out
 
 
 def rounded_up(number: float, digits: int = 9) -> float:
@@ -188,19 +191,22 @@ def rounded_up(number: float, digits: int = 9) -> float:
     return math.ceil(number * unit) / unit
 
 
-def _threshold(
-    c: Floats, same: Floats, fewer: Floats, beside: float, mine: float, alpha: float, factor: float
-) -> Floats:
+def _threshold(c: Floats, w: Floats, u: Floats, v: Floats) -> Floats:
     """For each c the largest a at which P is at most e^ε·Q.
 
     Divided by the probability of a of c fair coins, P - e^ε·Q is w + u·2a/c + v·2(c - a)/c: a line in a.
     """
-    w = same * beside * (1 - factor)
-    u, v = fewer * (mine - factor * alpha), fewer * (alpha - factor * mine)
     slope = 2 * (u - v)
     with np.errstate(divide="ignore", invalid="ignore"):
         crossing = -(w + 2 * v) * c / slope
     return np.where(slope > 0, np.floor(np.clip(crossing, -1.0, c)), c)
+
+
+def _beyond(a: Floats, c: Floats, w: Floats, u: Floats, v: Floats) -> Floats:
+    """P - e^ε·Q at one a of each c."""
+    heads = 2 * a / np.maximum(c, 1)
+    beyond: Floats = _binomial(a, c, 0.5) * (w + u * heads + v * (2 - heads))
+    return beyond
 
 
 def _binomial(count: Floats, trials: Floats | float, chance: float) -> Floats:

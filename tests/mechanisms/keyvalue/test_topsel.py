@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -305,6 +306,17 @@ def test_devices_and_collectors_have_the_same_seeds(cohorts: int) -> None:
     many = mechanism.seeds_of(np.array(words, dtype=np.uint64))
     assert many.tolist() == [mechanism.seed_of(word) for word in words]
     assert len(set(many.tolist())) == 7
+
+
+def test_it_can_be_sent_to_another_process_after_it_estimated() -> None:
+    mechanism = make("topsel", 20, sizes=3, cohorts=50)
+    reports = mechanism.perturb_many(same_size(500, 20, 3, 1), SeededCoins(1))
+    tally = mechanism.tally(reports)
+    supports, told = mechanism.supports(tally), mechanism.estimate(tally)
+    there = pickle.loads(pickle.dumps(mechanism))
+    assert there == mechanism and (there.supports(tally) == supports).all()
+    assert (there.estimate(tally).frequency.values == told.frequency.values).all()
+    assert not supports.flags.writeable, "it is kept for whoever asks again"
 
 
 def test_every_collection_has_cohorts_of_its_own() -> None:

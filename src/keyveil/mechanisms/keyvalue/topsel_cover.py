@@ -205,6 +205,7 @@ class TopSelCover(CalibratedOnDevice, TopSel):
         if asked is None or asked() is not tally or known is None:
             threads = threads_for(self.groups * self.symbols // STEPS_OF_A_PERSON)
             known = self.by_label(self.scheme.count_tables(self.cohort_seeds, counts, self.symbols, threads))
+            known.flags.writeable = False  # whoever asks again gets the same array
             self._last_supports["last"] = weakref.ref(tally), known
         return known
 
@@ -212,6 +213,10 @@ class TopSelCover(CalibratedOnDevice, TopSel):
     def _last_supports(self) -> dict[str, tuple[weakref.ref[Tally], Integers]]:
         """The supports of the tally that was asked about last: counts are read-only, so they stay what they are."""
         return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, where that tally is not: a weak reference cannot be sent there."""
+        return {name: value for name, value in vars(self).items() if name != "_last_supports"}
 
     @cached_property
     def odds(self) -> Sequence[tuple[Keys, Odds]]:
