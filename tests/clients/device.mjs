@@ -582,10 +582,16 @@ await step("a browser's storage needs locks and a database, and says whether it 
 });
 await step("the small device answers ssr and kvue, and knows nothing else", async () => {
   const { Device: Small } = await import("../../clients/javascript/small.js");
-  const small = (view) => new Small({ storage: new MemoryStorage(), transport: view, now: () => new Date("2026-11-20T12:00:00Z"), patience: { pace: 0 } });
+  const { explained } = await import("../../clients/javascript/src/explain.js");
+  const small = (view, more) => new Small({ storage: new MemoryStorage(), transport: view, now: () => new Date("2026-11-20T12:00:00Z"), patience: { pace: 0 }, ...more });
   await collector.open({ name: "few" });
+  await refused("device/options", small(collector).explain("few"));
+  await collector.open({ name: "few", browser: true, protocol: { name: "kvue", epsilon: "1", bins: null } });
   const one = small(collector);
-  await one.consent("few");
+  const shown = await one.explain("few"); // the words are the page's own, or those of another module
+  assert.deepEqual([shown.text, shown.epsilon.slice(0, 4), shown.refusal], ["", "0.99", null]);
+  assert.match((await small(collector, { explained }).explain("few")).text, /costs epsilon 1, computed here from kvue/);
+  await one.consent("few", shown);
   assert.equal((await one.report("few", { fries: 3 })).state, "sent");
   await collector.open({ name: "more", protocol: { name: "wsr", epsilon: "1", max_pairs: 1 } }, { mechanism: "wsr", options: { max_pairs: 1, bins: null, weights: null } });
   await refused("mechanism/unknown", small(collector).explain("more"));

@@ -216,7 +216,7 @@ class Search:
         return judged[0][1]
 
     def _broad_at(self, fixed: bool) -> list[_Candidate]:
-        """Chosen by all columns: at fixed public bytes, or at new ones; the former have too few draws to outrank these."""
+        """Chosen by all columns: at fixed public bytes, or at new ones, of which there are many more draws."""
         return [one for one in self._broad if (one.way.public is not None) == fixed]
 
     def _judged(self, candidate: _Candidate, each: float) -> Iterator[tuple[_Candidate, Finalist]]:
