@@ -1,4 +1,5 @@
-// The rules of the device, one after the other, against a collector that this script holds in its hands.
+// The rules of the device, one after the other, against a collector that this script holds in its hands:
+// `node device.mjs FOLDER`, or only some of them by their names: `node device.mjs FOLDER NAME…`.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { hash } from "../../clients/javascript/src/canonical.js";
@@ -7,13 +8,14 @@ import { build } from "../../clients/javascript/src/mechanisms.js";
 import { Schema } from "../../clients/javascript/src/schema.js";
 import { BrowserStorage, Device, FileStorage, MemoryStorage, mechanisms } from "../../clients/javascript/node.js";
 
-const [, , place] = process.argv;
+const [, , place, ...only] = process.argv;
 let steps = 0;
 const step = async (what, check) => {
+  if (only.length && !only.includes(what)) return;
   try {
     await check();
   } catch (error) {
-    error.message = `${what}: ${error.message}`;
+    console.error(`In the step "${what}":`);
     throw error;
   }
   steps++;
