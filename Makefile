@@ -39,15 +39,15 @@ $(RUNS): pyproject.toml requirements-run.lock
 	@touch $@
 
 # The tests run against a real PostgreSQL server, each in a folder of its own, against Spark, which needs Java, in Node
-# and in a real browser. Debian's packages bring all of them.
+# and in a real browser, and TypeScript checks the client's declarations. Debian's packages bring all of them.
 SERVER  := $(shell command -v initdb 2>/dev/null || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | head -n 1)
 JAVA    := $(or $(JAVA_HOME),$(shell command -v java 2>/dev/null))
 MISSING := $(if $(strip $(SERVER)),,postgresql) $(if $(strip $(JAVA)),,default-jre-headless) $(if $(shell command -v node 2>/dev/null),,nodejs) \
-	$(if $(shell command -v chromium 2>/dev/null),,chromium)
+	$(if $(shell command -v chromium 2>/dev/null),,chromium) $(if $(shell command -v tsc 2>/dev/null),,node-typescript)
 
 system:
 ifneq ($(strip $(MISSING)),)
-	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs, Java, Node and Chromium: please install $(MISSING)."; exit 1; }
+	@command -v apt-get >/dev/null || { echo "The tests need PostgreSQL's programs, Java, Node, Chromium and TypeScript: please install $(MISSING)."; exit 1; }
 	$(if $(filter 0,$(shell id -u)),,sudo) apt-get -qq update
 	$(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(MISSING) >/dev/null
 endif

@@ -10,9 +10,11 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import io
 import json
 import re
 import sys
+import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +60,23 @@ def gzipped(names: list[str], comments: bool = True) -> int:
     return len(gzip.compress((text if comments else bare(text)).encode(), 9, mtime=0))
 
 
+def one_by_one(names: list[str], comments: bool = True) -> int:
+    """Bytes of these modules if each is gzipped by itself, as a server sends them to a page that bundles nothing."""
+    return sum(gzipped([name], comments) for name in names)
+
+
+def package() -> int:
+    """Bytes of the npm package: a gzipped archive of all files, with types, README and licence."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in shipped():
+            content = (CLIENT / name).read_bytes()
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return len(gzip.compress(archive.getvalue(), 9, mtime=0))
+
+
 def bare(text: str) -> str:
     """JavaScript without its comments: those of whole lines, and `` // `` after code."""
     text = re.sub(r"^ */\*\*.*?\*/\n", "", text, flags=re.S | re.M)
@@ -66,10 +85,12 @@ def bare(text: str) -> str:
 
 def page() -> str:
     """The page in Markdown."""
-    rows = [f"| all modules | {gzipped(modules()):,} | {gzipped(modules(), comments=False):,} |"]
-    for entry in ENTRIES:
-        names = needed(entry)
-        rows.append(f"| `{entry}` and what it imports | {gzipped(names):,} | {gzipped(names, comments=False):,} |")
+    measured = {"all modules": modules(), **{f"`{entry}` and what it imports": needed(entry) for entry in ENTRIES}}
+    rows = [
+        f"| {what} | {gzipped(names):,} | {gzipped(names, comments=False):,} "
+        f"| {one_by_one(names):,} | {one_by_one(names, comments=False):,} |"
+        for what, names in measured.items()
+    ]
     files = [f"| `{name}` | {(CLIENT / name).stat().st_size:,} | `{_integrity(name)}` |" for name in shipped()]
     lines = [
         "# The files of the JavaScript client",
@@ -78,8 +99,12 @@ def page() -> str:
         "hashes (SHA-256, as in an `integrity` attribute). `python -m tools.client_files` writes this page, and a test",
         "fails where it does not fit the files.",
         "",
-        "| gzipped | bytes | bytes without comments |",
-        "|---|---|---|",
+        "Sizes are gzipped bytes. *Together*: the modules one after the other in one stream, as a bundle or an archive has",
+        "them; this is what goals are held against. *Single*: each module by itself, as a server sends them to a page that",
+        f"bundles nothing. The npm package with types, README and licence has {package():,} bytes.",
+        "",
+        "| modules | together | without comments | single | without comments |",
+        "|---|---|---|---|---|",
         *rows,
         "",
         "| file | bytes | hash |",

@@ -22,12 +22,9 @@ export interface Outcome {
   opens: string | null;
 }
 
-/** What a campaign asks, and what answering it now would mean; show `text` to the person. */
-export interface Explanation {
+/** What a campaign asks, and what answering it now would mean. */
+export interface Facts {
   name: string;
-  text: string;
-  /** what the open round costs, by this device's own computation */
-  epsilon: string | null;
   hash: string;
   consent: "given" | "withdrawn" | null;
   agreed: boolean;
@@ -36,6 +33,13 @@ export interface Explanation {
   refusal: string | null;
   spent: unknown[];
   notice: unknown;
+}
+
+/** The same with words: show `text` to the person. */
+export interface Explanation extends Facts {
+  text: string;
+  /** what the open round costs, by this device's own computation */
+  epsilon: string | null;
 }
 
 /** What a report would see of a record: pairs of key and place of the value from -65536 to 65536; one possible report. */
@@ -106,6 +110,8 @@ export interface DeviceOptions {
   sleep?: (seconds: number) => Promise<void>;
   /** answer although Global Privacy Control or Do Not Track is set */
   ignoreSignals?: boolean;
+  /** the words of an explanation, in the language of the page; `keyveil/explain` has English ones, `keyveil/small` none */
+  explained?: (facts: Facts) => string;
 }
 
 export type KeyValueRecord = Record<string, unknown> | Map<string | number | bigint, unknown>;
@@ -120,16 +126,27 @@ export class Device {
   now: () => Date;
   patience: { tries: number; first: number; longest: number; pace: number };
   sleep: (seconds: number) => Promise<void>;
-  ignoreSignals: boolean | undefined;
+  ignoreSignals: boolean;
+  explained: (facts: Facts) => string;
+  /** What a campaign asks now, at what price, and why it would be refused; changes nothing of the ledger. */
   explain(name: string): Promise<Explanation>;
+  /** Agree to what was shown, or else to what the collector serves now. */
   consent(name: string, shown?: Explanation): Promise<void>;
+  /** Delete unsent reports, and count what has begun as answered; the ledger stays. Gives how many were deleted. */
   withdraw(name: string): Promise<number>;
+  /** What a report would see of a record, what it would not, and one possible report; nothing is spent or sent. */
   preview(name: string, record: KeyValueRecord): Promise<Preview>;
+  /** Answer the open round, at most once; what cannot be sent now waits for `flush`. */
   report(name: string, record: KeyValueRecord, more?: { token?: string | null; shown?: Explanation }): Promise<Outcome>;
+  /** Try again to send what waits; if the collector cannot be reached, those after it wait too. */
   flush(): Promise<Outcome[]>;
+  /** Everything that was paid for, or repeated for free, oldest first, with what became of it. */
   ledger(): Promise<Entry[]>;
+  /** Ledger, caps and consents; no secrets and no tokens. */
   export(): Promise<Record<string, unknown>>;
+  /** Change some caps for good; looser ones than before only with `loosen`. */
   limit(changes: Partial<Caps>, loosen?: boolean): Promise<void>;
+  /** Take the clock's day for right, however far it is ahead of the latest day seen. */
   trustClock(): Promise<void>;
 }
 

@@ -1,5 +1,6 @@
 /** The device with every mechanism that it knows; `keyveil/small` has ssr and kvue only, `keyveil/node` files. */
 import { Device as Base } from "./src/device.js";
+import { explained } from "./src/explain.js";
 import { mechanisms } from "./src/table.js";
 
 export { Coins } from "./src/coins.js";
@@ -9,6 +10,6 @@ export { mechanisms };
 
 export class Device extends Base {
   constructor(given) {
-    super({ mechanisms, ...given });
+    super({ mechanisms, explained, ...given });
   }
 }

@@ -1,4 +1,4 @@
-"""One browser for all tests of a file, and for all files a collector and a site of another origin."""
+"""One browser, one collector and one site of another origin for all tests of this folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import http.client
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -110,17 +112,47 @@ def opened(server: Served, **fields: Any) -> str:
     return name
 
 
-@pytest.fixture(scope="module")
-def playwright() -> Iterator[Playwright]:
-    """The driver. Its event loop runs as long as it lives, so it must not outlive the file that uses it."""
-    with sync_playwright() as driver:
-        yield driver
+class _Started:
+    """What tests of this folder share. The driver's event loop must not outlive them, for other tests have their own."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._driver: Playwright | None = None
+        self._browser: Chromium | None = None
+
+    def driver(self) -> Playwright:
+        if self._driver is None:
+            self._driver = self._open.enter_context(sync_playwright())
+        return self._driver
+
+    def browser(self, profile: Path) -> Chromium:
+        if self._browser is None:
+            self._browser = self._open.enter_context(chromium(self.driver(), profile))
+        return self._browser
+
+    def close(self) -> None:
+        self._open.close()
+        self._driver = self._browser = None
 
 
-@pytest.fixture(scope="module")
-def browser(playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    with chromium(playwright, tmp_path_factory.mktemp("browser") / "profile") as started:
-        yield started
+_started = _Started()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Asked of tests in this folder only: the last one, or the last before others, ends the browser."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        _started.close()
+
+
+@pytest.fixture
+def playwright() -> Playwright:
+    return _started.driver()
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Chromium:
+    return _started.browser(tmp_path / "profile")
 
 
 @pytest.fixture(scope="session")

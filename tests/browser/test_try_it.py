@@ -54,17 +54,29 @@ def address(server: Served) -> str:
     return f"http://127.0.0.1:{server.port}/try"
 
 
+_pages: dict[Chromium, Watched] = {}
+
+
 @pytest.fixture
-def watched(browser: Chromium, address: str) -> Iterator[Watched]:
-    window = browser.private(viewport={"width": 360, "height": 800})
+def watched(browser: Chromium, address: str) -> Watched:
+    """One page for all tests that only choose and read."""
+    if browser not in _pages:
+        _pages[browser] = Watched(browser.private(viewport={"width": 360, "height": 800}).new_page(), f"{address}/")
+    return _pages[browser]
+
+
+@pytest.fixture
+def own(browser: Chromium, address: str) -> Iterator[Watched]:
+    """A page for one test."""
+    window = browser.private()
     yield Watched(window.new_page(), f"{address}/")
     window.close()
 
 
-def test_nothing_typed_can_leave_the_page_and_it_works_offline(watched: Watched, address: str) -> None:
-    page = watched.page
-    assert all(one.startswith(f"{address}/") or one == "data:," for one in watched.requests)
-    loaded = len(watched.requests)
+def test_nothing_typed_can_leave_the_page_and_it_works_offline(own: Watched, address: str) -> None:
+    page = own.page
+    assert all(one.startswith(f"{address}/") or one == "data:," for one in own.requests)
+    loaded = len(own.requests)
     page.context.set_offline(True)
     page.fill(".pair:nth-child(3) input", "tea")
     page.fill(".pair:nth-child(3) label:last-child input", "3")
@@ -76,11 +88,11 @@ def test_nothing_typed_can_leave_the_page_and_it_works_offline(watched: Watched,
     page.keyboard.press("Enter")
     assert page.inner_text("#id") != before
     page.click("#ask")
-    assert len(watched.requests) == loaded
-    assert watched.complaints == []
+    assert len(own.requests) == loaded
+    assert own.complaints == []
     page.context.set_offline(False)
     assert page.evaluate("fetch('/healthz').then(() => 'sent', () => 'blocked')") == "blocked"
-    assert any("connect-src 'none'" in said for said in watched.complaints)
+    assert any("connect-src 'none'" in said for said in own.complaints)
 
 
 def test_it_fits_a_phone(watched: Watched) -> None:

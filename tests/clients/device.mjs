@@ -1,4 +1,5 @@
-// The rules of the device, one after the other, against a collector that this script holds in its hands.
+// The rules of the device, one after the other, against a collector that this script holds in its hands:
+// `node device.mjs FOLDER`, or only some of them by their names: `node device.mjs FOLDER NAME…`.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { hash } from "../../clients/javascript/src/canonical.js";
@@ -7,13 +8,14 @@ import { build } from "../../clients/javascript/src/mechanisms.js";
 import { Schema } from "../../clients/javascript/src/schema.js";
 import { BrowserStorage, Device, FileStorage, MemoryStorage, mechanisms } from "../../clients/javascript/node.js";
 
-const [, , place] = process.argv;
+const [, , place, ...only] = process.argv;
 let steps = 0;
 const step = async (what, check) => {
+  if (only.length && !only.includes(what)) return;
   try {
     await check();
   } catch (error) {
-    error.message = `${what}: ${error.message}`;
+    console.error(`In the step "${what}":`);
     throw error;
   }
   steps++;
@@ -582,10 +584,16 @@ await step("a browser's storage needs locks and a database, and says whether it 
 });
 await step("the small device answers ssr and kvue, and knows nothing else", async () => {
   const { Device: Small } = await import("../../clients/javascript/small.js");
-  const small = (view) => new Small({ storage: new MemoryStorage(), transport: view, now: () => new Date("2026-11-20T12:00:00Z"), patience: { pace: 0 } });
+  const { explained } = await import("../../clients/javascript/src/explain.js");
+  const small = (view, more) => new Small({ storage: new MemoryStorage(), transport: view, now: () => new Date("2026-11-20T12:00:00Z"), patience: { pace: 0 }, ...more });
   await collector.open({ name: "few" });
+  await refused("device/options", small(collector).explain("few"));
+  await collector.open({ name: "few", browser: true, protocol: { name: "kvue", epsilon: "1", bins: null } });
   const one = small(collector);
-  await one.consent("few");
+  const shown = await one.explain("few"); // the words are the page's own, or those of another module
+  assert.deepEqual([shown.text, shown.epsilon.slice(0, 4), shown.refusal], ["", "0.99", null]);
+  assert.match((await small(collector, { explained }).explain("few")).text, /costs epsilon 1, computed here from kvue/);
+  await one.consent("few", shown);
   assert.equal((await one.report("few", { fries: 3 })).state, "sent");
   await collector.open({ name: "more", protocol: { name: "wsr", epsilon: "1", max_pairs: 1 } }, { mechanism: "wsr", options: { max_pairs: 1, bins: null, weights: null } });
   await refused("mechanism/unknown", small(collector).explain("more"));

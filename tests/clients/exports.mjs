@@ -11,8 +11,8 @@ const examples = { Device: [{ storage, transport: {} }], FileStorage: ["x"], Key
 const fields = (name, made) => Object.keys(new made(...(examples[name] ?? [])));
 
 const campaign = {
-  ...{ keyveil: 1, name: "snacks", purpose: "Snacks.", schema: { keys: 3, low: 1, high: 5 }, protocol: { name: "kvue", epsilon: "1" }, rounds: [{}] },
-  ...{ min_reports: 1000, enrolment: "none", retention_days: 30, contact: "" },
+  ...{ keyveil: 1, name: "snacks", purpose: "Snacks.", schema: { keys: 3, low: 1, high: 5 }, protocol: { name: "kvue", epsilon: "1", bins: null }, rounds: [{}] },
+  ...{ min_reports: 1000, enrolment: "none", retention_days: 30, contact: "", browser: true },
 };
 const asked = { mechanism: "kvue", epsilon: "1", options: { bins: null }, part: ["0", "1"], round: 1, report_bytes: 1 };
 const document = { keyveil: 1, campaign: await hash(campaign), ...asked };

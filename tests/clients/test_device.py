@@ -117,37 +117,105 @@ def test_the_rules_of_the_device(tmp_path: Path) -> None:
     assert run("device.mjs", tmp_path)["steps"] >= 44
 
 
-@pytest.mark.parametrize(
-    ("file", "right", "wrong"),
-    [
-        ("device.js", "if (earlier) return renewed(earlier, token);", ""),
-        ("device.js", 'demand(consent, "consent/needed"', 'demand(true, "consent/needed"'),
-        ("device.js", "if (!standing) this.#pay(state, notice);", ""),
-        ("device.js", "refuseBeyond(first ? campaign.epsilon : round.cost", "refuseBeyond(round.cost"),
-        ("device.js", "return [this.#today(), state.latest].sort()[1];", "return this.#today();"),
-        ("device.js", "const begun =", "const begun = false &&"),
-        ("device.js", "demand(durable || document.browser", "demand(true"),
-        ("device.js", "this.prefix = collector &&", 'this.prefix = "" &&'),
-        ("device.js", "if (document.one_in && !dry && !this.#turn(state, campaign)) return notAsked;", ""),
-        ("device.js", "demand((await this.storage.read()) === written", "demand(true"),
-        ("ledger.js", "one.day > dayAfter(day, -caps.days)", "true"),
-        ("ledger.js", "const others = aside(state, series, day);", "const others = [];"),
-        ("notice.js", "planned(canonical(said) === canonical(options))", "planned(true)"),
-        ("notice.js", "overflow: null, ", ""),
-        ("explain.js", '.replace(/[\\p{C}\\p{Z}]/gu, " ")', ""),
-        ("upload.js", "id !== report", "false"),
-    ],
-)
-def test_a_device_that_breaks_a_rule_is_noticed(tmp_path: Path, file: str, right: str, wrong: str) -> None:
-    """Planted mistakes: each makes a step of device.mjs, or what is compared with Python's device, fail."""
-    script = planted(tmp_path, "answers.mjs" if file == "upload.js" else "device.mjs", file, right, wrong)
-    if file == "upload.js":
-        with pytest.raises(AssertionError):
-            compare_answers(tmp_path, script)
-        return
-    ran = subprocess.run(["node", script, tmp_path], capture_output=True, text=True, timeout=120)
+BROKEN = [  # a mistake, and the step of device.mjs that finds it
+    ("device.js", "if (earlier) return renewed(earlier, token);", "", "two devices on one file spend once"),
+    ("device.js", 'demand(consent, "consent/needed"', 'demand(true, "c"', "nothing leaves without consent"),
+    ("device.js", "if (!standing) this.#pay(state, notice);", "", "many campaigns stay within the caps"),
+    (
+        "device.js",
+        "campaign.several && !own.count ? campaign.epsilon : round.cost",
+        "round.cost",
+        "a pilot sets its whole price aside at the first round that is answered",
+    ),
+    (
+        "device.js",
+        "return [this.#today(), state.latest].sort()[1];",
+        "return this.#today();",
+        "a clock far ahead is not believed, and one set back gives nothing back",
+    ),
+    (
+        "device.js",
+        "const begun =",
+        "const begun = false &&",
+        "withdrawal deletes what waits, and what has begun is not answered",
+    ),
+    (
+        "device.js",
+        "demand(durable || document.browser",
+        "demand(true",
+        "where storage may be forgotten only campaigns for browsers are answered",
+    ),
+    (
+        "device.js",
+        "this.prefix = collector &&",
+        'this.prefix = "" &&',
+        "two collectors see ids of their own, and each gets its own reports",
+    ),
+    (
+        "device.js",
+        "if (document.one_in && !dry && !this.#turn(state, campaign)) return notAsked;",
+        "",
+        "one_in answers one of so many campaigns",
+    ),
+    (
+        "device.js",
+        "demand((await this.storage.read()) === written",
+        "demand(true",
+        "what is written must be read back, and what is no book is not read",
+    ),
+    (
+        "ledger.js",
+        "one.day > dayAfter(day, -caps.days)",
+        "true",
+        "a period of a cap ends after so many days, a life never does",
+    ),
+    (
+        "ledger.js",
+        "const others = aside(state, series, day);",
+        "const others = [];",
+        "a pilot sets its whole price aside at the first round that is answered",
+    ),
+    (
+        "notice.js",
+        "planned(canonical(said) === canonical(options))",
+        "planned(true)",
+        "a round is held to the options that were named, and to the usual ones",
+    ),
+    (
+        "held.js",
+        "overflow: null, ",
+        "",
+        "a round is held to the options that were named, and to the usual ones",
+    ),
+    (
+        "explain.js",
+        '.replace(/[\\p{C}\\p{Z}]/gu, " ")',
+        "",
+        "an explanation says what, why, how often, until when, at what price, and what a series costs",
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "right", "wrong", "step"), BROKEN)
+def test_a_device_that_breaks_a_rule_is_noticed(tmp_path: Path, file: str, right: str, wrong: str, step: str) -> None:
+    """Planted mistakes: each makes a step of device.mjs fail, which is run alone here."""
+    script = planted(tmp_path, "device.mjs", file, right, wrong)
+    ran = subprocess.run(["node", script, tmp_path, step], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 1
+    assert f'In the step "{step}":' in ran.stderr
     assert "AssertionError" in ran.stderr or "KeyveilError" in ran.stderr
+
+
+def test_steps_that_find_mistakes_pass_by_themselves(tmp_path: Path) -> None:
+    steps = {step for *_, step in BROKEN}
+    assert run("device.mjs", tmp_path, *steps)["steps"] == len(steps)
+
+
+def test_an_answer_about_another_report_is_not_believed(tmp_path: Path) -> None:
+    """Planted: a client that believes it differs from Python's device."""
+    script = planted(tmp_path, "answers.mjs", "upload.js", "id !== report", "false")
+    with pytest.raises(AssertionError):
+        compare_answers(tmp_path, script)
 
 
 def test_the_wire_vectors() -> None:

@@ -27,6 +27,7 @@ from tests.clients.blackbox import CLIENT, Record, black_box, made, spoilt
 LEAST = 1e-9  # the p-value below which a law is refused
 FEWEST = 20  # draws that each cell of a chi-square test should have
 RECORDS: list[Record] = [{"0": 0.25, "1": -1.0}, {}, {"1": 1.0}, {"0": -1.0}]
+FULL: list[Record] = [{"0": 1.0, "1": -1.0}, {"1": 1.0, "2": -1.0}, {}]  # a wheel's ratio is e^ε between full ones only
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ CASES = [
     Case("topsel", 3, "1", {"set_sizes": "1"}),
     Case("topsel", 3, "1.5", {"set_sizes": "2", "hashing": "hash"}),
     Case("wsr", 3, "1", {"max_pairs": 2, "weights": [1, 2, 1]}),
-    Case("wheel", 3, "1", {"max_pairs": 2}),
+    Case("wheel", 3, "1", {"max_pairs": 2, "cells": 64}),
     Case("pckv-ue", 2, "1", {"max_pairs": 2}),
     Case("pckv-grr", 3, "1", {"max_pairs": 2}),
     Case("block", 2, "1", {"width": 2}),
@@ -72,11 +73,14 @@ CASES = [
     Case("split", 3, "1", {"groups": "ssr:0.5,kvue:0.5", "max_pairs": 1}, groups=2),
 ]
 
+WHEEL = Case("wheel", 3, "1", {"max_pairs": 2})  # with the usual cells an audit sees no cell twice
+
 # Mistakes that leave the ratio as it is stated: the true answer, or one that meets what is held, too often; the part of
 # a circle that is held too often; single bits that are set too rarely.
 HEAVY = ("BigInt(count) * weight", "BigInt(count) * weight * (weight > 1n << 32n ? 2n : 1n)")
 EAGER = ("(hit ? high : low) * choose", "(hit ? 2n * high : low) * choose")
 WIDE = ("BigInt(sum(covered)) * high, total", "(BigInt(sum(covered)) * high * 5n) / 4n, total")
+WIDER = (WIDE[0], WIDE[1].replace("5n) / 4n", "7n) / 4n"))
 RARE = ("octets[at] < digit", "octets[at] < digit - 32")
 
 
@@ -161,27 +165,32 @@ def test_wrong_weights_are_noticed(planted: tuple[str, str], case: Case, tmp_pat
 
 def attacked(case: Case, draws: int, client: Path = CLIENT) -> Audit:
     """The project's own audit of the client, which it knows by its reports only."""
-    with black_box(case.mechanism, case.schema, RECORDS, f"audit {case}", client) as box:
+    records = FULL if case.name == "wheel" else RECORDS
+    with black_box(case.mechanism, case.schema, records, f"audit {case}", client) as box:
         return audit(
-            box, epsilon=case.epsilon, records=RECORDS, draws=draws, confidence=1 - 1e-7, coins=SeededCoins(18)
+            box, epsilon=case.epsilon, records=records, draws=draws, confidence=1 - 1e-7, coins=SeededCoins(18)
         )
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[3]], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[3], WHEEL], ids=str)
 def test_the_audit_finds_no_more_than_epsilon(case: Case) -> None:
     found = attacked(case, 12_000)
     assert not found.violated
     assert found.lower_bound > 0.2  # it saw a good part of what there is
 
 
-@pytest.mark.parametrize(("planted", "case"), [(EAGER, CASES[0]), (HEAVY, CASES[3])], ids=["ssr", "kvue"])
-def test_the_audit_finds_wrong_weights(planted: tuple[str, str], case: Case, tmp_path: Path) -> None:
-    found = attacked(case, 12_000, spoilt(tmp_path, *planted))
+@pytest.mark.parametrize(
+    ("planted", "case", "truth"),
+    [(EAGER, CASES[0], 1.7), (HEAVY, CASES[3], 1.7), (WIDER, WHEEL, 2.5)],  # 1 + ln 2, and 1 + ln 4.2
+    ids=["ssr", "kvue", "wheel"],
+)
+def test_the_audit_finds_wrong_weights(planted: tuple[str, str], case: Case, truth: float, tmp_path: Path) -> None:
+    found = attacked(case, 24_000 if case.name == "wheel" else 12_000, spoilt(tmp_path, *planted))
     assert found.violated
-    assert found.lower_bound < 1.7  # e twice over: the truth is 1 + ln 2
+    assert found.lower_bound < truth
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, WHEEL], ids=str)
 @pytest.mark.soak
 def test_a_long_audit_finds_no_more_than_epsilon(case: Case, record_property: Any) -> None:
     found = attacked(case, 100_000)

@@ -1,8 +1,7 @@
 // The conformance kit of the wire format (docs/wire.md), as far as a device has a part in it.
 import { readFileSync } from "node:fs";
-import { canonical, hash, hex, periodOf, unhex, utf8 } from "../../clients/javascript/src/canonical.js";
+import { canonical, derivedId, hash, hex, periodOf, unhex, utf8 } from "../../clients/javascript/src/canonical.js";
 import * as codecs from "../../clients/javascript/src/codecs.js";
-import { derivedId } from "../../clients/javascript/src/device.js";
 import { parse } from "../../clients/javascript/src/exact.js";
 import { holds, parting } from "../../clients/javascript/src/groups.js";
 import { build, publicIndex, publicWord } from "../../clients/javascript/src/mechanisms.js";
@@ -90,7 +89,8 @@ for (const { round, document, reports, packed: bytes } of kit.batches.filter((on
 const refusal = async (view, name, float = false) => {
   const text = JSON.stringify(view).replace('"min_reports":1000,', `"min_reports":1000${float ? ".0" : ""},`); // JSON.parse forgot it
   try {
-    await readNotice(utf8(text), name, mechanisms, async () => utf8(JSON.stringify(kit.dictionaries[0].keys)));
+    const get = async (path) => utf8(path.startsWith("campaigns/") ? text : JSON.stringify(kit.dictionaries[0].keys));
+    await readNotice(get, name, mechanisms);
     return "nothing";
   } catch (error) {
     return error.code ?? `${error}`;

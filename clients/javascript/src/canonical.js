@@ -5,15 +5,19 @@ export const utf8 = (text) => new TextEncoder().encode(text);
 export const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 export const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 
-/** The whole number that bytes spell, the lowest first. */
+/** The lowest byte first. */
 export const fromBytes = (bytes) => bytes.reduceRight((number, byte) => (number << 8n) | BigInt(byte), 0n);
 
 export const sha256 = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 
-/** The hash of a document: its version. */
 export const hash = async (document) => hex(await sha256(utf8(canonical(document))));
 
-/** The canonical text of a document; names are sorted by code point, as their bytes are. */
+export async function derivedId(secret, ...parts) {
+  const key = await crypto.subtle.importKey("raw", unhex(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", key, utf8(canonical(parts)))).subarray(0, 16);
+}
+
+/** Names are sorted by code point, as their bytes are. */
 export function canonical(part) {
   if (Array.isArray(part)) return `[${part.map(canonical)}]`;
   if (part && typeof part === "object") {
@@ -25,7 +29,7 @@ export function canonical(part) {
   return JSON.stringify(part);
 }
 
-/** What the bytes of a document say; names that stand twice and floats are refused, since readers do not agree on them. */
+/** Names that stand twice and floats are refused, since readers do not agree on them. */
 export function parseJson(bytes) {
   const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   let names = -1; // the reviver is also called for the whole, under no name
@@ -43,16 +47,12 @@ const DAY = 864e5; // milliseconds
 const [FIRST, LAST] = ["0001-01-01", "9999-12-31"].map(Date.parse);
 const spelled = (moment) => new Date(Math.min(Math.max(moment, FIRST), LAST)).toISOString().slice(0, 10);
 
-/** Whether something is a day in its one spelling, such as 2026-11-20. */
 export const isDay = (given) => /^\d{4}-\d\d-\d\d$/.test(given) && Date.parse(given) >= FIRST && spelled(Date.parse(given)) === given;
 
-/** Days from one day to another. */
 export const daysBetween = (first, last) => (Date.parse(last) - Date.parse(first)) / DAY;
 
-/** The day so many days after another, within the years 1 to 9999. */
 export const dayAfter = (day, count) => spelled(Date.parse(day) + count * DAY);
 
-/** The period of a day under the terms of a campaign, or nothing. */
 export function periodOf({ renew_days: days, renew_from: from }, day) {
   if (!days) return null;
   const start = Math.floor(daysBetween(from, day) / days) * days;

@@ -2,14 +2,12 @@
 import { levels } from "./exact.js";
 import { GRID, rounded } from "./schema.js";
 
-/** The true one of so many states with weight e^ε, each other one with weight 1. */
 export function trueState(states, epsilon) {
   const [high, low] = levels(epsilon);
   const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
   return { ratio: [high, low], draw };
 }
 
-/** Binomial coefficient. */
 function choose(n, k) {
   let ways = BigInt(k >= 0 && k <= n);
   for (let at = 1; at <= Math.min(k, n - k); at++) ways = (ways * BigInt(n - at + 1)) / BigInt(at);
@@ -36,18 +34,16 @@ export function subset(symbols, size, held, epsilon) {
   return { ratio: hits[0] ? [high, low] : [1n, 1n], draw };
 }
 
-/** At most `cap` pairs of a record, a uniform choice where there are more. */
 export const capped = (pairs, cap, coins) =>
   pairs.length <= cap ? pairs : coins.subset(cap, pairs.length).map((place) => pairs[place]);
 
-/** The symbols of a capped record: its keys with labels. */
 export const heldSymbols = (pairs, cap, labels, coins) =>
   capped(pairs, cap, coins).map(([key, value]) => labels.count * key + labels.draw(value, coins, key));
 
 /** The sign of a value: 0 minus, 1 plus. */
 export const signs = { count: 2, draw: (value, coins) => Number(coins.chance(GRID + value, 2 * GRID)) };
 
-/** The labels of the options `bins` and `rounding`: without bins signs, otherwise cells or points of the range. */
+/** Without bins signs, otherwise cells or points of the range. */
 export function labelsOf(schema, { bins, rounding }) {
   if (!bins) return signs;
   const cell = (value) => Math.min(Math.floor(((GRID + value) * bins) / (2 * GRID)), bins - 1);

@@ -6,10 +6,8 @@ import { demand } from "./errors.js";
 
 export const ones = (count) => Array(count).fill(1);
 
-/** The lowest bits of a number. */
 export const low = (number, size) => Array.from({ length: size }, (_, place) => (number >> place) & 1);
 
-/** The Rice code of a number. */
 export const rice = (number, shift) => [...ones(number >> shift), 0, ...low(number, shift)];
 
 export function packed(bits) {
@@ -18,7 +16,6 @@ export function packed(bits) {
   return bytes;
 }
 
-/** One symbol out of so many. */
 export function symbol(outputs) {
   const longest = outputs > 1 ? ((outputs - 1).toString(2).length + 7) >> 3 : 0;
   return { longest, varies: false, encode: (payload) => packed(low(payload, 8 * longest)) };
@@ -48,10 +45,10 @@ function realMembers(symbols, size, dummies) {
   return { longest, varies: true, encode, average: 1 + absent + (size - absent) * (1 + shift + unary) };
 }
 
-/** The code of each pattern of three symbols, as they are written; in patterns the first symbol is lowest. */
+/** Of patterns in which the first symbol is lowest. */
 export const TRIPLES = ["00", "010", "011", "101", "100", "110", "1110", "1111"];
 
-/** Three symbols at a time, in a prefix code in which fewer members are shorter. */
+/** Three symbols at a time, fewer members in shorter codes. */
 export function denseMembers(symbols, size, dummies) {
   const everything = symbols + dummies;
   const mean = (width) => {
@@ -75,16 +72,15 @@ export function denseMembers(symbols, size, dummies) {
   return { longest, varies: true, write, encode: (payload) => packed(write(payload)), average };
 }
 
-/** Of the two forms of a set whose size varies, the one that is shorter on average. */
+/** The form that is shorter on average. */
 export function members(symbols, size, dummies) {
   const [gaps, dense] = [realMembers(symbols, size, dummies), denseMembers(symbols, size, dummies)];
   return gaps.average <= dense.average ? gaps : dense;
 }
 
-/** The bytes of every report: one more than the longest payload where an end mark is needed. */
 export const reportBytes = ({ longest, varies }) => longest + Number(varies);
 
-/** A payload at the size of its round; where sizes vary, an end mark tells where it stops. */
+/** Where sizes vary, an end mark tells where a payload stops. */
 export function pad(payload, size, varies) {
   const marked = varies ? [...payload, 0x80] : payload;
   demand(marked.length <= size, "report/size");

@@ -13,18 +13,16 @@ function systemBytes(count) {
   return drawn;
 }
 
-/** Coins over a source of bytes; tests give one of their own. */
 export class Coins {
   constructor(bytes = systemBytes) {
     this.bytes = bytes;
   }
 
-  /** A uniform whole number from 0 to below a bound, of the bound's type. */
   below(bound) {
     return this.belowEach(bound, 1)[0];
   }
 
-  /** So many of them: all are read, and those that were too large again. */
+  /** Uniform below a bound and of its type: all are read, and those that were too large again. */
   belowEach(bound, count) {
     const [top, type] = [BigInt(bound) - 1n, typeof bound === "bigint" ? BigInt : Number];
     demand(top >= 0n, "coins/bound");
@@ -51,18 +49,16 @@ export class Coins {
     return [run, Number(rest / runs[run][1])];
   }
 
-  /** An index, with probability proportional to its weight. */
   choose(weights) {
     return this.pick(weights.map((weight) => [1, weight]))[0];
   }
 
-  /** True with probability numerator / denominator. */
   chance(numerator, denominator) {
     demand(numerator >= 0 && numerator <= denominator, "privacy/weights");
     return this.below(denominator) < numerator;
   }
 
-  /** So many such events: each compares a uniform number with the share, byte by byte, until they differ. */
+  /** Each compares a uniform number with the share, byte by byte, until they differ. */
   chances(numerator, denominator, count) {
     demand(numerator >= 0n && numerator <= denominator, "privacy/weights");
     const happened = Array(count).fill(false);
@@ -79,7 +75,7 @@ export class Coins {
     return happened;
   }
 
-  /** A uniform subset of the numbers below a bound, sorted; of more than half those are drawn that stay out. */
+  /** A uniform subset, sorted; of more than half those are drawn that stay out. */
   subset(size, bound) {
     const few = Math.min(size, bound - size);
     const members = new Set();

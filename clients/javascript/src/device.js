@@ -1,16 +1,14 @@
 /**
  * The device: reads a campaign, refuses what exceeds its owner's caps, answers once, and sends until it arrives.
  *
- * The guarantee rests on the order of steps. Documents are read and checked. Then, alone with its storage, the device
- * decides by the calendar, by coins and by the ledger, and before it looks at the record, whether anything is drawn; it
- * draws, debits the ledger and stores the report in one write. Only then is it sent.
+ * The guarantee rests on the order of steps. Alone with its storage, and before it looks at the record, the device decides
+ * by calendar, coins and ledger whether anything is drawn; draw, debit and report are one write. Only then it sends.
  */
-import { canonical, daysBetween, hex, periodOf, unhex, utf8 } from "./canonical.js";
+import { daysBetween, derivedId, hex, periodOf } from "./canonical.js";
 import { pad, reportBytes } from "./codecs.js";
 import { Coins } from "./coins.js";
 import { demand } from "./errors.js";
 import { text } from "./exact.js";
-import { explained } from "./explain.js";
 import { CAPS, changedCaps, lines, ofCampaign, refuseBeyond } from "./ledger.js";
 import { NAME, readNotice } from "./notice.js";
 import { HttpTransport, problemCode } from "./transport.js";
@@ -25,50 +23,41 @@ export class Device {
   #caps;
   #secret = null; // of the books that this device works with
 
-  constructor({ collector = "", storage, mechanisms, caps = {}, transport, coins, now, patience, sleep, ignoreSignals }) {
-    this.storage = storage;
-    this.mechanisms = mechanisms;
-    this.transport = transport ?? new HttpTransport(collector);
+  constructor({ collector = "", transport = new HttpTransport(collector), caps = {}, patience, ...given }) {
+    const usual = { coins: new Coins(), now: () => new Date(), sleep: pause, ignoreSignals: false, explained: () => "" };
+    Object.assign(this, usual, given, { transport, patience: { ...PATIENCE, ...patience } });
     this.prefix = collector && `${collector.replace(/\/+$/, "")}/`; // of every series, so that no two collectors see one id
-    this.coins = coins ?? new Coins();
-    this.now = now ?? (() => new Date());
-    this.patience = { ...PATIENCE, ...patience };
-    this.sleep = sleep ?? ((seconds) => new Promise((done) => setTimeout(done, 1000 * seconds)));
-    this.ignoreSignals = ignoreSignals;
     this.#caps = caps;
   }
 
-  // -- what the owner sees and decides --------------------------------------------------------------------------
+  // -- what the owner sees and decides
 
-  /** What a campaign asks now, at what price, and why it would be refused; changes nothing of the ledger. */
   async explain(name) {
-    const [notice, durable] = [await this.#read(name), await this.storage.durable()];
+    const notice = await this.#shown(name);
+    const { campaign, round, durable } = notice;
     return this.#books(async (state) => {
-      const { campaign, round } = notice;
       const { state: consent = null } = state.consents[campaign.series] ?? {};
       const agreed = consent === "given" && !(await sentenceOf(() => refuseChanged(state, campaign)));
       const asks = round && !found(state, notice);
       const trial = structuredClone(state); // what an answer would do, as if it were agreed to
       agree(trial, campaign);
-      const refusal = await sentenceOf(() => this.#refuseSignal() ?? (asks && this.#answer(trial, notice, {}, "", durable, true)));
+      const refusal = await sentenceOf(() => this.#refuseSignal() ?? (asks && this.#answer(trial, notice, {}, "", true)));
       const remarks = [
         !durable && "This browser may forget what was spent: each clearing of its data can cost one more epsilon a round.",
         state.latest > this.#today() && `The clock was once at ${state.latest}: until then no period of a cap ends.`,
       ].filter(Boolean);
       const spent = lines(state, campaign, this.#day(state));
       const told = { name, hash: campaign.hash, consent, agreed, durable, remarks, refusal, spent, notice };
-      return { ...told, text: explained(told), epsilon: round && text(round.cost) };
+      return { ...told, text: this.explained(told), epsilon: round && text(round.cost) };
     });
   }
 
-  /** Agree to a campaign: to what was shown, or else to what its collector serves now. */
   async consent(name, shown) {
     this.#refuseSignal();
     const { campaign } = await this.#shown(name, shown);
     await this.#books((state) => agree(state, campaign));
   }
 
-  /** Withdraw consent: unsent reports are deleted, and what has begun counts as answered; the ledger stays. */
   withdraw(name) {
     const series = this.prefix + name;
     return this.#books((state) => {
@@ -80,7 +69,6 @@ export class Device {
     });
   }
 
-  /** What a report would see of a record, what it would not, and one possible report; nothing is spent or sent. */
   async preview(name, record) {
     const notice = await this.#read(name);
     demand(notice.round, "round/closed");
@@ -88,49 +76,42 @@ export class Device {
     return { ...seen, report: { id: hex(id), payload: drawn(notice.round, seen.pairs, id, this.coins) } };
   }
 
-  /** Everything that was paid for, or repeated for free, oldest first, with what was sent and what became of it. */
-  ledger() {
-    return this.#books(({ entries }) => entries.map(({ token, ...one }) => one));
+  async ledger() {
+    return (await this.export()).entries;
   }
 
-  /** Ledger, caps and consents; no secrets and no tokens. */
-  async export() {
-    const entries = await this.ledger();
-    return this.#books(({ secret, ...state }) => ({ ...state, entries }));
+  export() {
+    return this.#books(({ secret, ...state }) => ({ ...state, entries: state.entries.map(({ token, ...one }) => one) }));
   }
 
-  /** Change some caps for good; looser ones than before only with `loosen`. */
   async limit(changes, loosen = false) {
     await this.#books((state) => (state.caps = changedCaps(state.caps, changes, loosen)));
   }
 
-  /** Take the clock's day for right, however far it is ahead of the latest day seen. */
   async trustClock() {
     await this.#books((state) => (state.latest = this.#day(state)));
   }
 
-  // -- reporting ------------------------------------------------------------------------------------------------
+  // -- reporting
 
-  /** Answer the open round of a campaign, at most once; what cannot be sent now waits for `flush`. */
   async report(name, record, { token = null, shown } = {}) {
     this.#refuseSignal();
     await this.#books((state) => need(state, this.prefix + name));
     demand(token === null || /^[\x21-\x7e]{1,1000}$/.test(token), "enrolment/token");
     const notice = await this.#shown(name, shown);
-    const [since, durable] = [Date.now(), await this.storage.durable()];
+    const since = Date.now();
     if (!notice.round) {
       const later = notice.campaign.document.rounds.map((window) => window.opens).filter((day) => day > this.#today());
       const between = ["open", "draft"].includes(notice.state);
       return outcome(between ? { name, state: "between", opens: later.sort()[0] } : { name, state: "closed" });
     }
-    const [parcel, told] = await this.#books((state) => this.#answer(state, notice, record, token, durable));
-    if (parcel?.state !== "waiting") return told;
+    const [entry, told] = await this.#books((state) => this.#answer(state, notice, record, token));
+    if (entry?.state !== "waiting") return told;
     const { pace } = this.patience;
     if (told.used && pace) await this.sleep(pace - (((Date.now() - since) / 1000) % pace));
-    return this.#send(parcel, told);
+    return this.#send(entry, told);
   }
 
-  /** Try again to send what waits; if the collector cannot be reached, those after it wait too. */
   async flush() {
     const told = [];
     for (const entry of await this.#books((state) => state.entries)) {
@@ -142,8 +123,8 @@ export class Device {
     return told;
   }
 
-  /** Three things decide, in this order: calendar and terms, then the ledger, and only then the record; `dry` draws nothing. */
-  async #answer(state, notice, record, token, durable, dry = false) {
+  /** First calendar and terms decide, then the ledger, and only then the record; `dry` draws nothing. */
+  async #answer(state, notice, record, token, dry = false) {
     const { campaign, round } = notice;
     const { name, series, terms, hash, document } = campaign;
     need(state, series);
@@ -154,23 +135,25 @@ export class Device {
     const earlier = found(state, notice);
     if (earlier) return renewed(earlier, token);
     demand(document.enrolment === "none" || token !== null, "enrolment/needed");
-    this.#refuseUntimely(state, notice, durable);
+    this.#refuseUntimely(state, notice);
     const day = (state.latest = this.#day(state));
     const notAsked = [null, outcome({ name, state: "not-asked", round: round.number })];
     if (document.one_in && !dry && !this.#turn(state, campaign)) return notAsked;
-    const period = periodOf(document, day);
-    const parts = period ? ["period", series, terms, period.first] : round.seats ? ["seat", series, hash] : ["round", series, round.hash];
+    const { first = null } = periodOf(document, day) ?? {};
+    const parts = first ? ["period", series, terms, first] : round.seats ? ["seat", series, hash] : ["round", series, round.hash];
     const id = await derivedId(state.secret, ...parts);
     if (round.seats && !dry && !round.seats(id)) return notAsked;
-    const standing = period && state.entries.find((one) => one.series === series && one.terms === terms && one.first === period.first);
+    const standing = first && state.entries.find((one) => one.series === series && one.terms === terms && one.first === first);
     if (!standing) this.#pay(state, notice);
     const { pairs, ignored } = standing ? { ignored: [] } : look(notice, record);
     const { payload } = standing ?? { payload: dry ? "" : drawn(round, pairs, id, this.coins) };
     const { name: mechanism, fingerprint } = round.mechanism;
-    const asked = { name, series, campaign: hash, schema: campaign.schema.hash, terms, round: round.number, document: round.hash };
-    const paid = { day, mechanism, fingerprint: hex(fingerprint), epsilon: standing ? "0" : text(round.cost), free: Boolean(standing) };
-    const sent = { report: hex(id), payload, first: period?.first ?? null, token, state: "waiting", code: null, attempts: 0 };
-    const entry = { ...asked, ...paid, ...sent, whole: campaign.several ? document.protocol.epsilon : null, until: campaign.until };
+    const entry = {
+      ...{ name, series, campaign: hash, schema: campaign.schema.hash, terms, round: round.number, document: round.hash },
+      ...{ day, mechanism, fingerprint: hex(fingerprint), epsilon: standing ? "0" : text(round.cost), free: Boolean(standing) },
+      ...{ report: hex(id), payload, first, token, state: "waiting", code: null, attempts: 0 },
+      ...{ whole: campaign.several ? document.protocol.epsilon : null, until: campaign.until },
+    };
     state.entries.push(entry);
     return [entry, { ...outcome(entry), epsilon: entry.epsilon, used: !standing, ignored }];
   }
@@ -184,17 +167,15 @@ export class Device {
     return { ...told, state, code };
   }
 
-  // -- what refuses ---------------------------------------------------------------------------------------------
+  // -- what refuses
 
-  /** Refuse a round outside its dates, which the owner was shown. */
   #refuseClosed({ campaign, round }) {
     const { closes = campaign.until } = campaign.document.rounds[round.number - 1] ?? {};
     const today = this.#today();
     demand(today >= openedOn(campaign, round) && today <= (closes ?? today), "round/closed");
   }
 
-  /** Refuse where storage or clock are not trusted, and what counts as answered since consent was withdrawn. */
-  #refuseUntimely(state, { campaign, round }, durable) {
+  #refuseUntimely(state, { campaign, round, durable }) {
     const { series, document, hash } = campaign;
     demand(durable || document.browser, "storage/fleeting", "This campaign is not for browsers that may forget what was spent.");
     demand(daysBetween(state.latest, this.#today()) <= MOST_JUMP, "device/clock", "The clock is far ahead: set it, or say that it is right.");
@@ -204,28 +185,26 @@ export class Device {
     demand(!begun, "report/withdrawn", `Consent was withdrawn on ${day}: what had begun by then is not answered.`);
   }
 
-  /** Refuse a draw that does not fit the caps; the first draw of a campaign must fit with all that may follow. */
+  /** The first draw of a campaign must fit with all that may follow. */
   #pay(state, { campaign, round }) {
     const own = ofCampaign(state, campaign);
-    const first = campaign.several && !state.entries.some((one) => one.series === campaign.series && one.campaign === campaign.hash);
     refuseBeyond(round.cost, [own]);
-    refuseBeyond(first ? campaign.epsilon : round.cost, lines(state, campaign, this.#day(state)));
+    refuseBeyond(campaign.several && !own.count ? campaign.epsilon : round.cost, lines(state, campaign, this.#day(state)));
   }
 
-  /** Which campaigns of a series a device answers: by one coin for the series, and by counting. */
+  /** One coin for a series, then counting. */
   #turn(state, { series, terms, hash, document: { one_in: oneIn } }) {
     const turn = (state.turns[`${series} ${terms}`] ??= { place: this.coins.below(oneIn), met: -1 });
     if (turn.campaign !== hash) Object.assign(turn, { met: turn.met + 1, campaign: hash });
     return turn.met % oneIn === turn.place;
   }
 
-  // -- storage, clock and signals -------------------------------------------------------------------------------
+  // -- storage, clock and signals
 
-  /** Run a step alone with the books, and keep what it changed; a step that fails changes nothing. */
+  /** Alone with the books; a step that fails changes nothing. */
   #books(step) {
     return this.storage.alone(async () => {
       const kept = await this.storage.read();
-      demand(kept !== null || this.#secret === null, "storage/vanished");
       const day = this.#today();
       const state = kept === null ? structuredClone({ ...EMPTY, secret: hex(this.coins.bytes(32)), since: day, latest: day }) : opened(kept);
       demand([null, state.secret].includes(this.#secret), "storage/vanished");
@@ -245,7 +224,7 @@ export class Device {
     return this.now().toISOString().slice(0, 10);
   }
 
-  /** The latest day ever seen, so that setting the clock back gives no budget back. */
+  /** The latest day ever seen: setting the clock back gives no budget back. */
   #day(state) {
     return [this.#today(), state.latest].sort()[1];
   }
@@ -258,23 +237,24 @@ export class Device {
 
   async #shown(name, shown) {
     demand(!shown || shown.name === name, "consent/other");
-    return shown?.notice ?? this.#read(name);
+    return { ...(shown?.notice ?? (await this.#read(name))), durable: await this.storage.durable() };
   }
 
   async #read(name) {
     demand(NAME.test(name), "campaign/name");
     const get = async (path) => {
-      const answer = await this.transport.request("GET", path, undefined, { Accept: "application/json" });
+      const answer = await this.transport.request("GET", `/v1/${path}`, undefined, { Accept: "application/json" });
       demand(answer.status === 200, problemCode(answer) ?? "transport/status", `The collector answered ${answer.status}.`);
       return answer.body;
     };
-    const notice = await readNotice(await get(`/v1/campaigns/${name}`), name, this.mechanisms, (wanted) => get(`/v1/dictionaries/${wanted}`));
+    const notice = await readNotice(get, name, this.mechanisms);
     notice.campaign.series = this.prefix + name;
     return notice;
   }
 }
 
-/** The pairs of a record that count, and what does not. */
+const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+
 function look({ campaign: { schema }, round: { mechanism } }, record) {
   const { pairs, ignored } = schema.look(record);
   const sentence = `Of ${pairs.length} pairs only ${mechanism.cap} count, chosen at random.`;
@@ -287,41 +267,31 @@ function drawn({ mechanism }, pairs, id, coins) {
   return hex(pad(payload, reportBytes(mechanism.codec), mechanism.codec.varies));
 }
 
-/** The id of what the parts name, under a device's secret: sixteen bytes of HMAC-SHA-256. */
-export async function derivedId(secret, ...parts) {
-  const key = await crypto.subtle.importKey("raw", unhex(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  return new Uint8Array(await crypto.subtle.sign("HMAC", key, utf8(canonical(parts)))).subarray(0, 16);
-}
-
-/** Books that this version can read. */
 function opened(kept) {
   const state = /^\{"keyveil":1,.*\}$/s.test(kept) && JSON.parse(kept);
   demand(state, "device/file");
   return state;
 }
 
-/** Store a consent, or the latest campaign that it covers. */
 function agree({ consents }, { series, terms, hash, starts, ends }) {
   consents[series] = { ...consents[series], state: "given", terms, campaign: hash, starts, ends };
 }
 
-/** Refuse what the owner has not agreed to, or no longer agrees to; the name is that of a series. */
-function need(state, name) {
-  const { state: consent } = state.consents[name] ?? {};
+function need({ consents }, series) {
+  const { state: consent } = consents[series] ?? {};
   demand(consent !== "withdrawn", "consent/withdrawn", "Consent was withdrawn; it can be given again.");
   demand(consent, "consent/needed", "Nobody has agreed to this campaign yet: explain it, then consent.");
 }
 
-/** Refuse a campaign that is neither the one agreed to nor a later one of its series with the same terms. */
-function refuseChanged(state, { series, hash, terms, starts, document: { every_days: days = 1 } }) {
-  const { campaign = hash, ...known } = state.consents[series] ?? {};
+/** A later campaign of a series goes on under the same terms. */
+function refuseChanged({ consents }, { series, hash, terms, starts, document: { every_days: days = 1 } }) {
+  const { campaign = hash, ...known } = consents[series] ?? {};
   const goesOn = known.terms === terms && known.ends && starts > known.ends && daysBetween(known.starts, starts) >= days;
   demand(campaign === hash || goesOn, "campaign/changed", "This is not what was agreed to: show it and consent again.");
 }
 
-/** Refuse a round that was changed, or that comes after a later one; remember it otherwise. */
-function refuseOutOfOrder(state, { campaign: { series, hash }, round }) {
-  const seen = (state.met[`${series} ${hash}`] ??= {});
+function refuseOutOfOrder({ met }, { campaign: { series, hash }, round }) {
+  const seen = (met[`${series} ${hash}`] ??= {});
   demand((seen[round.number] ??= round.hash) === round.hash, "round/changed");
   demand(Math.max(...Object.keys(seen)) === round.number, "round/order");
 }
@@ -329,11 +299,11 @@ function refuseOutOfOrder(state, { campaign: { series, hash }, round }) {
 const found = ({ entries }, { campaign: { series, hash }, round: { number } }) =>
   entries.find((one) => one.series === series && one.campaign === hash && one.round === number);
 
-/** The first day on which a round could have been open, or "" if none is named; rounds open in their order. */
+/** The first day on which a round could have been open; rounds open in their order. */
 const openedOn = ({ document }, { number }) =>
   document.rounds.slice(0, number).map((window) => window.opens ?? "").sort().at(-1);
 
-/** The report that was made before; with a new token if it waits, or was refused because of its token. */
+/** The report that was made before; a new token helps if it waits, or was refused because of its token. */
 function renewed(earlier, token) {
   demand(earlier.state !== "withdrawn", "report/withdrawn");
   const again = earlier.state === "waiting" || `${earlier.code}`.startsWith("enrolment/");
@@ -341,16 +311,7 @@ function renewed(earlier, token) {
   return [earlier, outcome(earlier)];
 }
 
-/** What became of a call; an earlier report costs nothing again. */
 const outcome = ({ name, state, round = null, report = null, code = null, opens = null }) =>
   ({ campaign: name, state, round, epsilon: "0", report, code, used: false, ignored: [], opens });
 
-/** What an attempt is refused with, or nothing. */
-async function sentenceOf(attempt) {
-  try {
-    await attempt();
-    return null;
-  } catch (reason) {
-    return reason.message;
-  }
-}
+const sentenceOf = (attempt) => Promise.resolve().then(attempt).then(() => null, (reason) => reason.message);

@@ -4,10 +4,10 @@
  */
 import { demand } from "./errors.js";
 
-/** Weight of an unmarked output, and denominator of the probabilities of single bits. */
+/** Weight of an unmarked output, and denominator for single bits. */
 export const RESOLUTION = 1n << 32n;
 
-/** The number that a document spells: a whole number, a decimal, or a quotient such as "1/3". */
+/** A whole number, a decimal, or a quotient such as "1/3". */
 export function parse(given) {
   const [, whole, rest = "", below] = /^(-?\d{1,400})(?:\.(\d{1,1100})|\/(0*[1-9]\d{0,400}))?$/.exec(given) ?? [];
   demand(whole, "document/number");
@@ -16,7 +16,7 @@ export function parse(given) {
 
 const gcd = (a, b) => (b ? gcd(b, a % b) : a < 0n ? -a : a);
 
-/** A fraction in its one spelling: as a decimal where it is one, as "a/b" otherwise. */
+/** The one spelling: a decimal where it is one, "a/b" otherwise. */
 export function text([a, b]) {
   const [above, below] = [a / gcd(a, b), b / gcd(a, b)];
   const places = below.toString(2).length;
@@ -30,10 +30,9 @@ export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
 export const subtract = (one, [a, b]) => add(one, [-a, b]);
 export const atMost = ([a, b], [c, d]) => a * d <= c * b;
 
-/** The quotient of two whole numbers from 0 on, rounded up. */
 export const ceilDivide = (a, b) => (a + b - 1n) / b;
 
-/** e^ε rounded down to a multiple of 2^-bits; the multiple is returned. */
+/** e^ε · 2^bits, rounded down. */
 export function expFloor([above, below], bits = 64n) {
   let term = 1n << (bits + 128n);
   let [order, over, total] = [1n, 1n, term];
@@ -45,13 +44,12 @@ export function expFloor([above, below], bits = 64n) {
   return total >> 128n;
 }
 
-/** Whether a ratio of probabilities is certainly at most e^ε. */
 export const keeps = (ratio, epsilon) => ratio[0] << 256n <= expFloor(epsilon, 256n) * ratio[1];
 
 /** Whole weights [high, low] whose ratio is at most e^ε. */
 export const levels = (epsilon) => [expFloor(epsilon) >> 32n, RESOLUTION];
 
-/** The natural logarithm of a ratio, rounded up in the thirtieth digit: the price of a report. */
+/** The price of a report: the logarithm of a ratio, rounded up in the thirtieth digit. */
 export function logCeiling([above, below]) {
   if (above <= below) return [0n, 1n];
   const bits = 320n;

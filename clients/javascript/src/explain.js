@@ -1,9 +1,9 @@
-/** A campaign in words for the person who decides: what, why, at what price, how often, until when, and to whom. */
+/** A campaign in words for the person who decides. */
 import { shown, spelled } from "./ledger.js";
 
 const KEYS = 12; // so many are named; of the others only their number
 
-/** The page that a person reads before agreeing; text from elsewhere loses what could steer a terminal or a page. */
+/** Text from elsewhere loses what could steer a terminal or a page. */
 export function explained({ notice: { campaign, round }, spent, consent, agreed, remarks, refusal }) {
   const { document, schema, several, ends, hash } = campaign;
   const { name, purpose, protocol, contact, enrolment, retention_days, min_reports, every_days, series_until, renew_days, one_in } = document;

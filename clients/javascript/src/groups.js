@@ -3,29 +3,26 @@ import { hex, sha256, utf8 } from "./canonical.js";
 import { pad, reportBytes } from "./codecs.js";
 import { add, atMost, ceilDivide, parse, subtract, text } from "./exact.js";
 import { printed, publicWord, rule } from "./mechanisms.js";
-import { held } from "./notice.js";
+import { held } from "./held.js";
 
 const [ZERO, ONE] = [[0n, 1n], [1n, 1n]];
 
-/** An option that is an exact number, as a fraction. */
 export const exactly = (value, name) => {
   rule(typeof value === "string" && text(parse(value)) === value, name);
   return parse(value);
 };
 
-/** The word that parts people by their ids, under the hash of what they take part in. */
+/** The word that parts people by their ids. */
 export async function parting(hash) {
   const key = await sha256(Uint8Array.of(...hash, ...utf8("part")));
   return (id) => publicWord(id, key);
 }
 
-/** Whether the part [start, stop] of the people has the person with a parting word. */
 export function holds([start, stop], word) {
   const bound = ([above, below]) => ceilDivide(above << 32n, below);
   return bound(start) <= word >> 32n && word >> 32n < bound(stop);
 }
 
-/** One mechanism out of several, each with its share of the people; shares sum to one. */
 export async function sideBySide(parts, { name, schema, stated }, cap) {
   const listed = parts.map(({ share, made }) => [text(share), hex(made.fingerprint)]);
   const fingerprint = await printed({ mechanism: name, epsilon: stated, parts: listed, schema: schema.hash });
@@ -43,7 +40,7 @@ export async function sideBySide(parts, { name, schema, stated }, cap) {
   };
 }
 
-/** The main mechanism, and where its cap can be exceeded the overflow question to a share of the people. */
+/** Where the cap can be exceeded, a share of the people has the overflow question. */
 export async function beside(asked) {
   const { overflow, ...options } = asked.options;
   const share = exactly(overflow, "overflow");
@@ -54,7 +51,7 @@ export async function beside(asked) {
   return sideBySide([{ share: subtract(ONE, share), made: main }, { share, made: other }], asked, main.cap);
 }
 
-/** The groups of `split`, in their one spelling: whole shares, every option, and a cap that all have in common. */
+/** The groups of `split`, in their one spelling. */
 export async function split(asked) {
   const { groups, group_options: own, max_pairs: common, ...strange } = asked.options;
   const listed = `${groups}`.split(",").map((entry) => /^([a-z0-9-]{1,40}):([1-9]\d{0,14})$/.exec(entry) ?? []);
@@ -77,7 +74,7 @@ export async function split(asked) {
 
 const UNCAPPED = ["kvue", "topsel", "block"];
 
-/** Options of groups as a campaign writes them: an object, or a text such as "ssr.bins=4; kvue.bins=2". */
+/** As a campaign writes them: an object, or a text such as "ssr.bins=4; kvue.bins=2". */
 export function assignments(given = {}) {
   if (typeof given !== "string") return { "": given, ...given };
   const own = { "": {} };
@@ -88,7 +85,6 @@ export function assignments(given = {}) {
   return own;
 }
 
-/** Each group of a round is held to what the campaign said of it, and all to their shares. */
 split.held = ({ groups, options, max_pairs }, told, planned, schema) => {
   const shares = (named) => {
     const listed = `${named}`.split(",").map((entry) => entry.trim().split(/\s*:\s*/));

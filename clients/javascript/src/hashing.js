@@ -2,7 +2,6 @@
 export const STRIDE = 0x9e3779b97f4a7c15n; // of splitmix64
 const MASK = (1n << 64n) - 1n;
 
-/** The hash of a symbol into [0, g) under a seed of 64 bits. */
 export function hashSymbol(seed, value, g) {
   let spread = (seed * STRIDE) & MASK;
   spread ^= spread >> 32n;

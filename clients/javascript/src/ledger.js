@@ -6,7 +6,6 @@ import { add, atMost, ceilDivide, parse, subtract, text } from "./exact.js";
 /** The most ε that may leave a device: in any `days` days and ever, about one schema and about all. */
 export const CAPS = { days: 30, schema_period: "2", schema_life: "8", period: "4", life: "16" };
 
-/** Caps with some of them changed; looser ones than before only if that is said. */
 export function changedCaps(known, changes, loosen) {
   const caps = { ...known };
   for (const [name, value] of Object.entries(changes)) {
@@ -23,14 +22,12 @@ export function changedCaps(known, changes, loosen) {
 
 const total = (list) => list.reduce((sum, one) => add(sum, parse(one.epsilon)), [0n, 1n]);
 
-/** What was spent on a campaign, beside the ε that its document states. */
-export const ofCampaign = ({ entries }, { series, hash, document }) => ({
-  what: "for this campaign",
-  limit: document.protocol.epsilon,
-  spent: total(entries.filter((one) => one.series === series && one.campaign === hash)),
-});
+export function ofCampaign({ entries }, { series, hash, document }) {
+  const own = entries.filter((one) => one.series === series && one.campaign === hash);
+  return { what: "for this campaign", limit: document.protocol.epsilon, spent: total(own), count: own.length };
+}
 
-/** What is set aside for the later rounds of other campaigns that are agreed to, and not spent yet. */
+/** For later rounds of other campaigns that are agreed to. */
 function aside(state, own, day) {
   const begun = state.entries.filter(({ series, campaign, whole, until }) => {
     const { state: consent, campaign: latest } = state.consents[series];
@@ -43,7 +40,6 @@ function aside(state, own, day) {
   });
 }
 
-/** Every cap that a report about a campaign's schema is held against on a day. */
 export function lines(state, { series, schema }, day) {
   const { caps, entries } = state;
   const others = aside(state, series, day);
@@ -58,7 +54,6 @@ export function lines(state, { series, schema }, day) {
   ];
 }
 
-/** Refuse a report that would exceed one of the caps. */
 export function refuseBeyond(cost, held) {
   for (const line of held) {
     const sentence = `The device does not answer: epsilon ${shown(cost)} would exceed what it may release (${spelled(line)}).`;
@@ -66,7 +61,6 @@ export function refuseBeyond(cost, held) {
   }
 }
 
-/** A cap beside what was spent of it, in words for the owner. */
 export const spelled = ({ what, spent, limit }) => `${what}: ${shown(spent)} of ${limit}`;
 
 /** ε for people: six places, rounded up; what is stored and compared is exact. */

@@ -1,12 +1,11 @@
-/** A mechanism from the options of a round's document: its program, its fingerprint, its codec and its ratio. */
+/** A mechanism from the options of a round: program, fingerprint, codec and ratio. */
 import { canonical, fromBytes, sha256, utf8 } from "./canonical.js";
 import { demand } from "./errors.js";
 import { atMost, keeps, parse } from "./exact.js";
 
-/** Under this name a table has the program of all that have the option `overflow`. */
-export const OVERFLOW = Symbol("overflow");
+/** Under these names a table has the program of all with the option `overflow`, and what holds a round to a campaign. */
+export const [OVERFLOW, HELD] = [Symbol("overflow"), Symbol("held")];
 
-/** Build a named mechanism with the programs of a table; ε is the text of the document. */
 export async function build(asked, table) {
   const { name, schema, options, epsilon: stated } = asked;
   const epsilon = readEpsilon(stated);
@@ -18,7 +17,6 @@ export async function build(asked, table) {
   return { ...mechanism, name };
 }
 
-/** ε as a document has it, within its range. */
 export function readEpsilon(given) {
   demand(typeof given === "string" && /^\d+(\.\d+)?$/.test(given) && Number(given), "epsilon/invalid");
   const epsilon = parse(given);
@@ -34,14 +32,13 @@ async function alone(made, { name, schema, epsilon, options: { estimator, ...opt
   return { ...made, fingerprint, respond, encode: made.codec.encode };
 }
 
-/** The fingerprint of what a document says. */
 export const printed = (document) => sha256(utf8(canonical(document)));
 
-// -- options, each in its one resolved spelling -----------------------------------------------------------------
+// -- options, each in its one resolved spelling
 
 export const rule = (holds, name) => demand(holds, "mechanism/option", `This device does not take the option ${name} so.`);
 
-/** Every option by its own reader; what is missing or unknown is refused. */
+/** Every option by its own reader. */
 export function read(given, takes) {
   for (const name in given) rule(Object.hasOwn(takes, name), name);
   return Object.fromEntries(Object.entries(takes).map(([name, take]) => [name, take(given[name], name)]));
@@ -52,13 +49,12 @@ export const whole = (low, high) => reader((value) => Number.isSafeInteger(value
 export const only = (...known) => reader((value) => known.includes(value));
 export const orNull = (take) => (value, name) => (value === null ? null : take(value, name));
 
-/** `bins` and `rounding`, as mechanisms that tell points or cells of values have them. */
 export const binned = ({ mostLevels }, { bins }) => ({
   bins: orNull(mostLevels ? only(2, mostLevels) : whole(2, 256)),
   rounding: bins === null ? only(undefined) : only("grid", ...(mostLevels ? [] : ["cell"])),
 });
 
-// -- what follows from a report's id, and need not be sent (docs/wire.md, "Ids and words") ----------------------
+// -- what follows from a report's id, and need not be sent (docs/wire.md, "Ids and words")
 
 const MASK = (1n << 64n) - 1n;
 const turn = (word, places) => ((word << places) | (word >> (64n - places))) & MASK;
@@ -89,5 +85,4 @@ export function publicWord(id, key) {
   return a ^ b ^ c ^ d;
 }
 
-/** The index below a bound that a word stands for. */
 export const publicIndex = (word, bound) => Number(((word >> 32n) * BigInt(bound)) >> 32n);

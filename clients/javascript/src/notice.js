@@ -6,14 +6,13 @@ import { canonical, daysBetween, hash, hex, isDay, parseJson, sha256, utf8 } fro
 import { reportBytes } from "./codecs.js";
 import { demand, KeyveilError } from "./errors.js";
 import { atMost, logCeiling, parse, text } from "./exact.js";
-import { build, readEpsilon } from "./mechanisms.js";
+import { build, HELD, readEpsilon } from "./mechanisms.js";
 import { Schema } from "./schema.js";
 
 const LIMITS = { bytes: 4 << 20, keys: 1 << 16, pairs: 1 << 8, number: 2 ** 32, work: 1 << 23, report: 1 << 16 };
 const PAIRS = ["max_pairs", "padding", "set_sizes", "sizes", "most"]; // options that count pairs of a record
 const ROUND = ["campaign", "epsilon", "keyveil", "mechanism", "options", "part", "report_bytes", "round"];
 
-/** What a campaign's name looks like. */
 export const NAME = /^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$/;
 
 const rule = (holds, code) => demand(holds, `campaign/${code}`);
@@ -22,7 +21,7 @@ const isObject = (part) => part !== null && typeof part === "object" && !Array.i
 const isText = (given) => typeof given === "string" && [...given].length <= 2000;
 const whole = (low, high) => (given) => Number.isSafeInteger(given) && given >= low && given <= high;
 
-/** The fields of a campaign, and what each must be; those after `contact` may be left out. */
+/** Those after `contact` may be left out. */
 const FIELDS = {
   keyveil: (given) => given === 1,
   name: (given) => NAME.test(given),
@@ -52,17 +51,17 @@ function refuseFields(given, fields) {
   }
 }
 
-/** The campaign of a name and its open round, from the bytes of `GET /v1/campaigns/{name}`. */
-export async function readNotice(body, name, table, fetchKeys) {
+export async function readNotice(get, name, table) {
+  const body = await get(`campaigns/${name}`);
   limit(body.length <= LIMITS.bytes);
   try {
-    return await understood(parseJson(body), name, table, fetchKeys);
+    return await understood(parseJson(body), name, table, get);
   } catch (reason) {
     throw reason instanceof KeyveilError ? reason : new KeyveilError("campaign/document", "This makes no sense to the device.");
   }
 }
 
-async function understood({ campaign: document, hash: stated, state, round }, name, table, fetchKeys) {
+async function understood({ campaign: document, hash: stated, state, round }, name, table, get) {
   rule(isObject(document) && stated !== undefined && state && round !== undefined, "document");
   const { keys, low, high, levels } = document.schema;
   const count = isObject(keys) ? keys.count : (keys.length ?? keys);
@@ -72,7 +71,7 @@ async function understood({ campaign: document, hash: stated, state, round }, na
   const counted = document.protocol.name === "pilot" && { most: Math.min(count, 32) }; // unless it says another
   refuseNumbers([low, high, levels, { ...counted, ...document.protocol }], count, most);
   const campaign = readCampaign(document);
-  campaign.schema = await Schema.read({ ...document.schema, keys: isObject(keys) ? await dictionary(keys, fetchKeys) : keys });
+  campaign.schema = await Schema.read({ ...document.schema, keys: isObject(keys) ? await dictionary(keys, get) : keys });
   const protocol = Object.hasOwn(table, document.protocol.name) && table[document.protocol.name];
   demand(protocol, "mechanism/unknown");
   campaign.hash = await hash(document);
@@ -85,15 +84,14 @@ async function understood({ campaign: document, hash: stated, state, round }, na
   return { campaign, round: open, state };
 }
 
-/** A list of keys beside the document, which must have the hash that the document names. */
-async function dictionary({ sha256: wanted, count }, fetchKeys) {
+async function dictionary({ sha256: wanted, count }, get) {
   rule(/^[0-9a-f]{64}$/.test(wanted), "dictionary");
-  const bytes = await fetchKeys(wanted);
+  const bytes = await get(`dictionaries/${wanted}`);
   rule(hex(await sha256(bytes)) === wanted && parseJson(bytes).length === count, "dictionary");
   return parseJson(bytes);
 }
 
-/** Refuse whole numbers that are too large, with the names before them, also in a text such as "ssr.max_pairs=3". */
+/** Whole numbers with the names before them, also in a text such as "ssr.max_pairs=3". */
 function refuseNumbers(part, keys, bins = 2) {
   let pairs = 1;
   const said = JSON.stringify(part).normalize("NFKC").replace(/(?<=\d)_/g, "");
@@ -108,7 +106,7 @@ function refuseNumbers(part, keys, bins = 2) {
   limit(!(keys * bins * pairs > LIMITS.work));
 }
 
-/** A campaign from its complete document; `starts` and `ends` are empty unless every round names its days. */
+/** `starts` and `ends` are empty unless every round names its days. */
 function readCampaign(document) {
   rule(utf8(canonical(document)).length <= 1 << 20, "document");
   rule(document.keyveil === 1, "version");
@@ -154,29 +152,12 @@ async function readRound(campaign, { document, hash: stated, number: told }, tab
   return { document, hash: own, number, mechanism, seats, cost: logCeiling(mechanism.ratio) };
 }
 
-// -- holding a round to its campaign ----------------------------------------------------------------------------
-
-/** A campaign of one round: everybody is asked, with the mechanism that it names. */
+/** Everybody is asked once; campaigns for browsers name every option. */
 function once({ document: { protocol, browser }, schema }, { round, mechanism, options, part }, planned, table) {
   const { name, epsilon, ...said } = protocol;
   planned(round === 1 && mechanism === name && `${part}` === "0,1");
-  if (browser) planned(canonical(said) === canonical(options)); // such campaigns name every option
-  else (table[name].held ?? held)(said, options, planned, schema);
+  const hold = table[name].held ?? table[HELD];
+  demand(browser || hold, "device/options", "This device answers only campaigns for browsers, which name every option.");
+  if (browser) planned(canonical(said) === canonical(options));
+  else hold(said, options, planned, schema);
 }
-
-/** Hold a round's options to those that were said, and to the usual ones; collectors choose only what is not listed. */
-export function held({ levels, goal, ...said }, told, planned, { mostLevels }) {
-  const usual = { split: "tight", estimator: "unbiased", cells: 4096, weights: null, overflow: null, value_epsilon: null };
-  const wanted = { ...usual, bins: levels ?? (goal ? told.bins : mostLevels || null), rounding: told.bins ? "grid" : null };
-  for (const name in { ...said, ...told }) {
-    const value = said[name] ?? wanted[name];
-    const spent = ["goal", "set_sizes", "sizes", "expected"].includes(name); // a round names what follows from them
-    planned(spent || value === undefined || same(value, told[name] ?? null));
-  }
-}
-
-/** Whether two options are one: as documents, or as numbers in two spellings. */
-const same = (...both) => {
-  const [one, other] = both.map((value) => (/^[\d./]+$/.test(value) ? text(parse(value)) : canonical(value)));
-  return one === other;
-};

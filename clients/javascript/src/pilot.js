@@ -1,11 +1,11 @@
-/** `pilot`: a share of the people tell how many pairs they hold, and the others are asked with a cap that fits. */
+/** `pilot`: some tell how many pairs they hold, and the others are asked with a cap that fits. */
 import { unhex } from "./canonical.js";
 import { demand } from "./errors.js";
 import { parse, text } from "./exact.js";
 import { assignments, holds, parting } from "./groups.js";
-import { held } from "./notice.js";
+import { held } from "./held.js";
 
-/** Holds a round to the protocol; gives the test of which ids, one for each device, it asks. */
+/** Gives the test of which ids, one for each device, a round asks. */
 async function plan({ document: { protocol }, schema, hash }, { round, mechanism, options, part }, planned) {
   const { then = "ssr", share = "0.05", most = Math.min(schema.d, 32), max_pairs = null, theta = 0 } = protocol;
   demand(`${theta}` === "0", "mechanism/unknown", "This device does not answer a pilot about rare keys.");

@@ -17,11 +17,10 @@ const IGNORED = {
 const rule = (holds, code) => demand(holds, `schema/${code}`);
 const float = (number) => Number(text(number));
 
-/** The entry of a key in a list that has one for all keys, or one for each. */
+/** Lists have one entry for all keys, or one for each. */
 const of = (list, key) => list[list.length > 1 ? key : 0];
 
 export class Schema {
-  /** From the complete document of a schema, in its one spelling. */
   static async read(document) {
     rule(Object.keys(document).every((name) => FIELDS.includes(name)), "document");
     demand(document.map !== "linear", "campaign/document");
@@ -52,7 +51,7 @@ export class Schema {
     this.mostLevels = Math.max(...this.levels.map((row) => row?.length ?? 0));
   }
 
-  /** The levels of each key on the grid, one row if all are alike; null for a key that has none. */
+  /** One row if all are alike; null for a key that has none. */
   #levels(given) {
     const each = given.some((row) => row === null || Array.isArray(row));
     rule(!each || given.length === this.d, "length");
@@ -67,7 +66,6 @@ export class Schema {
     });
   }
 
-  /** The levels of a key on the grid, if it has some. */
   levelsOf(key) {
     return of(this.levels, key);
   }
@@ -78,7 +76,7 @@ export class Schema {
     return rounded(Math.min(Math.max(unit, -1), 1) * GRID);
   }
 
-  /** The pairs of any record that count, and what does not; nothing is raised, because a missing report would tell. */
+  /** Nothing is raised, because a missing report would tell. */
   look(record) {
     const [pairs, ignored, entries] = [new Map(), [], entriesOf(record)];
     const note = (why, key = "") => ignored.push({ why, key: `${key}`.slice(0, 60), sentence: IGNORED[why] });
@@ -100,7 +98,7 @@ export class Schema {
   }
 }
 
-/** The entries of a Map or an object; nothing for what is no record, or raises when it is looked at. */
+/** Nothing for what is no record, or raises when it is looked at. */
 function entriesOf(record) {
   try {
     return record instanceof Map ? [...record] : record && typeof record === "object" && !Array.isArray(record) && Object.entries(record);
@@ -109,13 +107,13 @@ function entriesOf(record) {
   }
 }
 
-/** To the nearest whole number; halves to the even one. */
+/** Halves to the even one. */
 export function rounded(number) {
   const [below, rest] = [Math.floor(number), number - Math.floor(number)];
   return below + Number(rest > 0.5 || (rest === 0.5 && below % 2 !== 0));
 }
 
-/** A bound of values: a whole number, or a decimal string, in its one spelling. */
+/** A whole number, or a decimal string, in its one spelling. */
 function bound(given) {
   demand(given !== undefined, "campaign/document");
   const value = parse(given);

@@ -1,7 +1,7 @@
 /** Codecs of a few keys among many, and of bits of which few are ones (docs/wire.md, "Payloads"). */
 import { denseMembers, low, ones, packed, rice, TRIPLES } from "./codecs.js";
 
-/** Keys that speak, each with a label: sorted symbols key · labels + label, of a share of all keys. */
+/** Of a share of all keys: sorted symbols key · labels + label. */
 export function labelledKeys(keys, labels, share) {
   let shift = 0;
   for (let silence = 1 - share; silence + silence * silence > 1 && 2 ** shift < keys; silence *= silence) shift++;
@@ -21,7 +21,7 @@ export function labelledKeys(keys, labels, share) {
   return { longest, varies: true, write, encode: (payload) => packed(write(payload)) };
 }
 
-/** Bits of which so many (a fraction) are ones on average, where the payload is a list of zeros and ones. */
+/** Bits of which so many (a fraction) are ones on average. */
 export function noisyBits(length, [above, below]) {
   const bytes = (length + 7) >> 3;
   const [part, whole] = [above, below * BigInt(length)]; // the share of ones
@@ -38,7 +38,7 @@ export function noisyBits(length, [above, below]) {
   return { longest: (length >> 3) + 1, varies: true, encode };
 }
 
-/** Mean bits of a pattern of so many places, times whole³; exact, because a choice of form rests on it. */
+/** Mean bits times whole³; exact, because a choice of form rests on it. */
 function byThrees(width, part, whole) {
   let total = 0n;
   for (let pattern = 0; pattern < 1 << width; pattern++) {

@@ -4,7 +4,7 @@
  */
 import { demand } from "./errors.js";
 
-/** For tests and simulation: gone with the object. */
+/** Gone with the object. */
 export class MemoryStorage {
   constructor(durable = true) {
     this.text = null;

@@ -13,7 +13,7 @@ const OTHERS =
 const choosy = ({ name }) => demand(false, "device/mechanism", `${name} cannot take every record, so answering at all would tell.`);
 const unknown = () => demand(false, "mechanism/unknown");
 
-/** The rounds of PrivKVM: what is announced to them is checked before they are refused. */
+/** What is announced to rounds of PrivKVM is checked first. */
 function privkvRound({ schema, epsilon, options }) {
   const { key_epsilon, fake } = read(options, { key_epsilon: exactly, fake: (means) => means });
   const fits = key_epsilon[0] >= 0n && atMost(key_epsilon, epsilon);

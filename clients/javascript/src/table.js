@@ -1,6 +1,7 @@
-/** All that this device answers, by the names that documents have for it; each program is one short module. */
+/** All that this device answers; each program is one short module. */
 import { beside, split } from "./groups.js";
-import { OVERFLOW } from "./mechanisms.js";
+import { held } from "./held.js";
+import { HELD, OVERFLOW } from "./mechanisms.js";
 import { apart, presenceGroup, valueProjection } from "./mechanisms/apart.js";
 import { block } from "./mechanisms/block.js";
 import { kvue } from "./mechanisms/kvue.js";
@@ -18,4 +19,5 @@ export const mechanisms = {
   ...{ ssr, kvue, topsel, wsr, wheel, "pckv-ue": pckvUe, "pckv-grr": pckvGrr, block, apart, split, pilot },
   ...{ overflow, "set-size": setSize, "presence-group": presenceGroup, "value-projection": valueProjection },
   [OVERFLOW]: beside,
+  [HELD]: held,
 };

@@ -1,11 +1,10 @@
-/** Answers of two weights, and whole thresholds of single bits that keep ε, rounded so that they never tell more. */
+/** Answers of two weights, and thresholds of single bits, rounded so that they never tell more. */
 import { demand } from "./errors.js";
 import { ceilDivide, expFloor, levels, RESOLUTION } from "./exact.js";
 
-/** How many of RESOLUTION draws of a binary randomised response must lie. */
 export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
 
-/** The smallest whole number in [low, high] at which a channel keeps ε, where larger ones spend less. */
+/** The smallest number at which a channel keeps ε, where larger ones spend less. */
 export function tightest(spends, epsilon, low, high) {
   const most = expFloor(epsilon, 256n);
   const keeps = ([above, below]) => above << 256n <= most * below;

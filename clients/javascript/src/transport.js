@@ -35,7 +35,6 @@ export class HttpTransport {
   }
 }
 
-/** What an answer says, or nothing where that is no JSON. */
 export function said({ body }) {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));

@@ -1,15 +1,14 @@
-/** Sending a stored report until the collector has it: the same bytes every time, with growing and jittered pauses. */
+/** Sending a stored report until it arrives: the same bytes every time, with growing pauses. */
 import { unhex } from "./canonical.js";
 import { KeyveilError } from "./errors.js";
 import { problemCode, said } from "./transport.js";
 
-/** How often to try at once, and pauses in seconds; a drawn report leaves at a multiple of `pace` after the reading. */
+/** Seconds; a drawn report leaves at a multiple of `pace` after the reading. */
 export const PATIENCE = { tries: 5, first: 1, longest: 60, pace: 0.25 };
 
-/** Problems that may pass by themselves, whatever their status. */
+/** Problems that may pass by themselves. */
 export const PASSING = ["campaign/unknown", "round/unknown", "round/waiting"];
 
-/** One report in the packed form of docs/wire.md. */
 export function packed({ round, document, report, payload }) {
   const bytes = unhex(`4b56520100000000000001000000${document}${report}${payload}`);
   const view = new DataView(bytes.buffer);
@@ -18,7 +17,6 @@ export function packed({ round, document, report, payload }) {
   return bytes;
 }
 
-/** What became of a parcel: sent, refused for good, or still waiting. */
 export async function deliver(parcel, { transport, coins, patience, sleep, now }) {
   for (let attempts = 1, pause = patience.first; ; attempts++, pause = Math.min(2 * pause, patience.longest)) {
     const { after = 0, ...heard } = await attempt(parcel, transport, now);

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.privacy.features import WHOLE, Features, Lexicon
-from keyveil.privacy.intervals import evidence, hunch
+from keyveil.privacy.intervals import CAUTION, evidence, hunch
 from keyveil.privacy.views import Anything, Classifier, Codes, Indicator, JointView, Sample, View, bins
 
 _LEADING = 12  # views that are looked at closely: by evidence, by ratio, and by what only one record shows
@@ -27,6 +27,8 @@ _INDICATORS = 160  # outcomes that are looked at two by two
 _EACH = 16  # of one view
 _PAIRED = 3  # pairs of outcomes that are judged
 _ALIKE = 1e-9  # nats: of an event that chance might show only the best outcomes are taken
+_CHOSEN = 1.0  # standard errors that an event is discounted by which was chosen on other draws: with more of them, of
+# few draws nothing ranks above "any report", and what spreads over many values, as an arc does, is never drawn again
 _SPOKEN = 4  # outcomes of an event that are named
 
 
@@ -199,11 +201,15 @@ class _Judge:
     def __call__(self, view: View, outcomes: NDArray[np.bool_]) -> Event:
         hits, others = self.sample.counts(view)[self.order][:, outcomes].sum(axis=1)
         nats = float(evidence(np.array([hits]), np.array([others]), self.goal)[0])
-        return Event(view, outcomes, nats - self.chance, _worth(int(hits), int(others), self.sample.draws))
+        worth = _worth(int(hits), int(others), self.sample.draws, _CHOSEN)
+        return Event(view, outcomes, nats - self.chance, worth)
 
 
 def _best(view: View, counts: Codes, goal: float) -> tuple[View, NDArray[np.bool_]]:
-    """The event of a view that promises most: the first outcomes in the order of their own promise, or of size."""
+    """The event of a view that promises most: the first outcomes in the order of their own promise, or of size.
+
+    In a view with an order these may begin anywhere, and go on at the smallest after the largest: a range, or an arc.
+    """
     a, b = counts
     draws = int(a.sum())
     orders = [
@@ -211,7 +217,7 @@ def _best(view: View, counts: Codes, goal: float) -> tuple[View, NDArray[np.bool
         np.argsort(-evidence(a, b, goal), kind="stable"),
     ]
     if view.ordered:
-        orders += [np.arange(view.size), np.arange(view.size)[::-1]]
+        orders += [np.roll(np.arange(view.size), start) for start in range(view.size)]
     best, chosen = (-1.0, -math.inf), orders[0][:1]
     for order in orders:
         hits, others = np.cumsum(a[order]), np.cumsum(b[order])
@@ -242,8 +248,8 @@ def _same(one: Event, other: Event) -> bool:
     return one.view is other.view and bool(np.array_equal(one.outcomes, other.outcomes))
 
 
-def _worth(hits: int, others: int, draws: int) -> float:
-    return float(hunch(np.array([hits]), np.array([others]), draws)[0])
+def _worth(hits: int, others: int, draws: int, caution: float = CAUTION) -> float:
+    return float(hunch(np.array([hits]), np.array([others]), draws, caution)[0])
 
 
 # -- counts of single outcomes, and of two together ---------------------------------------------------------------

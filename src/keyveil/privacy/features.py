@@ -25,6 +25,7 @@ WHOLE = "the whole report"
 _GIVEN = " as given"
 _REAL = " as a real number"
 _WIDEST = 1 << 12  # bits or coordinates of a part that are looked at one by one
+_NUMBER = 7  # bytes that are also read as one number
 _MOST_MEMBERS = 1 << 10  # symbols of a vector, from 0 on, whose presence is looked at one by one
 
 Columns = dict[str, NDArray[Any]]
@@ -238,6 +239,7 @@ def _spread(name: str, kind: str, values: Any, lexicon: Lexicon) -> Iterator[tup
         if kind == "bytes":
             padded = b"".join(value[:longest].ljust(longest, b"\0") for value in values)
             yield from _bits(name, np.frombuffer(padded, np.uint8).reshape(len(values), longest), lengths)
+            yield from _numbers(name, values)
         else:
             rows = np.full((len(values), longest), MISSING, dtype=np.int64)
             for row, value in zip(rows, values, strict=True):
@@ -251,6 +253,13 @@ def _bits(name: str, raw: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Iter
     for place, column in enumerate(bits.T):
         held = column if place < shortest else np.where(8 * lengths > place, column.astype(np.int64), MISSING)
         yield f"bit {place} of {name}", held
+
+
+def _numbers(name: str, values: Sequence[bytes]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Short bytes as the whole numbers that they may spell: cells of a line that lie side by side share no bits."""
+    for order, end in (("little", "lowest"), ("big", "highest")):
+        read = [int.from_bytes(one, order) if 0 < len(one) <= _NUMBER else MISSING for one in values]  # type: ignore[arg-type]
+        yield f"{name} as a number, {end} byte first", np.array(read, dtype=np.int64)
 
 
 def _coordinates(name: str, rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:

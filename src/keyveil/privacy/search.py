@@ -33,7 +33,8 @@ _SWEEP = 0.5  # share of the scan that goes to fixed public bytes
 _FEWEST, _MOST_PUBLICS = 24, 1000  # draws of a record at one public value; public values
 _ROUNDS = (24, 6, 2)  # candidates in each round of the race
 _LEAST = 200  # draws of a record that the first round should have; with less effort it has fewer candidates
-_BROAD = 5  # one in so many candidates of the first round is chosen by all columns together
+_BROAD = 5  # one in so many candidates of the first round is chosen by all columns together, at new public bytes and at
+# fixed ones each: an arc of a circle that follows from public bytes shows at no others, and in no single outcome
 _DOUBT = 5.0  # nats that what one record alone shows may lack, and is drawn again nevertheless
 _SUSPECTS = 6  # records and ways of which that is done
 _SURE, _UNSURE = 0.5, 0.25  # share of the race for them, if one is beyond chance and if none is
@@ -198,8 +199,9 @@ class Search:
     def _race(self, reports: float) -> Finalist:
         """Rounds between fewer and fewer pairs of records, with so many reports in all."""
         seats = max(_ROUNDS[-1], min(_ROUNDS[0], int(reports / len(_ROUNDS) / (2 * _LEAST))))
-        broad = _best(self._broad, math.ceil(seats / _BROAD))
-        candidates = _distinct([*_best(self._sharp, seats - len(broad)), *broad])
+        few = math.ceil(seats / _BROAD)
+        broad = [one for fixed in (False, True) for one in _best(self._broad_at(fixed), few)]
+        candidates = _distinct([*_best(self._sharp, max(seats - len(broad), 1)), *broad])
         rounds = [len(candidates), *(places for places in _ROUNDS[1:] if places < len(candidates)), 1]
         for number, places in enumerate(rounds[1:]):
             share = (number + 1) / len(rounds[1:])
@@ -212,6 +214,10 @@ class Search:
             judged.sort(key=lambda one: one[0].rank, reverse=True)
             candidates = _distinct([candidate for candidate, _ in judged])[:places]
         return judged[0][1]
+
+    def _broad_at(self, fixed: bool) -> list[_Candidate]:
+        """Chosen by all columns: at fixed public bytes, or at new ones, of which there are many more draws."""
+        return [one for one in self._broad if (one.way.public is not None) == fixed]
 
     def _judged(self, candidate: _Candidate, each: float) -> Iterator[tuple[_Candidate, Finalist]]:
         """New draws of two records, and their best events: for the first, and for the second."""

@@ -32,7 +32,6 @@ export async function apart(asked) {
   return sideBySide(parts, asked, max_pairs ?? undefined);
 }
 
-/** The presence group: a subset of keys that meets the held ones e^ε times as readily. */
 export const presenceGroup = ({ schema, epsilon, options }) => {
   const chosen = read(options, { max_pairs: whole(1, schema.d), size: whole(1, schema.d) });
   return subsetResponse({ schema, epsilon, labels: { count: 1, draw: () => 0 }, ...chosen });
@@ -40,7 +39,7 @@ export const presenceGroup = ({ schema, epsilon, options }) => {
 
 const FILLERS = 4; // coordinates that nobody reads; then the one that counts pairs, then the keys
 
-/** The value group: one of some public directions, those that lie along the vector of values e^ε times as readily. */
+/** One of some public directions, those along the vector of values e^ε times as readily. */
 export function valueProjection({ schema, epsilon, options }) {
   const { max_pairs: cap, rows, marked, ...scales } = read(options, { max_pairs: whole(1, schema.d), ...VALUES });
   whole(1, rows - 1)(marked, "marked");
@@ -56,7 +55,7 @@ export function valueProjection({ schema, epsilon, options }) {
   return { cap, ratio: channel.ratio, codec: symbol(rows), respond };
 }
 
-/** The values of a record as a vector of whole numbers, cut or filled up to one length: [coordinate, number] each. */
+/** [coordinate, number] each, cut or filled up to one length. */
 function vectorOf(pairs, { unit, weight, radius }) {
   const squares = (list) => list.reduce((sum, one) => sum + one * one, 0);
   let numbers = [weight * pairs.length, ...pairs.map(([, value]) => Math.floor((2 * value * unit + GRID) / (2 * GRID)))];
@@ -69,7 +68,7 @@ function vectorOf(pairs, { unit, weight, radius }) {
   return [...Array.from({ length: FILLERS }, (_, place) => [place, filler]), ...numbers.map((one, at) => [places[at], one])];
 }
 
-/** The inner product of a vector with a public direction, whose coordinates are sums of sixteen bits less eight. */
+/** The coordinates of a direction are sums of sixteen bits less eight. */
 function inner(vector, word, first) {
   let [sum, bits] = [0, 0n];
   for (const [place, number] of vector) {

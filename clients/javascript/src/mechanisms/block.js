@@ -4,7 +4,7 @@ import { symbol } from "../codecs.js";
 import { publicIndex, read, rule, whole } from "../mechanisms.js";
 import { GRID } from "../schema.js";
 
-/** Randomised response over so many answers, of which the true one is drawn e^ε times as readily. */
+/** Randomised response. */
 export function oneOf(outputs, epsilon) {
   const channel = twoLevel(outputs, 1, epsilon);
   const draw = (truth, coins) => {
@@ -31,7 +31,7 @@ export function block({ schema, epsilon, options }) {
   return { ...answer, respond };
 }
 
-/** Round a value to one of 0…top, without bias. */
+/** Without bias. */
 function roundTo(value, top, coins) {
   const [whole, rest] = [Math.floor(((GRID + value) * top) / (2 * GRID)), ((GRID + value) * top) % (2 * GRID)];
   return whole + Number(rest > 0 && coins.chance(rest, 2 * GRID));

@@ -9,7 +9,7 @@ import { labelledKeys } from "../sparse.js";
 
 const LEAST = [1n, 1000n]; // ε that a key or a value is left with
 
-/** What both forms share: the cap, the ε of the sign, and the sampling of one place of the padded record. */
+/** What both forms share. */
 function sampled({ schema, epsilon, options }) {
   const { max_pairs: cap, split, value_epsilon: given } = read(options, {
     max_pairs: whole(1, schema.d),

@@ -19,7 +19,7 @@ export function overflow({ schema, epsilon, options }) {
   return { ratio: channel.ratio, codec: symbol(3), respond };
 }
 
-/** The size question of a pilot group: the number of pairs, `most` standing for itself and all above. */
+/** The size question of a pilot; `most` stands for itself and all above. */
 export function setSize({ schema, epsilon, options }) {
   const { most } = read(options, { most: whole(1, schema.d) });
   const few = BigInt(most - 1) << 64n < 3n * expFloor(epsilon);
@@ -27,7 +27,7 @@ export function setSize({ schema, epsilon, options }) {
   return { ...oracle, respond: (pairs, word, coins) => oracle.draw(Math.min(pairs.length, most), coins) };
 }
 
-/** Optimised unary encoding: one bit for each answer. */
+/** Optimised unary encoding. */
 function unary(outputs, epsilon) {
   const [lie, half] = [lieThreshold(epsilon), RESOLUTION / 2n];
   const draw = (truth, coins) => {

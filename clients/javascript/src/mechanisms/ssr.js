@@ -9,7 +9,7 @@ export function ssr({ schema, epsilon, options }) {
   return subsetResponse({ schema, epsilon, labels: labelsOf(schema, chosen), ...chosen });
 }
 
-/** The answer of every mechanism that tells subsets of one size; dummies fill up small records and are not sent. */
+/** Dummies fill up small records and are not sent. */
 export function subsetResponse({ schema, epsilon, labels, max_pairs: cap, size }) {
   const symbols = labels.count * schema.d;
   whole(1, symbols - 1)(size, "size");

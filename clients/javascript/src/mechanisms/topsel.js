@@ -46,13 +46,11 @@ function without(list, some) {
   return list.filter((one) => !taken.has(one));
 }
 
-/** Direct mode: the state of one public key. */
 const stateOf = (d) => (held, word) => {
   const own = held.find((one) => one >> 1 === publicIndex(word, d));
   return [own === undefined ? 0 : 1 + (own % 2)];
 };
 
-/** Cover mode: the buckets of the held symbols, and of dummies where small sets are padded. */
 function covered(schema, { padding, buckets, kappa }) {
   const symbols = 2 * schema.d;
   const bucket = kappa ? signHash(buckets, kappa) : partition(buckets, Math.ceil((symbols + padding) / buckets));
@@ -64,7 +62,7 @@ function covered(schema, { padding, buckets, kappa }) {
   };
 }
 
-/** A hash in which both signs of a key share a bucket with probability kappa. */
+/** Both signs of a key share a bucket with probability kappa. */
 function signHash(buckets, kappa) {
   const [above, below] = subtract([1n, 1n], kappa);
   rule(kappa[0] >= 0n && above > 0n, "kappa");
@@ -77,7 +75,7 @@ function signHash(buckets, kappa) {
   };
 }
 
-/** A balanced partition: a seeded permutation of a grid of symbols, each bucket one stretch of it. */
+/** A seeded permutation of a grid of symbols; each bucket is one stretch of it. */
 function partition(buckets, each) {
   const symbols = buckets * each;
   if (each === 1) return (seed, one) => one;

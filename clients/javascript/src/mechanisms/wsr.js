@@ -23,7 +23,7 @@ export function wsr({ schema, epsilon, options }) {
   return { cap, ratio: [high, low], codec: symbol(labels.count * schema.d + 1), respond };
 }
 
-/** Weights of all keys, not all alike, and without a common factor. */
+/** Not all alike, and without a common factor. */
 const weighed = ({ d }) => (value, name) => {
   rule(Array.isArray(value) && value.length === d, name);
   value.forEach((one) => whole(1, 1 << 20)(one, name));
