@@ -15,7 +15,6 @@ from keyveil.cli.campaign_advice import (
     forecast_campaign,
     forecast_document,
     invented_people,
-    predicted,
     prediction_said,
     say_answers,
     show_forecast,
@@ -204,9 +203,8 @@ def check(
         return 2
     with progress_bar(invented_people(campaign, people)) as (bar, task):
         bar.update(task, description="Inventing people")
-        found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n))
-    unwise = warnings(campaign, today(system_clock), found)
-    told = predicted(campaign, people, pairs, sample, shares)
+        found = forecast_campaign(campaign, people, pairs, sample, shares, lambda n: bar.advance(task, n))
+    unwise, told = warnings(campaign, today(system_clock), found), found.prediction
     document = {
         "name": campaign.name,
         "hash": campaign.hash,
