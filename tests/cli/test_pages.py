@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import keyveil as kv
-from keyveil.cli.pages import remember, write_page
+from keyveil.cli.pages import write_page
+from keyveil.cli.words import remember
 from keyveil.display.report import About
 
 

@@ -240,3 +240,15 @@ def test_means_without_errors_stay_as_published() -> None:
         raw = mechanism.estimate(aggregate(mechanism, people.records(mechanism.schema), SeededCoins(2)))
         assert np.isfinite(raw.mean.values).all() and set(bayes(raw).flag) == {"shrunk"}
         np.testing.assert_array_equal(bayes(raw).mean.values, raw.mean.values)
+
+
+def test_averages_without_errors_stay_as_they_are() -> None:
+    """privkvm-star gives rare keys their average; before, they were drawn to what frequent keys have."""
+    d = 60
+    frequencies = np.where(np.arange(d) < 3, 0.7, 0.02)
+    people = datasets.independent(10_000, frequencies, np.zeros(d), seed=1)
+    raw = simulate("privkvm-star", people, Schema(keys=d), 1, seed=4).estimates
+    told = np.isnan(raw.frequency.se)
+    assert told.sum() > d // 2
+    np.testing.assert_array_equal(bayes(raw).frequency.values[told], raw.frequency.values[told])
+    assert np.isfinite(bayes(raw).frequency.se[~told]).all()

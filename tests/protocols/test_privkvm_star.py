@@ -23,6 +23,7 @@ from keyveil.privacy.certify import certify, enumerate_worst
 from keyveil.privacy.enumerate import law
 from keyveil.protocols.base import Finished, most_spent
 from keyveil.protocols.privkvm_star import PrivKVMStar, usual_bins
+from keyveil.protocols.unshrunk import Unshrunk
 from tests.protocols.hostile import records, worst_loss
 
 VALUES = (-GRID, -GRID // 2, -1, 0, 7, GRID // 3, GRID - 1, GRID)
@@ -234,3 +235,19 @@ def test_senseless_options_are_refused(options: dict[str, Any]) -> None:
 def test_cells_are_chosen_by_epsilon() -> None:
     assert [usual_bins(Fraction(one)) for one in ("0.5", "1", "2", "4")] == [4, 4, 8, 16]
     assert star(3).bins == 8
+
+
+def test_unshrunk_estimates_leave_rare_keys_apart() -> None:
+    """Their average is what ``estimate`` gives each of them, and frequent keys are the same in both."""
+    d = 40
+    people = datasets.independent(20_000, np.where(np.arange(d) < 2, 0.6, 0.01), np.zeros(d), seed=2)
+    protocol = star(d)
+    assert isinstance(protocol, Unshrunk)
+    history = ask(protocol, [people.records(protocol.schema)], 5)
+    shown, unbiased = protocol.estimate(history), protocol.unshrunk(history)
+    light = ~protocol.frequent(history)
+    assert light.sum() > d // 2 and not light[:2].any()
+    assert shown.frequency.values[light] == pytest.approx(unbiased.frequency.values[light].mean())
+    assert np.ptp(unbiased.frequency.values[light]) > 0
+    np.testing.assert_array_equal(shown.frequency.values[~light], unbiased.frequency.values[~light])
+    assert np.isfinite(unbiased.frequency.se).all()

@@ -30,7 +30,7 @@ from keyveil.cli.options import Json, MaxPairs, Settings, names_like, settings
 from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError
-from keyveil.dashboard.advice import forecast_campaign, invented_people, predicted, prediction_said, warnings
+from keyveil.dashboard.advice import forecast_campaign, invented_people, prediction_said, warnings
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 from keyveil.planning.auto import AUTO
 
@@ -207,9 +207,8 @@ def check(
         return 2
     with progress_bar(invented_people(campaign, people)) as (bar, task):
         bar.update(task, description="Inventing people")
-        found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n))
-    unwise = warnings(campaign, today(system_clock), found)
-    told = predicted(campaign, people, pairs, sample, shares)
+        found = forecast_campaign(campaign, people, lambda n: bar.advance(task, n), pairs, sample, shares)
+    unwise, told = warnings(campaign, today(system_clock), found), found.prediction
     document = {
         "name": campaign.name,
         "hash": campaign.hash,

@@ -41,8 +41,9 @@ def show_forecast(campaign: Campaign, found: Forecast, unwise: list[Warning]) ->
         cells = ("–", "–") if spread is None else (f"{spread[0]:.4g}", f"{spread[1]:.4g}")
         errors.add_row(what, *cells, f"{known:,} of {found.keys:,}")
     page.print(errors)
-    crowd = many(found.invented, "invented person", "invented people")
-    page.print(f"On {crowd}: {found.crowd}. Nobody spends more than {float(found.spent):.6f}.")
+    simulated = f"By simulation of {many(found.invented, 'invented person', 'invented people')}"
+    how = simulated if found.prediction is None else "By closed form"
+    page.print(f"{how}: {found.crowd}. Nobody spends more than {float(found.spent):.6f}.")
     if (group := overflow_group(campaign)) is not None:
         page.print(group)
     for remark in unwise:

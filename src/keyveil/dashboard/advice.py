@@ -9,14 +9,13 @@ from fractions import Fraction
 
 from keyveil.campaign.documents import Campaign
 from keyveil.core.epsilon import decimal_text, read_fraction
-from keyveil.core.errors import PlanError
 from keyveil.dashboard.words import counted
 from keyveil.device import Caps
-from keyveil.mechanisms.capabilities import Capped, PredictedVariance, can
+from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE
 from keyveil.planning.ask import planned_people
-from keyveil.planning.forecast import MOST_INVENTED, Forecast, forecast
-from keyveil.planning.predict import Prediction, predict
+from keyveil.planning.forecast import MOST_INVENTED, Forecast, forecast, has_closed_form
+from keyveil.planning.predict import Prediction
 
 USUAL_PEOPLE = 10_000  # where the campaign does not say how many are enough
 MOST_EPSILON = 8  # beyond it a report says more about its sender than anybody should promise
@@ -41,30 +40,27 @@ def expected_people(campaign: Campaign, people: int | None) -> int:
 
 
 def invented_people(campaign: Campaign, people: int | None) -> int:
-    """How many of them the forecast invents."""
-    return min(expected_people(campaign, people), MOST_INVENTED)
+    """How many of them are simulated: nobody where errors have a closed form."""
+    return 0 if has_closed_form(campaign.protocol) else min(expected_people(campaign, people), MOST_INVENTED)
 
 
-def forecast_campaign(campaign: Campaign, people: int | None, progress: Callable[[int], None]) -> Forecast:
-    """The errors to expect of the campaign; ``progress`` hears how many people have answered."""
-    return forecast(campaign.protocol, expected_people(campaign, people), progress)
+def forecast_campaign(
+    campaign: Campaign,
+    people: int | None,
+    progress: Callable[[int], None],
+    pairs: float | None = None,
+    sample: str | None = None,
+    shares: str | None = None,
+) -> Forecast:
+    """The errors to expect of the campaign, from people as the author describes them, or invented ones.
 
-
-def predicted(
-    campaign: Campaign, people: int | None, pairs: float | None, sample: str | None, shares: str | None = None
-) -> Prediction | None:
-    """The errors by closed form for people whom the author describes; nothing if nobody is described."""
+    ``progress`` hears how many simulated people have answered.
+    """
     if pairs is None and sample is None and shares is None:
-        return None
-    single = campaign.protocol.single
-    if single is None or can(single, PredictedVariance) is None:
-        raise PlanError(
-            "plan/closed-form",
-            f"There is no closed form of the errors of {campaign.protocol_name}; without --pairs, --shares and "
-            "--sample they are forecast by simulation.",
-        )
+        return forecast(campaign.protocol, expected_people(campaign, people), progress)
     known = expected_people(campaign, people) if sample is None or people is not None else None
-    return predict(single, planned_people(known, None, pairs, sample, campaign.schema, frequency=shares)[1])
+    described = planned_people(known, None, pairs, sample, campaign.schema, frequency=shares)[1]
+    return forecast(campaign.protocol, described.n, progress, described)
 
 
 def prediction_said(told: Prediction) -> str:
@@ -73,7 +69,7 @@ def prediction_said(told: Prediction) -> str:
     means = "" if numbers["se_mean"] is None else f", of means {numbers['se_mean']:.3g} of half their range (median)"
     bias = f" and a bias of {numbers['bias_frequency']:.2g} by the cap" if numbers["bias_frequency"] > 0 else ""
     return (
-        f"For {told.people.about} Frequencies will have a standard error of {numbers['se_frequency']:.3g}"
+        f"Frequencies will have a standard error of {numbers['se_frequency']:.3g}"
         f"{bias}{means}. A key is told from absent from a frequency of {told.smallest:.3g} on, and a change between "
         f"two such campaigns is seen from {told.change:.3g} on."
     )

@@ -64,7 +64,7 @@ def bayes(estimates: Estimates) -> Estimates:
     wider = np.hypot(spread, math.sqrt(found.common) * beliefs.mean)
     frequency = _column(estimates.frequency, centre, wider, _frequency_moves(estimates), z)
     hidden = np.minimum(found.highest(frequency.values + z * spread), 1.0)  # what a cap may hide
-    frequency = replace(frequency, high=np.maximum(frequency.high, hidden))
+    frequency = _as_told(estimates.frequency, replace(frequency, high=np.maximum(frequency.high, hidden)))
     if estimates.mean.absent or estimates.product is None or np.isnan(estimates.mean.se).all():
         # means that are published without errors do not say how far they may be moved: they stay as they are
         return replace(estimates, frequency=frequency, product=None, product_se=None, covariance=None)
@@ -76,6 +76,13 @@ def bayes(estimates: Estimates) -> Estimates:
     alone = np.maximum(np.asarray(estimates.alone), FLAGS.index("shrunk"))
     shrunk = replace(estimates, frequency=frequency, mean=mean, scores=scores, alone=alone)
     return replace(shrunk, product=None, product_se=None, covariance=None)
+
+
+def _as_told(raw: Column, shrunk: Column) -> Column:
+    """The column in which values that have no error, such as averages of several keys, stay as they are."""
+    told = np.isfinite(raw.values) & ~np.isfinite(raw.se)
+    parts = ("values", "se", "low", "high", "flag")
+    return replace(shrunk, **{name: np.where(told, getattr(raw, name), getattr(shrunk, name)) for name in parts})
 
 
 def _allowed(estimates: Estimates) -> Floats | float:

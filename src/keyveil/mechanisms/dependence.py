@@ -79,6 +79,11 @@ class Dependence:
             shared += 2 * self.both * float(weights[plus] @ most @ weights[minus])
         return max(float(squares @ se**2) + float(shared) / self.n, 0.0)
 
+    def covariance(self, first: float, second: float, together: float) -> float:
+        """Of two keys of these frequencies, which the share ``together`` of the people both hold."""
+        known = self.base + self.slope * (first + second) + self.product * first * second
+        return (known + self.both * together) / self.n
+
     def at_most(self, first: float, second: float) -> float:
         """The largest absolute covariance of two keys of these frequencies."""
         common = self.base + self.slope * (first + second) + self.product * first * second

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -71,10 +72,18 @@ class Response:
     stranger: SupportMoments
     absent_law: tuple[tuple[int, Fraction], ...] = ()  # a stranger's support and its chance, where a report has several
 
-    @property
+    @cached_property
     def gain(self) -> float:
         """By how much a holder supports the key more often than a stranger."""
         return float(self.holder.support - self.stranger.support)
+
+    @cached_property
+    def _numbers(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The moments of a holder and of a stranger by name, as floating point numbers."""
+        holder, stranger = (
+            {name: float(value) for name, value in vars(one).items()} for one in (self.holder, self.stranger)
+        )
+        return holder, stranger
 
     @property
     def rates(self) -> tuple[Fraction, Fraction]:
@@ -88,9 +97,7 @@ class Response:
         lies between people is no error for that share (1 if all did and they are the target, 0 for a sample
         of a larger population). Between people, values are taken as constant: their spread would only reduce it.
         """
-        holder, stranger = (
-            {name: float(value) for name, value in vars(one).items()} for one in (self.holder, self.stranger)
-        )
+        holder, stranger = self._numbers
         share, unknown = frequency * (1 - frequency), 1 - known
 
         def combined(of_holder: Floats, of_stranger: float, between: Floats) -> Floats:

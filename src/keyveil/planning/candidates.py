@@ -121,10 +121,16 @@ def _suited(form: type[Mechanism], people: People, goal: Goal, cap: int) -> dict
     if "typical" in known:
         options["typical"] = f"{min(max(people.typical, 0.01), 1.0):.2f}"
     if "expected" in known:
-        options["expected"] = people.n
+        options["expected"] = _about(people.n)
     if goal.name == "conditional":
         options |= {option: goal.size for option in ("order", "size") if option in known}
     return options
+
+
+def _about(n: int) -> int:
+    """A number of people to two digits: an expectation is no more exact, and plans for nearby numbers are alike."""
+    unit = 10 ** max(len(str(n)) - 2, 0)
+    return max(round(n / unit), 1) * unit
 
 
 def _variants(options: dict[str, Any], form: type[Mechanism], people: People, goal: Goal) -> Iterator[dict[str, Any]]:

@@ -1,15 +1,15 @@
-"""Predicted errors and price of a protocol before a collection, from a simulation on invented people.
+"""Predicted errors and price of a protocol before a collection: by closed form, or by simulation where there is none.
 
-The people are invented in one stated way, whatever the collection is about: the k-th key is held by 1/(2k) of
-them, each key on its own, and means fall evenly over the middle 80 % of the range. Real people differ; errors of
-frequencies hardly depend on that, errors of means grow where keys are rarer.
+Unless the author describes the people, they are invented in one stated way, whatever the collection is about: the k-th
+key is held by 1/(2k) of them, each key on its own, and means fall evenly over the middle 80 % of the range. Real people
+differ; errors of frequencies hardly depend on that, errors of means grow where keys are rarer.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -24,10 +24,19 @@ from keyveil.frames.population import Population
 from keyveil.lab.datasets import everyone, independent, one_key
 from keyveil.lab.simulate import simulate
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import PredictedVariance, can
+from keyveil.mechanisms.questions import ASKABLE
+from keyveil.mechanisms.size_law import SizeLaw
+from keyveil.planning.people import TYPICAL, People, invented
+from keyveil.planning.plan import CLOSED, TRIED
+from keyveil.planning.predict import HALF_WIDTH, Prediction, predict
+from keyveil.planning.trials import tried_people
 from keyveil.protocols.base import Protocol, Round
 
 MOST_INVENTED = 200_000  # errors of more are computed from these, by the square root of their number
 SEED = 1
+ONE_KEY = "everybody holds one key, the k-th with a weight of 1/k"
+EVERY_KEY = "everybody has a value for every key"
 
 INSUFFICIENT = FLAGS.index("insufficient")
 
@@ -65,7 +74,10 @@ class ForecastRound:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The standard errors to expect from so many people, and the mechanism and price of each round."""
+    """The standard errors to expect from so many people, and the mechanism and price of each round.
+
+    ``invented`` is how many people were simulated: none where there is a closed form, the ``prediction``.
+    """
 
     people: int
     invented: int
@@ -76,6 +88,12 @@ class Forecast:
     mean: Errors | None  # in the schema's units, over the keys whose mean is known
     keys: int
     means_known: int
+    prediction: Prediction | None = None
+
+    @property
+    def method(self) -> str:
+        """How the errors were found."""
+        return TRIED if self.prediction is None else CLOSED
 
     def document(self) -> dict[str, Any]:
         def pair(errors: Errors | None) -> dict[str, float] | None:
@@ -85,6 +103,7 @@ class Forecast:
             "people": self.people,
             "invented": self.invented,
             "crowd": self.crowd,
+            "method": self.method,
             "rounds": [one.document() for one in self.rounds],
             **exact_entries(self.spent),
             "frequency_se": pair(self.frequency),
@@ -94,22 +113,32 @@ class Forecast:
         }
 
 
-def forecast(protocol: Protocol, people: int, progress: Callable[[int], None] | None = None) -> Forecast:
-    """Run the protocol over invented people; ``progress`` hears how many have answered."""
+def forecast(
+    protocol: Protocol, people: int, progress: Callable[[int], None] | None = None, described: People | None = None
+) -> Forecast:
+    """The errors for so many people, of whom the author may have ``described`` what they hold.
+
+    Where there is no closed form the protocol is run over invented people; ``progress`` hears how many have answered.
+    """
     if people < 1:
         raise ProtocolError("forecast/people", f"Errors can be forecast for one person or more, not for {people}.")
-    invented = min(people, MOST_INVENTED)
     first = protocol.next_round([])
     assert first is not None
-    population, crowd = _crowd(first.mechanism, protocol.schema, invented)
+    if has_closed_form(protocol):
+        return _predicted(first, described or _assumed(first.mechanism, people))
+    invented = min(people, MOST_INVENTED)
+    if described is None:
+        population, crowd = _crowd(first.mechanism, protocol.schema, invented)
+    else:
+        population, crowd = tried_people(described, protocol.schema, invented), described.about.rstrip(".")
     done = simulate(protocol, population, seed=SEED, progress=progress)
-    scale = math.sqrt(invented / people)
+    scale = math.sqrt(population.n / people)
     frequency, mean, known = _errors(done.estimates)
     return Forecast(
         people=people,
-        invented=invented,
+        invented=population.n,
         crowd=crowd,
-        rounds=tuple(ForecastRound(one.round, one.tally.reports * people // invented) for one in done.history),
+        rounds=tuple(ForecastRound(one.round, one.tally.reports * people // population.n) for one in done.history),
         spent=done.spent,
         frequency=frequency and (frequency[0] * scale, frequency[1] * scale),
         mean=mean and (mean[0] * scale, mean[1] * scale),
@@ -118,20 +147,72 @@ def forecast(protocol: Protocol, people: int, progress: Callable[[int], None] | 
     )
 
 
+def has_closed_form(protocol: Protocol) -> bool:
+    """Whether errors are predicted, and nobody is simulated."""
+    return protocol.single is not None and can(protocol.single, PredictedVariance) is not None
+
+
+def _predicted(only: Round, people: People) -> Forecast:
+    """The forecast of a single round by its closed form.
+
+    A mean counts as known if its key can be told from absent, as in estimates.
+    """
+    told, asked = predict(only.mechanism, people), ForecastRound(only, people.n)
+    unseen = people.frequency <= HALF_WIDTH * told.frequency_se
+    known = np.isfinite(told.mean_se) & ~unseen
+    in_units = told.mean_se * only.mechanism.schema.slope(people.mean)
+    return Forecast(
+        people=people.n,
+        invented=0,
+        crowd=people.about.removeprefix(f"{people.n:,} people: ").rstrip("."),
+        rounds=(asked,),
+        spent=asked.exact_epsilon,
+        frequency=_median_and_worst(told.frequency_se) if ASKABLE["frequency"].answered(only.mechanism) else None,
+        mean=_median_and_worst(in_units[known]),
+        keys=people.d,
+        means_known=int(np.count_nonzero(known)),
+        prediction=told,
+    )
+
+
+def _assumed(mechanism: Mechanism, n: int) -> People:
+    """The people of ``_crowd`` as numbers."""
+    d = mechanism.schema.d
+    frequency, mean = _shape(d)
+    if mechanism.takes == "every set":
+        people = invented(n, d, frequency=frequency, mean=mean, typical=_typical(frequency, mean))
+        return replace(people, about=f"{n:,} people: {_any_set(people.pairs)}.")
+    if mechanism.takes == "one key":
+        frequency, law, held = frequency / frequency.sum(), SizeLaw.read("1"), ONE_KEY
+    else:
+        frequency, law, held = np.ones(d), SizeLaw.read(str(d)), EVERY_KEY
+    return People(n, frequency, mean, law, _typical(frequency, mean) ** 2, f"{n:,} people: {held}.")
+
+
+def _any_set(pairs: float) -> str:
+    return f"the k-th key is held by 1/(2k) of the people, {pairs:.2g} pairs a person"
+
+
+def _typical(frequency: NDArray[np.float64], mean: NDArray[np.float64]) -> float:
+    return max(TYPICAL, math.sqrt(float(frequency @ mean**2) / float(frequency.sum())))
+
+
+def _shape(d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Frequencies and means of invented people."""
+    return 0.5 / np.arange(1, d + 1), np.linspace(0.8, -0.8, d) if d > 1 else np.zeros(1)
+
+
 def _crowd(mechanism: Mechanism, schema: Schema, n: int) -> tuple[Population, str]:
     """Invented people whom the mechanism can take, and a sentence about them."""
-    d, names = schema.d, list(schema.keys)
-    frequencies, means = 0.5 / np.arange(1, d + 1), np.linspace(0.8, -0.8, d) if d > 1 else np.zeros(1)
+    names = list(schema.keys)
+    frequencies, means = _shape(schema.d)
     if mechanism.takes == "one key":
-        people, crowd = (
-            one_key(n, frequencies, means, SEED, names),
-            "everybody holds one key, the k-th with a weight of 1/k",
-        )
+        people, crowd = one_key(n, frequencies, means, SEED, names), ONE_KEY
     elif mechanism.takes == "every key":
-        people, crowd = everyone(n, means, SEED, names), "everybody has a value for every key"
+        people, crowd = everyone(n, means, SEED, names), EVERY_KEY
     else:
         people = independent(n, frequencies, means, SEED, names)
-        crowd = f"the k-th key is held by 1/(2k) of the people, {people.pairs / n:.2g} pairs a person"
+        crowd = _any_set(people.pairs / n)
     values = schema.from_unit(people.values, people.keys)
     return Population(people.names, people.offsets, people.keys, values), crowd
 

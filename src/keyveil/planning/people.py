@@ -29,7 +29,7 @@ TYPICAL = 0.5  # root mean square of a value on [-1, 1] where nothing is known o
 MOST_HELD = 0.9  # share of the people who hold the most frequent of invented keys, unless all are held more often
 GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples, without whole parts, lie evenly in [0, 1] whatever their number is
 MOST_PEOPLE = 10**12
-MOST_LOOKED_AT = 300  # keys over which errors of means are averaged, where there are more
+MOST_LOOKED_AT = 150  # keys over which errors of means are averaged, where there are more
 RARE, TERMS = 0.1, 24  # frequencies up to which a series of so many terms is exact to 1e-16: (2·0.1)^24
 CLOSE = 0.02  # relative difference up to which two statements about the mean set size agree
 
@@ -96,6 +96,7 @@ class People:
         """As many people as given, of the same kind."""
         return replace(self, n=n)
 
+    @cached_property
     def spread(self) -> Floats:
         """Per key, the standard deviation of values around their mean that fits ``energy``.
 
@@ -126,6 +127,28 @@ class People:
         with np.errstate(divide="ignore", invalid="ignore"):
             return Kept(np.where(held > 0, left / held, 1.0), np.where(left > 0, total / left, self.mean))
 
+    def together(self, first: int, second: int) -> float:
+        """The share of the people who hold both of two keys.
+
+        From the sample if there is one; otherwise in proportion to both frequencies, as the law of set sizes has it.
+        """
+        if self.sample is not None:
+            holders = (self._users[self.sample.keys == key] for key in (first, second))
+            return len(np.intersect1d(*holders, assume_unique=True)) / self.sample.n
+        f, sizes = self.frequency, self.law.sizes
+        pairs = float(self.law.of_people @ (sizes * (sizes - 1.0)))
+        times = pairs / max(float(f.sum() ** 2 - f @ f), 1e-300)
+        return min(times * float(f[first] * f[second]), float(f[first]), float(f[second]))
+
+    @cached_property
+    def _users(self) -> Places:
+        """The person of every pair of the sample."""
+        return (
+            np.zeros(0, dtype=np.intp)
+            if self.sample is None
+            else np.repeat(np.arange(self.sample.n), self.sample.sizes)
+        )
+
     def cut(self, cap: int) -> Floats:
         """Shares of the people by number of pairs that count, 0, 1, …, ``cap``."""
         shares = self.law.by_size
@@ -134,7 +157,13 @@ class People:
 
     def cap_for(self, share: float) -> int:
         """The cap that this share of the people do not exceed, at least 1 and at most the number of keys."""
-        return min(self.law.quantile(min(share, 1.0)), self.d)
+        if share not in self._caps:  # every mechanism of a plan asks for the same few
+            self._caps[share] = min(self.law.quantile(min(share, 1.0)), self.d)
+        return self._caps[share]
+
+    @cached_property
+    def _caps(self) -> dict[float, int]:
+        return {}
 
 
 def invented(

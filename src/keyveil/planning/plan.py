@@ -209,13 +209,18 @@ class _Search:
         return sorted(found.values(), key=lambda line: line.error)
 
     def _with_best_cap(self, line: Line, goal: Goal) -> Line:
-        """The line with the cap of least error: smaller and larger ones are tried as long as they are better."""
+        """The line with the cap of least error: smaller ones are tried as long as they are better, or else larger ones.
+
+        A smaller cap has less noise and more bias, so the error falls and then rises with the cap.
+        """
         best = line
         for others in with_other_caps(line.mechanism, self.people, goal):
             for other in map(partial(self._line, goal=goal), filter(self._short, others)):
                 if other.error >= best.error:
                     break
                 best = other
+            if best is not line:
+                break
         return best
 
     def protocols(self, wanted: tuple[Goal, ...], rounds: int, names: Sequence[str] | None) -> Iterator[Line]:

@@ -8,8 +8,8 @@ Everything is on the scale [-1, 1] of values.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Any
 
@@ -25,6 +25,7 @@ from keyveil.mechanisms.capabilities import (
     Foreseen,
     ForeseenUndercount,
     ForeseenValues,
+    KeyDependence,
     PredictedVariance,
     can,
     need,
@@ -36,6 +37,8 @@ from keyveil.planning.people import Floats, Kept, People, Places
 
 CASES = 61  # equally likely errors of a frequency and of f·m, over which the error of a mean as shown is averaged
 _STEP = 17  # the lattice of these cases in two dimensions has the points (k, 17·k modulo 61)
+PAIRS = 25  # of keys of like frequencies, at which the smallest difference is looked for
+MANY = 1_000_000  # people of whom one report's part is computed: rounding of shares of them does not matter
 HALF_WIDTH = 1.96  # standard errors of half a 95 % interval
 SEEN = 1.96 + 0.84
 """Standard errors that a difference must have to be seen: with a two-sided error of 5 % in four cases of five."""
@@ -169,10 +172,37 @@ class Prediction:
         """The smallest frequency that is told from absence, for a key that was named beforehand."""
         return min(SEEN * self.absent_se, 1.0)
 
-    @property
+    @cached_property
     def difference(self) -> float:
-        """The smallest difference between two keys that is seen: in the middle of all keys."""
-        return min(SEEN * math.sqrt(2) * float(np.median(self.frequency_se)), 1.0)
+        """The smallest difference between two keys that is seen: in the middle of pairs of keys of like frequencies."""
+        order = self.people.by_frequency
+        if len(order) < 2:
+            return 1.0
+        places = np.unique(np.linspace(0, len(order) - 2, PAIRS).round().astype(np.intp))
+        variances = [self._pair_variance(order[place : place + 2]) for place in places]
+        return min(SEEN * math.sqrt(float(np.median(variances))), 1.0)
+
+    @property
+    def dependence_known(self) -> bool:
+        """Whether ``difference`` allows for errors of keys that depend on each other."""
+        return self.sent is None and can(self.mechanism, KeyDependence) is not None
+
+    def _pair_variance(self, two: Places) -> float:
+        """The variance of the difference of two frequencies.
+
+        Where it is not known how the errors of two keys depend on each other, as if they did not.
+        """
+        se = self.frequency_se[two]
+        known = can(self.mechanism, KeyDependence) if self.dependence_known else None
+        if known is None:
+            return float(se @ se)
+        first, second = two.tolist()
+        constants = replace(known.dependence(), n=self.people.n)
+        frequency = self.people.frequency
+        covariance = constants.covariance(
+            float(frequency[first]), float(frequency[second]), self.people.together(first, second)
+        )
+        return max(float(se @ se) - 2 * covariance, 0.0)
 
     @property
     def change(self) -> float:
@@ -213,6 +243,7 @@ class Prediction:
             "error_mean": root_mean_square(known) if len(known) else None,
             "smallest": self.smallest,
             "difference": self.difference,
+            "difference_allows_for_dependence": self.dependence_known,
             "change": self.change,
             "bits": self.bits,
             "device_us": None if self.cost is None else self.cost.device,
@@ -227,13 +258,15 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
     sizes = people.law.by_size if capped is None else people.cut(capped.cap())
     frequency = people.frequency * kept.share
     own = need(mechanism, PredictedVariance)
-    absent, heard = _of_one_report(own, people.d, sizes, people.n)
+    absent, heard = _of_one_report(_Asked.of(mechanism, sizes))
+    absent /= people.n
     values = _values(mechanism, people, frequency, kept.mean, sizes)
-    spread = _spread(own, frequency, kept.mean, people.spread(), sizes, people.n, heard)
-    stated = spread
-    if values is not None:
-        stated = Spread(spread.frequency, values.stated_product, values.stated_covariance)
-        spread = Spread(spread.frequency, values.product, values.covariance)
+    if values is None:
+        spread = stated = _spread(own, frequency, kept.mean, people.spread, sizes, people.n, heard)
+    else:
+        var_f = own.predicted_spread(frequency, kept.mean, sizes, people.n, False).frequency
+        spread = Spread(var_f, values.product, values.covariance)
+        stated = Spread(var_f, values.stated_product, values.stated_covariance)
     cases = (
         mechanism.foreseen_undercounts(frequency, spread, people.law.by_size, people.n)
         if isinstance(mechanism, ForeseenUndercount)
@@ -267,7 +300,7 @@ def _values(mechanism: Mechanism, people: People, frequency: Floats, mean: Float
     if not isinstance(mechanism, ForeseenValues):
         return None
     return mechanism.foreseen_values(
-        people.known_records, SeededCoins(0), frequency, mean, people.spread(), sizes, people.n
+        people.known_records, SeededCoins(0), frequency, mean, people.spread, sizes, people.n
     )
 
 
@@ -275,14 +308,31 @@ def root_mean_square(numbers: Floats) -> float:
     return float(np.sqrt(np.mean(numbers**2)))
 
 
-def _of_one_report(own: PredictedVariance, d: int, sizes: Floats, n: int) -> tuple[float, float]:
-    """The variance of the frequency of a key that nobody holds, and the share of reports that speak about a key.
+@dataclass(frozen=True)
+class _Asked:
+    """A mechanism and the law of set sizes of those whom it asks; equal if they are, whatever objects they are."""
 
-    The variance of f·m of a sample, at m = 1, is (a + b·f - f²)/(n·share): its bend in f says the share.
+    key: tuple[Any, ...]
+    mechanism: Mechanism = field(compare=False)
+    sizes: Floats = field(compare=False)
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, sizes: Floats) -> _Asked:
+        readings = tuple(str(mechanism.options.get(name)) for name in sorted(mechanism.readings))
+        return cls((mechanism.fingerprint, readings, sizes.tobytes()), mechanism, sizes)
+
+
+@lru_cache(maxsize=512)
+def _of_one_report(asked: _Asked) -> tuple[float, float]:
+    """The variance of the frequency of a key that nobody holds, of one report; the share of reports about a key.
+
+    Both are the same for any number of people, so plans for other people need not find them again. The variance of f·m
+    of a sample of n, at m = 1, is (a + b·f - f²)/(n·share): its bend in f says the share.
     """
+    own, d, n = need(asked.mechanism, PredictedVariance), asked.mechanism.schema.d, MANY
     share = np.resize((0.0, 0.5, 1.0), d)  # nobody, half of the people and everybody
-    spread = own.predicted_spread(share, np.ones(d), sizes, n, True)
-    absent, product = float(spread.frequency[0]), spread.product
+    spread = own.predicted_spread(share, np.ones(d), asked.sizes, n, True)
+    absent, product = n * float(spread.frequency[0]), spread.product
     if d < 3 or not np.isfinite(product[:3]).all():
         return absent, 1.0
     least, middle, most = (float(product[at::3].mean()) for at in range(3))

@@ -50,7 +50,7 @@ def tried_people(people: People, schema: Schema, most: int = MOST_TRIED) -> Popu
         return Population(names, offsets, keys, values)
     drawn = independent(n, people.frequency, people.mean, SEED, list(schema.keys))
     sides = np.where(np.arange(drawn.pairs) % 2, 1.0, -1.0)
-    values = people.mean[drawn.keys] + sides * people.spread()[drawn.keys]
+    values = people.mean[drawn.keys] + sides * people.spread[drawn.keys]
     return Population(drawn.names, drawn.offsets, drawn.keys, schema.from_unit(values, drawn.keys))
 
 

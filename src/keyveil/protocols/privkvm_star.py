@@ -80,14 +80,18 @@ class PrivKVMStar(Protocol):
         return hitters
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        estimates = self.unshrunk(finished, confidence, population)
+        light = ~self.frequent(finished)
+        return _pooled(estimates, light) if light.any() else estimates
+
+    def unshrunk(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:
+        """The unbiased estimates of all keys, before rare ones share their average (``protocols.unshrunk``)."""
         if not finished:
             raise nothing_finished(self)
         n = sum(one.tally.reports for one in finished)
         rounds = [one.seen_as(ReadTogether).observed(one.tally) for one in finished]
         solution, respondents = combined(rounds, n, population)
-        estimates = solution.estimates(self.header(n, confidence, population), respondents=respondents)
-        light = ~self.frequent(finished)
-        return _pooled(estimates, light) if light.any() else estimates
+        return solution.estimates(self.header(n, confidence, population), respondents=respondents)
 
     def round_price(self) -> Fraction:
         return PRICE

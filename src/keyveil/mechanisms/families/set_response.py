@@ -232,9 +232,14 @@ class SetResponse(KeyValue):
     ) -> Spread:
         """Every report speaks about every key; nobody is taken to hold more pairs than the cap."""
         columns = np.empty((3, self.schema.d))
-        for keys, odds in self.odds:
-            columns[:, keys] = odds.of_key(self.labels.count).predicted(frequency[keys], mean[keys], n, population)
+        for keys, response in self._responses:
+            columns[:, keys] = response.predicted(frequency[keys], mean[keys], n, population)
         return Spread(*columns)
+
+    @cached_property
+    def _responses(self) -> list[tuple[Keys, Response]]:
+        """How the supports of a key answer to its holders, for each group of keys."""
+        return [(keys, odds.of_key(self.labels.count)) for keys, odds in self.odds]
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         return self.solve(tally, population).estimates(

@@ -52,6 +52,7 @@ from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
 from keyveil.mechanisms.overflow.undercount import (
+    Surplus,
     Whole,
     among_everybody,
     judged,
@@ -147,7 +148,7 @@ class BesideOverflow(SideBySide):
     def parts(self) -> tuple[Mechanism, ...]:
         return (self.main,) if self.question is None else (self.main, self.question)
 
-    @property
+    @cached_property
     def shares(self) -> tuple[Fraction, ...]:
         return (1 - self.share, self.share)[: len(self.parts)]
 
@@ -306,14 +307,18 @@ class BesideOverflow(SideBySide):
         heard = max(round(n * float(self.shares[0])), 1)
         solution = Solution(frequency, np.full_like(frequency, np.nan), spread)
         whole = Whole.of(solution, size_error(self.main, heard, solution, False))
-        expected = self.question.predicted_surplus(sizes, max(n - heard, 1))
+        expected, cap = self.question.predicted_surplus(sizes, max(n - heard, 1)), self.cap()
         return [
             undercount_of(
-                self.cap(),
-                expected._replace(
-                    mean=expected.mean + surplus * expected.se, over=expected.over + over * expected.over_se
+                cap,
+                Surplus(
+                    expected.mean + surplus * expected.se,
+                    expected.se,
+                    expected.over + over * expected.over_se,
+                    expected.over_se,
+                    expected.reach,
                 ),
-                whole._replace(size=whole.size + size * whole.size_se),
+                Whole(whole.size + size * whole.size_se, whole.size_se, whole.squares, whole.variance),
             )
             for surplus, over, size in CHANCES
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,19 +158,37 @@ def undercount_of(cap: int, told: Surplus, whole: Whole, exact: bool = True) -> 
     least = cap * max(0.0, told.over - ONE_SIDED * told.over_se)  # whoever exceeds the cap keeps so many
     size = min(max(whole.size, least), float(cap))
     kept, error = _kept(surplus, told.se, size, whole.size_se)
-    found = Undercount(cap, told.over, told.over_se, told.mean, told.se, kept, error, limit)
-    found = replace(found, size=size, reach=told.reach, beyond=not told.reached)
-    shift = (SHIFT * (1 - kept)) ** 2
+    return Undercount(
+        cap,
+        told.over,
+        told.over_se,
+        told.mean,
+        told.se,
+        kept,
+        error,
+        limit,
+        size=size,
+        reach=told.reach,
+        beyond=not told.reached,
+        **_consequences(told, whole, surplus, size, kept, error, limit, exact),
+    )
+
+
+def _consequences(
+    told: Surplus, whole: Whole, surplus: float, size: float, kept: float, error: float, limit: float, exact: bool
+) -> dict[str, Any]:
+    """Whether something is seen to be hidden, whether that is corrected, and what intervals have to allow for."""
     if size <= 0:
-        return found
+        return {}
     if surplus <= ONE_SIDED * told.se:
-        return replace(found, stretch=1 / kept)  # what is not ruled out belongs into the interval
+        return {"stretch": 1 / kept}  # what is not ruled out belongs into the interval
+    shift = (SHIFT * (1 - kept)) ** 2
     surely_kept, _ = _kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)
     if exact and told.reached and _pays(surely_kept, kept, error, whole):
         common = (error / kept) ** 2 + ((1 - kept) / 2) ** 2
-        return replace(found, seen=True, corrected=True, common=common, shift=shift)
+        return {"seen": True, "corrected": True, "common": common, "shift": shift}
     raised = 0.0 if told.reached else limit
-    return replace(found, seen=True, common=(1 / kept - 1) ** 2, shift=shift, stretch=1 / kept, raised=raised)
+    return {"seen": True, "common": (1 / kept - 1) ** 2, "shift": shift, "stretch": 1 / kept, "raised": raised}
 
 
 def _kept(surplus: float, surplus_se: float, size: float, size_se: float) -> tuple[float, float]:

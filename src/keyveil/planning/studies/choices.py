@@ -3,7 +3,7 @@
 python -m keyveil.planning.studies.choices docs/choices.md
 
 Cells that are in the results already are not measured again, so that a run can be stopped and go on; ``--minutes``
-stops it in time. The seed of a cell follows from its place in the list of all.
+stops it in time. The seed of a cell follows from its name.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import math
 import shlex
 import textwrap
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,15 +20,18 @@ from typing import Any
 
 from keyveil.lab.datasets import names
 from keyveil.lab.decoders import BAYES, RAW, title
-from keyveil.planning.studies.journal import Document, go_on
+from keyveil.planning.studies.contest import DECODERS
+from keyveil.planning.studies.journal import Document, go_on, read
 from keyveil.planning.studies.regret import (
+    FINALISTS,
     GOALS,
+    HOPEFUL,
+    LAST_LEAST,
+    LAST_MOST,
     MOST_KEYS,
     MOST_PAIRS,
     NEAR,
     PEOPLE,
-    REPEATS,
-    SHRUNK,
     Cell,
     cells,
     gain,
@@ -55,18 +59,22 @@ reports. Against it stand
   at most {NEAR:g} times that of the choice; every protocol of two rounds (up to {MOST_KEYS:,} keys), with the options
   that simulations choose; and everything that is published;
 * **the best published**: the forms of [the comparison with equal decoders](equal-decoders.md), with both splits of the
-  budget and their best caps, and the forms that the plan has for published mechanisms. With empirical Bayes the
-  {SHRUNK} of them take part that have the least error of a quantity as estimated.
+  budget and their best caps, and the forms that the plan has for published mechanisms.
 
-Both are found on one half of {REPEATS} runs and measured on the other, `auto` on all of them. All spend the same exact
-ε. A cell has {PEOPLE:,} people (fewer where they would hold more than {MOST_PAIRS:,} pairs), the same in all runs.
-Levels of values are not stated.
+Everybody collects in a few runs first. Those whose squared error is at most {HOPEFUL:g} times the least of a quantity,
+the first {FINALISTS} of all and the first {FINALISTS} of the published, and what `auto` chose take part in {LAST_LEAST}
+to {LAST_MOST} new runs, more where there are few keys. In these both kinds of best are found on one half and measured
+on the other, `auto` on all. All spend the same exact ε. A cell has {PEOPLE:,} people (fewer where they would hold more
+than {MOST_PAIRS:,} pairs, and fewer in small files), the same in all runs. Levels of values are not stated.
 
-*Regret* is the root mean squared error of `auto` over that of the best, as estimated: means cut to [−1, 1], unknown
-ones 0. *Gain* is the mean squared error of the best published over that of `auto`, both with the same decoder; a cell
-is lost if the published one is better by more than two standard errors of the difference. `privkvm-star` gives all rare
-keys their average, so it shrinks by itself: as estimated, it has a decoder that the others do not have, and where all
-keys are alike (`grid`, `lnr`) that wins. With empirical Bayes everybody shrinks.
+Everybody is measured with the same decoder. *As estimated* frequencies are unbiased, and means are cut to [−1, 1] and 0
+where they are unknown. `privkvm-star` gives all rare keys their average, which is a decoder of its own: here it is
+measured without that. *With empirical Bayes* everybody's estimates are shrunk; `privkvm-star` also takes part with its
+own average ([decision 124](decisions/0124-decoders-are-not-mechanisms.md)).
+
+*Regret* is the root mean squared error of `auto` over that of the best. *Gain* is the mean squared error of the best
+published over that of `auto`; a cell is lost if the published one is better by more than two standard errors of the
+difference.
 
 The page is written by"""
 
@@ -81,6 +89,27 @@ def rows(lines: Iterable[Document], quantity: str, decoder: str) -> list[tuple[D
     ]
 
 
+def missed(lines: Sequence[Document], of: int) -> list[str]:
+    """What the finished table must show and does not, a sentence each; with every decoder."""
+    told = [] if len(lines) == of else [f"{len(lines)} of {of} cells were measured."]
+    for quantity in GOALS:
+        for decoder in DECODERS:
+            found, name = rows(lines, quantity, decoder), f"{TITLES[quantity]}, {title(decoder)}"
+            if not found:
+                continue
+            close, most = sum(map(_close, found)) / len(found), max(map(_regret_of, found))
+            if close < MOST_CELLS or most > FARTHEST:
+                far = f"{close:.0%} of the cells are within {CLOSE:g}, and the largest regret is {most:.2f}"
+                told.append(f"{name}: {far}.")
+            mean = geometric(gain(row) for _, row in found)
+            if mean < GAINS[quantity]:
+                told.append(f"{name}: the gain is {mean:.2f}, and {GAINS[quantity]:g} is wanted.")
+            kept = 1 - sum(row["won"] < 0 for _, row in found) / len(found)
+            if kept < NOT_WORSE:
+                told.append(f"{name}: {kept:.0%} of the cells are not lost, and {NOT_WORSE:.0%} are wanted.")
+    return told
+
+
 def page(lines: Sequence[Document], of: int, written_by: str) -> str:
     """The whole page, from some of ``of`` cells."""
     if not lines:
@@ -90,10 +119,14 @@ def page(lines: Sequence[Document], of: int, written_by: str) -> str:
             _OPENING,
             f"```console\n$ {written_by}\n```",
             f"{len(lines)} of {of} cells were measured.",
+            "## What is not reached",
+            "\n".join(f"- {sentence}" for sentence in missed(lines, of)) or "Nothing.",
             "## Regret",
             _regrets(lines),
-            "### By ε, as the share of cells within a tenth, and the largest",
-            _by(lines, "epsilon", lambda found: f"{_share(found, _close)}, {max(map(_regret_of, found)):.2f}", RAW),
+            f"### By ε, as the share of cells within a tenth, and the largest, {title(RAW)}",
+            _by(lines, "epsilon", _regret_range, RAW),
+            f"### By ε, the same {title(BAYES)}",
+            _by(lines, "epsilon", _regret_range, BAYES),
             f"### Cells beyond {CLOSE:g}",
             _far(lines),
             "## Gain over the best published",
@@ -114,6 +147,10 @@ def _regret_of(one: tuple[Document, Row]) -> float:
     return regret(one[1])
 
 
+def _regret_range(found: Sequence[tuple[Document, Row]]) -> str:
+    return f"{_share(found, _close)}, {max(map(_regret_of, found)):.2f}"
+
+
 def _close(one: tuple[Document, Row]) -> bool:
     return regret(one[1]) <= CLOSE
 
@@ -124,29 +161,29 @@ def _share(found: Sequence[tuple[Document, Row]], right: Callable[[tuple[Documen
 
 
 def _regrets(lines: Sequence[Document]) -> str:
-    table = [
-        f"| goal | within {CLOSE:g} | wanted {MOST_CELLS:.0%} | largest | wanted {FARTHEST:g} | geometric mean |",
-        "|---|---:|---|---:|---|---:|",
-    ]
+    head = f"within {CLOSE:g} | wanted {MOST_CELLS:.0%} | largest | wanted {FARTHEST:g} | geometric mean"
+    table = [f"| goal | decoder | {head} |", "|---|---|---:|---|---:|---|---:|"]
     for quantity in GOALS:
-        found = rows(lines, quantity, RAW)
-        if found:
-            close, most = sum(map(_close, found)) / len(found), max(map(_regret_of, found))
-            mean = _geometric(regret(row) for _, row in found)
-            table.append(
-                f"| {TITLES[quantity]} | {_share(found, _close)} ({close:.0%}) | {_reached(close >= MOST_CELLS)} "
-                f"| {most:.2f} | {_reached(most <= FARTHEST)} | {mean:.3f} |"
-            )
+        for decoder in DECODERS:
+            found = rows(lines, quantity, decoder)
+            if found:
+                close, most = sum(map(_close, found)) / len(found), max(map(_regret_of, found))
+                mean = geometric(regret(row) for _, row in found)
+                table.append(
+                    f"| {TITLES[quantity]} | {title(decoder)} | {_share(found, _close)} ({close:.0%}) "
+                    f"| {_reached(close >= MOST_CELLS)} | {most:.2f} | {_reached(most <= FARTHEST)} | {mean:.3f} |"
+                )
     return "\n".join(table)
 
 
 def _far(lines: Sequence[Document]) -> str:
     found: list[tuple[float, str]] = []
     for quantity in GOALS:
-        for line, row in rows(lines, quantity, RAW):
-            if (times := regret(row)) > CLOSE:
-                told = f"{times:.2f}, {_who(row, 'auto')} against {_who(row, 'best')}"
-                found.append((times, f"- {_name(line)}, {TITLES[quantity]}: {told}"))
+        for decoder in DECODERS:
+            for line, row in rows(lines, quantity, decoder):
+                if (times := regret(row)) > CLOSE:
+                    told = f"{times:.2f}, {_who(row, 'auto')} against {_who(row, 'best')}"
+                    found.append((times, f"- {_name(line)}, {TITLES[quantity]}, {title(decoder)}: {told}"))
     return "\n".join(text for _, text in sorted(found, reverse=True)) or "None."
 
 
@@ -159,7 +196,7 @@ def _gains(lines: Sequence[Document]) -> str:
             if not found:
                 continue
             gains, won = [gain(row) for _, row in found], Counter(row["won"] for _, row in found)
-            mean, kept = _geometric(gains), 1 - won[-1] / len(found)
+            mean, kept = geometric(gains), 1 - won[-1] / len(found)
             table.append(
                 f"| {TITLES[quantity]} | {title(decoder)} | {mean:.2f} | {wanted:g}, {_reached(mean >= wanted)} "
                 f"| {min(gains):.2f} | {max(gains):.2f} | {won[1]} | {won[0]} | {won[-1]} "
@@ -187,13 +224,13 @@ def _by(
     for name in sorted({line[group] for line in lines}):
         mine = [line for line in lines if line[group] == name]
         cells = (told(found) if (found := rows(mine, quantity, decoder)) else "–" for quantity in GOALS)
-        table.append(f"| {_short(name)} | {len(mine)} | {' | '.join(cells)} |")
+        table.append(f"| {name} | {len(mine)} | {' | '.join(cells)} |")
     return "\n".join(table)
 
 
 def _gain_of(found: Sequence[tuple[Document, Row]]) -> str:
     won = Counter(row["won"] for _, row in found)
-    return f"{_geometric(gain(row) for _, row in found):.2f}, {won[1]} / {won[0]} / {won[-1]}"
+    return f"{geometric(gain(row) for _, row in found):.2f}, {won[1]} / {won[0]} / {won[-1]}"
 
 
 def _chosen(lines: Sequence[Document]) -> str:
@@ -212,12 +249,7 @@ def _chosen(lines: Sequence[Document]) -> str:
 
 
 def _name(line: Document) -> str:
-    return f"{_short(line['data'])}, ε = {line['epsilon']}"
-
-
-def _short(name: str) -> str:
-    """A file without its folder."""
-    return Path(name).stem if "/" in name else name
+    return f"{line['data']}, ε = {line['epsilon']}"
 
 
 def _who(row: Row, side: str) -> str:
@@ -228,25 +260,31 @@ def _reached(so: bool) -> str:
     return "reached" if so else "**not reached**"
 
 
-def _geometric(numbers: Iterable[float]) -> float:
+def geometric(numbers: Iterable[float]) -> float:
+    """The geometric mean."""
     logs = [math.log(one) for one in numbers]
     return math.exp(sum(logs) / len(logs))
 
 
 def study(
     results: Path,
-    data: list[str] | None = None,
+    data: Sequence[str] | None = None,
     seed: int = SEED,
     minutes: float = 240,
     people: int = PEOPLE,
-    repeats: int = REPEATS,
+    repeats: int | None = None,
 ) -> tuple[list[Document], int]:
-    """Measure the cells that are missing, and return all lines with the number of cells that there are."""
-    wanted = {str(cell): (cell, seed + place) for place, cell in enumerate(cells(data))}
+    """Measure the cells that are missing, and return all lines with the number of cells that there are.
+
+    Cells of files that are in the results already count, wherever the files are now.
+    """
+    files = {Path(one).stem: one for one in data or () if one not in names()}
+    known = {str(cell): cell for cell in (Cell(one["data"], one["epsilon"]) for one in read(results, KEY).values())}
+    wanted = {**known, **{str(cell): cell for cell in cells(data)}}
 
     def one(name: str) -> Document:
-        cell, own = wanted[name]
-        return measured(Cell(*cell), own, people, repeats)
+        cell = wanted[name]
+        return measured(cell, seed + zlib.crc32(name.encode()), people, repeats, files.get(cell.data))
 
     lines = go_on(results, KEY, wanted, one, minutes)
     return [lines[name] for name in wanted if name in lines], len(wanted)

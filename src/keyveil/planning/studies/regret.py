@@ -10,21 +10,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
-from keyveil.lab.compare import compare
-from keyveil.lab.comparison import Comparison
+from keyveil.frames.population import Population
+from keyveil.lab.coins import SeededCoins
 from keyveil.lab.contenders import contenders, of_project
 from keyveil.lab.datasets import Dataset, load, named, names, recipe
-from keyveil.lab.decoders import BAYES, RAW
+from keyveil.lab.decoders import RAW
 from keyveil.lab.equal_decoders.rule import Setting, worth_measuring
 from keyveil.lab.public_options import made_for
 from keyveil.lab.scores import Score, told_apart
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import protocol_names
 from keyveil.planning.ask import plan
+from keyveil.planning.studies.contest import DECODERS, OWN, Contest
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
 
@@ -32,19 +36,24 @@ GOALS = {"frequency": "frequency", "mean": "mean", "mean_top": "mean:20"}
 """What is measured (``lab.metrics``), and the goal that ``auto`` is told for it."""
 EPSILONS = ("0.5", "1", "2", "4")
 PEOPLE, MOST_PAIRS = 10_000, 2_000_000  # of a cell; people are fewer where they hold very much
-REPEATS = 10
 NEAR = 1.25  # times the predicted error of ``auto`` up to which a mechanism is measured; predictions err by 10 %
-SHRUNK = 3
-"""Published forms of least error, as estimated, of every quantity that are also measured with empirical Bayes, which
-takes longer than everything else."""
+HOPELESS = 9.0  # times the least squared error in the first runs, from which on nobody is looked at again
+HOPEFUL, FINALISTS = 1.5, 3
+"""Times the least squared error in the first runs up to which a contender takes part in the others, and how many at
+most for each quantity and decoder, of all and of the published."""
 ROUNDS = 2
 MOST_KEYS = 5_000  # up to which protocols of two rounds are measured
+FIRST_KEYS, FIRST_LEAST, FIRST_MOST = 200, 2, 4
+LAST_KEYS, LAST_LEAST, LAST_MOST = 800, 8, 20
+"""Runs times keys that are wanted of the first runs and of the others, with the fewest and most runs: the squared error
+of 800 normal errors is known to 5 %."""
+FIRST_SHRUNK = 1  # of the first runs with empirical Bayes, which takes longer than everything else
 
 Made = Mechanism | Protocol
 
 
 class Cell(NamedTuple):
-    """A data set, as the command line names it or by the name of a recipe, and an epsilon."""
+    """A data set, by the name of a recipe or of a file without its folder, and an epsilon."""
 
     data: str
     epsilon: str
@@ -53,9 +62,9 @@ class Cell(NamedTuple):
         return f"{self.data}, ε = {self.epsilon}"
 
 
-def cells(data: list[str] | None = None) -> list[Cell]:
+def cells(data: Sequence[str] | None = None) -> list[Cell]:
     """All cells; first one epsilon for every data set, then the next, so that a part of them is spread over all."""
-    sets = list(names()) if data is None else data
+    sets = list(names()) if data is None else [Path(one).stem for one in data]
     return [
         Cell(one, EPSILONS[(place + turn) % len(EPSILONS)])
         for turn in range(len(EPSILONS))
@@ -63,72 +72,83 @@ def cells(data: list[str] | None = None) -> list[Cell]:
     ]
 
 
-def measured(cell: Cell, seed: int, people: int = PEOPLE, repeats: int = REPEATS) -> dict[str, Any]:
-    """What ``auto`` chose, and what everybody's errors are; a row for every goal.
+def runs_for(keys: int, wanted: int, least: int, most: int) -> int:
+    """An even number of runs in which so many keys are seen, within limits."""
+    return 2 * math.ceil(min(max(wanted / keys, least), most) / 2)
+
+
+def measured(
+    cell: Cell, seed: int, people: int = PEOPLE, repeats: int | None = None, file: str | None = None
+) -> dict[str, Any]:
+    """What ``auto`` chose, and what everybody's errors are; a row for every goal and decoder.
 
     Squared errors with standard errors: ``auto`` over all runs; the ``best`` of all and the best ``published``, each
-    found on one half of the runs and measured on the other. With empirical Bayes only those take part who are chosen
-    or, of the published, among the first as estimated.
+    found on one half of the runs and measured on the other. Who takes part in these runs was found in others before.
+    ``file`` is where the people of a cell are that have no recipe.
     """
-    data = _people(cell.data, people, seed)
+    data = _people(file or cell.data, people, seed)
     everybody = data.population.keyed(data.schema)
-    epsilon = Fraction(cell.epsilon)
+    epsilon, truth = Fraction(cell.epsilon), everybody.truth(data.schema)
     chosen, ours = _ours(data, epsilon)
-    setting = Setting(data.schema, everybody, everybody.truth(data.schema), epsilon)
-    labels = worth_measuring(setting)
-    asked: dict[str, Made | str] = {label: label for label in labels}
-    asked |= ours | {repr(one): one for one in _two_rounds(data, epsilon)}
-    raw = _measure(data, epsilon, asked, RAW, repeats, seed)
-    published = [key for key, one in asked.items() if not of_project(one if isinstance(one, str) else one.name)]
-    near = raw.first(published)
-    kept = {key: one for key, one in asked.items() if key in {*near, *chosen.values()}}
-    shrunk = _measure(data, epsilon, kept, BAYES, repeats, seed)
-    rows = []
-    for found, others in ((raw, published), (shrunk, near)):
-        for quantity, made in chosen.items():
-            auto, best, other = (found.best_of(some, quantity) for some in ([made], list(found.labels), others))
-            if auto and best and other:
-                rows.append({"quantity": quantity, "decoder": found.decoder, **_row(auto, best, other)})
+    labels = worth_measuring(Setting(data.schema, everybody, truth, epsilon))
+    known = contenders([*ours.values(), *_two_rounds(data, epsilon), *labels])
+    auto = {
+        quantity: next(label for label, one in known.items() if repr(one.made) == made)
+        for quantity, made in chosen.items()
+    }
+    keys = max(int(np.count_nonzero(truth.frequency > 0)), 1)
+    first = range(runs_for(keys, FIRST_KEYS, FIRST_LEAST, FIRST_MOST))
+    last = range(len(first), len(first) + (repeats or runs_for(keys, LAST_KEYS, LAST_LEAST, LAST_MOST)))
+    contest = Contest(data, epsilon, known, tuple(GOALS), seed)
+    _qualify(contest, auto, first, last)
     return {
         "data": cell.data,
         "epsilon": cell.epsilon,
         "seed": seed,
         "people": everybody.n,
         "keys": data.schema.d,
-        "repeats": repeats,
-        "measured": len(asked),
-        "rows": rows,
+        "runs": [len(first), len(last)],
+        "measured": len(contest.made),
+        "rows": _rows(contest, auto, last),
     }
 
 
-class _Measured(NamedTuple):
-    """A comparison with one decoder, and the labels in it of whom we ask for."""
-
-    found: Comparison
-    labels: dict[str, str]
-    epsilon: Fraction
-    decoder: str
-
-    def best_of(self, some: Sequence[str], quantity: str) -> Score | None:
-        return self.found.best_of([self.labels[key] for key in some], self.epsilon, quantity)
-
-    def first(self, some: Sequence[str]) -> list[str]:
-        """The ``SHRUNK`` of least error of every quantity."""
-        found: dict[str, None] = {}
+def _qualify(contest: Contest, auto: dict[str, str], first: range, last: range) -> None:
+    """Let everybody collect in the first runs, and those who come near in the last ones."""
+    for label in contest.made:
+        contest.run(label, first)
+    hopeful = dict.fromkeys(
+        label
+        for quantity in GOALS
+        for label in contest.near(RAW, quantity, contest.made, first, HOPELESS, len(contest.made))
+    )
+    for label in hopeful:
+        contest.run(label, first[:FIRST_SHRUNK], DECODERS)
+    for decoder in DECODERS:
+        everybody = contest.labels(decoder)
+        finalists = dict.fromkeys(auto.values())
         for quantity in GOALS:
-            scores = {key: one.error for key in some if (one := self.best_of([key], quantity)) is not None}
-            found |= dict.fromkeys(sorted(scores, key=scores.__getitem__)[:SHRUNK])
-        return list(found)
+            for some in (everybody, _published(everybody)):
+                finalists |= dict.fromkeys(contest.near(decoder, quantity, some, first, HOPEFUL, FINALISTS))
+        for label in finalists:
+            contest.run(label.removesuffix(OWN), last, (decoder,))
 
 
-def _measure(
-    data: Dataset, epsilon: Fraction, asked: dict[str, Made | str], decoder: str, repeats: int, seed: int
-) -> _Measured:
-    known = contenders(list(asked.values()))
-    made = {repr(one.made): label for label, one in known.items() if one.made is not None}
-    labels = {key: made.get(key, key) for key in asked}
-    found = compare(data, epsilon, list(asked.values()), repeats=repeats, seed=seed, decoders=(decoder,))
-    return _Measured(found, labels, epsilon, decoder)
+def _rows(contest: Contest, auto: dict[str, str], last: range) -> list[dict[str, Any]]:
+    rows = []
+    for decoder in DECODERS:
+        everybody = contest.labels(decoder)
+        for quantity, label in auto.items():
+            own = contest.score(label, decoder, quantity, last)
+            best = contest.best(everybody, decoder, quantity, last)
+            other = contest.best(_published(everybody), decoder, quantity, last)
+            if own and best and other:
+                rows.append({"quantity": quantity, "decoder": decoder, **_row(own, best, other)})
+    return rows
+
+
+def _published(labels: Sequence[str]) -> list[str]:
+    return [label for label in labels if not of_project(label.removesuffix(OWN))]
 
 
 def _row(auto: Score, best: Score, published: Score) -> dict[str, Any]:
@@ -149,14 +169,29 @@ def gain(row: dict[str, Any]) -> float:
 
 
 def _people(name: str, most: int, seed: int) -> Dataset:
-    """The people of a data set, without levels of values: some mechanisms would report these instead."""
+    """The people of a data set, without levels of values: some mechanisms would report these instead.
+
+    Of a file as many as ``most`` are drawn.
+    """
     if name in names():
         pairs = max(float(recipe(name).profile(seed)[0].sum()), 1.0)
         data = load(name, n=min(most, int(MOST_PAIRS / pairs)), seed=seed)
     else:
         data = named(name)
+        data = replace(data, population=_some(data.population.keyed(data.schema), most, seed))
     schema = data.schema
     return replace(data, schema=Schema(keys=schema.names, low=schema.low, high=schema.high, map=schema.map))
+
+
+def _some(people: Population, most: int, seed: int) -> Population:
+    """At most so many of the people, drawn without repeats."""
+    if people.n <= most:
+        return people
+    drawn = np.sort(np.fromiter(SeededCoins(seed).subset(most, people.n), dtype=np.int64))
+    sizes = people.sizes[drawn]
+    ends = np.cumsum(sizes)
+    rows = np.repeat(people.offsets[:-1][drawn] - (ends - sizes), sizes) + np.arange(int(ends[-1]))
+    return replace(people, offsets=np.concatenate(([0], ends)), keys=people.keys[rows], values=people.values[rows])
 
 
 def _ours(data: Dataset, epsilon: Fraction) -> tuple[dict[str, str], dict[str, Made]]:
