@@ -17,11 +17,11 @@ from keyveil.lab.attacks.goals import Goal
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create
-from keyveil.mechanisms.report_laws import OnePairSupports
 from keyveil.protocols.base import Round
 from keyveil.protocols.registry import as_protocol
-from keyveil.robustness.detection import Detection, detect, sketch
+from keyveil.robustness.detection import Detection, detect
 from keyveil.robustness.recovery import constrained, without_surplus
+from keyveil.robustness.sketches import can_sketch, sketch
 from keyveil.testing.people import people
 
 LEVEL = 0.05
@@ -44,7 +44,7 @@ def made(name: str, keys: int = 12, epsilon: float = 1) -> Mechanism:
 
 
 def looked_at(mechanism: Mechanism, reports: Reports, level: float = LEVEL) -> Detection:
-    sketched = sketch(mechanism, reports) if isinstance(mechanism, OnePairSupports) else None
+    sketched = sketch(mechanism, reports) if can_sketch(mechanism) else None
     return detect(mechanism, mechanism.tally(reports), sketched, level)
 
 
@@ -99,7 +99,7 @@ def test_reports_that_say_one_thing_only_are_seen_and_can_be_left_out(name: str)
     seen = looked_at(mechanism, crafted, 1e-4)
     assert seen.alarm and "more reports that support exactly 1 of 12 keys" in str(seen)
     assert seen.document()["found"] and seen.document()["alarm"]
-    recovered = without_surplus(mechanism, sketch(mechanism, crafted))
+    recovered = without_surplus(mechanism, mechanism.tally(crafted), sketch(mechanism, crafted))
     assert recovered.left_out >= 400 and abs(recovered.frequency[3] - truth) < moved / 3
     assert "left out" in str(recovered)
 
@@ -129,7 +129,7 @@ def test_a_removal_that_finds_nothing_changes_nothing() -> None:
         mechanism = made(name)
         honest, _ = attacked(mechanism, "bare", 3000)
         estimates = mechanism.estimate(mechanism.tally(honest))
-        recovered = without_surplus(mechanism, sketch(mechanism, honest))
+        recovered = without_surplus(mechanism, mechanism.tally(honest), sketch(mechanism, honest))
         assert recovered.left_out == 0 and recovered.frequency == pytest.approx(estimates.frequency.values)
 
 
@@ -158,7 +158,10 @@ def test_what_cannot_be_told_is_said() -> None:
     reports = mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(1))
     seen = detect(mechanism, mechanism.tally(reports))
     assert not seen.alarm and "cannot be told" in str(seen)
-    for refused in (lambda: sketch(mechanism, reports), lambda: without_surplus(mechanism, mechanism.tally(reports))):
+    for refused in (
+        lambda: sketch(mechanism, reports),
+        lambda: without_surplus(mechanism, mechanism.tally(reports), mechanism.tally(reports)),
+    ):
         with pytest.raises(MechanismError) as reason:
             refused()
         assert reason.value.code == "detect/no-sketch"

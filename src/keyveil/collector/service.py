@@ -59,6 +59,7 @@ class ServiceLimits:
     upload_bytes_per_second: int | None = None  # of each campaign; no limit if none
     free_bytes: int = 64 << 20  # on the disk of SQLite; with less, a collector is not ready
     id_days: int | None = None  # after a round has closed for so many days, its ids are forgotten; never if none
+    sketches: bool = False  # whether a sketch is kept beside each tally, to tell crafted reports
 
 
 class Service:
@@ -74,7 +75,7 @@ class Service:
     ) -> None:
         self._limits = limits = limits or ServiceLimits()
         self.database = Database(url)
-        self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports)
+        self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports, limits.sketches)
         self.clock = BelievedClock(self.writer, clock, steady, away)
         self.journal = Journal(self.writer, self.clock)
         self.roles = Roles(self.journal)

@@ -33,9 +33,10 @@ from keyveil.mechanisms.registry import find, is_protocol, names
 from keyveil.mechanisms.report_laws import AskedAbout, OnePairSupports
 from keyveil.protocols.base import Finished, History, Protocol, Round
 from keyveil.protocols.registry import as_protocol
-from keyveil.robustness.detection import detect, sketch
+from keyveil.robustness.detection import detect
 from keyveil.robustness.influence import influence
 from keyveil.robustness.recovery import constrained, without_surplus
+from keyveil.robustness.sketches import can_sketch, sketch
 
 PEOPLE, KEYS, SEED = 20_000, 8, 11
 FREQUENCIES, MEANS = np.linspace(0.08, 0.35, KEYS), np.linspace(-0.6, 0.7, KEYS)
@@ -121,7 +122,7 @@ def _outcome(protocol: Protocol, blocks: Blocks, before: Any, attack: Attack) ->
     mechanism = protocol.single
     if mechanism is None or recorded.reports is None:
         return found
-    sketched = sketch(mechanism, recorded.reports) if isinstance(mechanism, OnePairSupports) else None
+    sketched = sketch(mechanism, recorded.reports) if can_sketch(mechanism) else None
     detection = detect(mechanism, attacked[0].tally, sketched)
     found["alarm"] = detection.alarm if detection.signs else None
     if goal.quantity == "frequency":
@@ -169,7 +170,7 @@ def power_rows(name: str, runs: int) -> Iterator[dict[str, Any]]:
                 crafted = Reports(moved.publics[-attackers:], moved.payloads[-attackers:])
             if crafted is not None:
                 reports = joined([Reports(reports.publics[attackers:], reports.payloads[attackers:]), crafted])
-            sketched = sketch(mechanism, reports) if isinstance(mechanism, OnePairSupports) else None
+            sketched = sketch(mechanism, reports) if can_sketch(mechanism) else None
             alarms += detect(mechanism, mechanism.tally(reports), sketched).alarm
         yield {"name": name, "power": alarms / runs, "runs": runs, "attackers": share, "kind": kind}
 
