@@ -158,11 +158,8 @@ def test_sketches_of_shards_and_steps_add_up(sketching_service: Service) -> None
         kept = sketching.read_sketch(connection, stored.id, stored.document)
         counted = read_tally(connection, stored.id, stored.document)
     mechanism = document.mechanism
-    listed = [
-        Report(number, mechanism.codec.decode(payload))
-        for batch in batches
-        for number, payload in zip(*_unpadded(document, batch), strict=True)
-    ]
+    pairs = (pair for batch in batches for pair in zip(*_unpadded(document, batch), strict=True))
+    listed = [Report(number, mechanism.codec.decode(payload)) for number, payload in pairs]
     assert kept is not None and kept == sketch(mechanism, mechanism.gather(listed))
     assert counted == mechanism.tally(listed)
     service.act("snacks", "archive")

@@ -84,7 +84,7 @@ def recover(
     return without_surplus(mechanism, tally, sketched, estimates)
 
 
-def constrained(estimates: Estimates, mechanism: Mechanism) -> Recovered:
+def constrained(estimates: Estimates, mechanism: Mechanism | None) -> Recovered:
     """The closest frequencies that people can have."""
     return Recovered("constrained", postprocess.estimates("norm-sub", estimates, mechanism=mechanism).frequency.values)
 

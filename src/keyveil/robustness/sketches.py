@@ -35,7 +35,7 @@ Counts = NDArray[np.int64]
 GROUPS = 32  # of symbols whose products are counted: symbol s belongs to group s modulo their number
 MOST_NUMBERS = 33  # numbers of supported keys that are told apart when keys are counted; larger ones are one class
 MOST_SYMBOLS = 4096
-"""Of a mechanism with more there is no sketch. Then no sum of products exceeds 128⁴·10¹⁰ reports, which 64 bits hold."""
+"""Of a mechanism with more there is no sketch. Up to here no sum of products leaves 64 bits: 128⁴ · 10¹⁰ reports."""
 _CELLS = 1 << 24  # symbols of a block of reports that are looked at at once
 
 
