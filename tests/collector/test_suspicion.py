@@ -69,7 +69,13 @@ def test_estimates_come_with_what_attackers_could_have_done(service: Service) ->
     assert (estimates.attacked.frequency_low < estimates.frequency.values).all()
     assert service.estimates("snacks").attacked is None
     assert refusal(lambda: service.estimates("snacks", attackers=121)) == "attack/attackers"
-    assert refusal(lambda: service.estimates("snacks", attackers=2, postprocess="norm-sub")) == "attack/postprocess"
+    processed = service.estimates("snacks", attackers=2, postprocess="norm-sub")
+    assert processed.attacked is not None and processed.attacked.frequency_kind == "bound"
+    assert refusal(lambda: service.estimates("snacks", recover="removal")) == "recover/no-sketch"
+    assert refusal(lambda: service.estimates("snacks", recover="magic")) == "recover/unknown"
+    both = refusal(lambda: service.estimates("snacks", recover="constrained", postprocess="norm"))
+    assert both == "recover/postprocess"
+    assert "recovery by constrained" in repr(service.estimates("snacks", recover="constrained"))
 
 
 @pytest.mark.parametrize("protocol", [{"name": "ssr", "epsilon": "1", "max_pairs": 2}])
@@ -129,6 +135,8 @@ def test_crafted_reports_are_warned_of_after_payloads_are_gone(sketching_service
     assert told["suspicion"]["alarm"] and told["suspicion"]["found"][0]["test"] == "number of keys"
     assert told["suspicion"]["found"][0]["keys"] == ["key 3"]
     assert "Warning: There are" in told["note"] and "most of them key 3" in told["note"]
+    moved, left = (service.estimates("snacks", recover=how).frequency.values[3] for how in (None, "removal"))
+    assert left < moved / 3, "what was removed is taken back, without any payload"
 
 
 def test_no_sketch_is_kept_unless_it_is_wanted(service: Service) -> None:
