@@ -69,7 +69,11 @@ def test_simulations_and_estimates_say_what_attackers_could_have_done(tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["--mechanism", "privkvm", "--attackers", "5"], "attack/no-bound"),
+        (["--mechanism", "privkvm", "--attackers", "61"], "attack/attackers"),
+        (["--mechanism", "privkvm", "--detect"], "simulate/rounds"),
+        (["--mechanism", "privkvm", "--recover", "constrained"], "simulate/rounds"),
+        (["--mechanism", "kvue", "--recover", "magic"], "recover/unknown"),
+        (["--mechanism", "kvue", "--recover", "removal"], "recover/no-sketch"),
         (["--mechanism", "kvue", "--attackers", "5000"], "attack/attackers"),
         (
             ["--mechanism", "pckv-ue", "--set", "estimator=published", "--max-pairs", "3", "--attackers", "5"],
@@ -82,11 +86,36 @@ def test_what_has_no_bound_is_one_sentence(arguments: list[str], code: str, caps
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"[{code}]")
 
 
-def test_limits_are_known_before_postprocessing_only(tmp_path: Path, capsys: Output) -> None:
+def test_limits_after_postprocessing_are_proved_or_named_otherwise(tmp_path: Path, capsys: Output) -> None:
     tally = tmp_path / "a.kvt"
     assert run(["simulate", DATA, "--mechanism", "kvue", "--epsilon", "2", "--seed", "1", "--tally", str(tally)]) == 0
-    assert run(["estimate", str(tally), "--attackers", "8", "--postprocess", "norm-sub"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].endswith("[attack/postprocess]")
+    capsys.readouterr()
+    assert run(["estimate", str(tally), "--attackers", "8", "--postprocess", "norm-sub", "--json"]) == 0
+    proved = json.loads(capsys.readouterr().out)
+    assert proved["attacked"]["frequency_kind"] == "bound" and proved["postprocess"]["method"] == "norm-sub"
+    for row in proved["estimates"]:
+        assert row["frequency_attacked_low"] <= row["frequency"] <= row["frequency_attacked_high"]
+    assert run(["estimate", str(tally), "--attackers", "8", "--postprocess", "gauss", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["attacked"]["frequency_kind"] == "largest found"
+
+
+def test_several_rounds_have_the_largest_change_that_was_found(capsys: Output) -> None:
+    asked = ["simulate", "synthetic:survey:600", "--mechanism", "privkvm", "--set", "rounds=2", "--epsilon", "2"]
+    assert run([*asked, "--seed", "1", "--attackers", "12", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["attacked"]["frequency_kind"] == found["attacked"]["mean_kind"] == "largest found"
+    assert any(row["frequency_attacked_high"] > row["frequency"] + 0.01 for row in found["estimates"])
+
+
+def test_recovery_is_labelled_and_detection_is_said(tmp_path: Path, capsys: Output) -> None:
+    asked = ["simulate", DATA, "--mechanism", "kvue", "--epsilon", "2", "--seed", "1", "--detect"]
+    assert run([*asked, "--recover", "constrained", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["postprocess"]["method"] == "recovery by constrained" and found["suspicion"]["alarm"] is False
+    assert any("Recovered by constrained inference" in note for note in found["notes"])
+    assert run([*asked[:-1], "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert "postprocess" not in plain and "suspicion" not in plain, "never the default"
 
 
 def test_conditionals_and_quantiles_say_the_largest_change_that_was_found(tmp_path: Path, capsys: Output) -> None:

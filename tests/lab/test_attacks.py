@@ -24,7 +24,7 @@ FIRST_ORDER = ("apart", "split", "topsel with")  # estimates with weights or cor
 
 @pytest.mark.parametrize("title", FORMS)
 def test_no_attack_exceeds_the_bound_and_the_strongest_on_averages_reaches_it(title: str) -> None:
-    """The bound is about any reports replaced, so the strongest attack also chooses whose are."""
+    """Up and down. The bound is about any reports replaced, so that the coins of those who are replaced fall badly."""
     mechanism = FORMS[title]
     slow = title.startswith(("apart", "split", "rappor-meanest", "ioh"))
     study = attack(
@@ -33,16 +33,26 @@ def test_no_attack_exceeds_the_bound_and_the_strongest_on_averages_reaches_it(ti
         shares=(0.01,),
         kinds=("maximal",),
         quantities=("mean",) if "frequency" not in mechanism.estimated else ("frequency",),
-        directions=(True,),
-        worst=True,
+        directions=(True, False),
+        unlucky=True,
         seed=3,
     )
-    (one,) = study.gains
-    assert one.bound is not None and one.bound_kind == ("first order" if title.startswith("split") else "bound")
-    if one.bound_kind == "bound":
-        assert 0.9 * one.bound <= one.gain <= one.bound + 1e-9
-    else:
-        assert 0.5 * one.bound <= one.gain <= one.bound + 1e-9
+    assert [one.up for one in study.gains] == [True, False]
+    for one in study.gains:
+        assert one.bound is not None and one.bound_kind == ("first order" if title.startswith("split") else "bound")
+        least = 0.9 if one.bound_kind == "bound" else 0.5
+        assert least * one.bound <= one.gain <= one.bound + 1e-9, one
+
+
+@pytest.mark.parametrize("title", ["kvue", "ssr", "pckv-ue", "oue", "ioh"])
+def test_reports_as_they_fell_out_give_an_attacker_less(title: str) -> None:
+    """Whoever is replaced has sent what coins made of his record; the worst of these are less than the worst of all."""
+    mechanism = FORMS[title]
+    crowd = people(mechanism, 800, 5)
+    asked = {"shares": (0.01,), "kinds": ("maximal",), "quantities": ("frequency",), "directions": (True, False)}
+    plain, worst = (attack(mechanism, crowd, worst=how, seed=3, **asked).gains for how in (False, True))  # type: ignore[arg-type]
+    for one, other in zip(plain, worst, strict=True):
+        assert other.bound is not None and 0 < one.gain < other.gain + 1e-9 and other.gain <= other.bound + 1e-9
 
 
 @pytest.mark.parametrize("name", ["kvue", "ssr", "pckv-ue"])

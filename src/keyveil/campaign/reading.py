@@ -1,6 +1,6 @@
 """Padded reports of a round in bulk: what is wrong with each of them, and the tally of those that are right.
 
-An upload is checked, a collector folds and ``keyveil tally`` counts through these two functions and no others.
+An upload is checked, a collector folds and ``keyveil tally`` counts through these functions and no others.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.codecs.padding import unpad_many
 from keyveil.core.codecs.payloads import FINE, Flaws, Payloads, first_flaws
+from keyveil.core.report import Reports
 from keyveil.core.tally import Tally
 from keyveil.kernels.reading import fast
+from keyveil.robustness.sketches import sketch
 
 
 def flaws_of(document: RoundDocument, publics: NDArray[np.uint8], padded: Payloads) -> Flaws:
@@ -28,6 +30,13 @@ def tally_of(document: RoundDocument, publics: NDArray[np.uint8], padded: Payloa
     whole = flaws == FINE
     tally, flaws[whole] = document.mechanism.tally_good(publics[whole], payloads[whole])
     return tally, flaws
+
+
+def sketch_of(document: RoundDocument, publics: NDArray[np.uint8], padded: Payloads) -> Tally:
+    """The sketch of reports without flaws."""
+    mechanism = document.mechanism
+    payloads, _ = _unpadded(document, padded)
+    return sketch(mechanism, Reports(publics, mechanism.read_encoded(payloads, mechanism.read_words(publics)).rows))
 
 
 def _unpadded(document: RoundDocument, padded: Payloads) -> tuple[Payloads, Flaws]:

@@ -13,7 +13,7 @@ from keyveil.cli.connection import Database, Name, Server, TokenFile, address, r
 from keyveil.cli.data import Plot, save, say, screen
 from keyveil.cli.estimate import refuse_silent
 from keyveil.cli.estimate import show as show_estimates
-from keyveil.cli.options import Attackers, Json, PerKey, Raw
+from keyveil.cli.options import Attackers, Json, PerKey, Raw, Recover
 from keyveil.cli.pages import ReportFile, write_page
 from keyveil.cli.printing import printed
 from keyveil.core.errors import MechanismError
@@ -32,6 +32,7 @@ def estimates(
     per_key: PerKey = False,
     raw: Raw = False,
     attackers: Attackers = None,
+    recover: Recover = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all keys as CSV.")] = None,
     plot: Plot = None,
     report: ReportFile = None,
@@ -43,7 +44,8 @@ def estimates(
     """What the reports say so far: frequencies and means with intervals."""
     if not LEAST_CONFIDENCE <= confidence <= MOST_CONFIDENCE:
         raise MechanismError("estimate/confidence", f"Confidence must lie between 0 and 1, not {confidence:g}.")
-    wanted = {"round": round, "postprocess": postprocess, "confidence": confidence, "attackers": attackers}
+    wanted = {"round": round, "postprocess": postprocess, "confidence": confidence}
+    wanted |= {"attackers": attackers, "recover": recover}
     with reach(server, database, token_file) as collector:
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
         campaign = collector.campaign(name)[0]
@@ -65,6 +67,8 @@ def estimates(
         write_page(known, report, about_campaign(campaign, told))
     if not printed(json, found):
         show_estimates(screen(), known, top, raw)
+        if recover is not None:
+            say(f"Labelled: frequencies after recovery by {recover}; means are as they were estimated.")
         if told and campaign.recurrence.renew_days is not None:
             say(told)
     return 0

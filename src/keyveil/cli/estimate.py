@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +11,11 @@ import msgspec
 import typer
 from rich.table import Table
 
+from keyveil.cli.attacked_estimates import read_sketch_file, recovered
 from keyveil.cli.campaign_files import beside, read_json, write_json
 from keyveil.cli.connection import written
 from keyveil.cli.data import Plot, many, save, say, screen, working
-from keyveil.cli.options import Attackers, Json, PerKey, Raw
+from keyveil.cli.options import Attackers, Detect, Json, PerKey, Raw, Recover
 from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.questions import (
     Compare,
@@ -34,10 +36,12 @@ from keyveil.core.errors import KeyveilError, MechanismError, TallyError
 from keyveil.core.estimates import Column, Estimates
 from keyveil.core.tally import Tally
 from keyveil.display.report import About
+from keyveil.lab.attacks.processed_limits import processed_with_limits
 from keyveil.learn.questions import answer
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Histograms, can
 from keyveil.mechanisms.registry import create_round, from_document
+from keyveil.robustness.detection import detect as detected
 from keyveil.robustness.influence import with_influence
 
 if TYPE_CHECKING:
@@ -73,6 +77,11 @@ def estimate(
     per_key: PerKey = False,
     raw: Raw = False,
     attackers: Attackers = None,
+    detect: Detect = False,
+    recover: Recover = None,
+    sketch: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A sketch of the same reports, as keyveil tally writes it.")
+    ] = None,
     plot: Plot = None,
     report: ReportFile = None,
     json: Json = False,
@@ -88,17 +97,19 @@ def estimate(
     with working("Estimating"):
         estimates = mechanism.estimate(counts, confidence, population)
         estimates = estimates.per_key() if per_key else estimates
+        sketched = read_sketch_file(sketch)
+        seen = detected(mechanism, counts, sketched) if detect else None
         if attackers is not None:
-            refuse_processed(postprocess)
             estimates = with_influence(estimates, mechanism, counts, attackers)
         choice = _choice(estimates, subset, total, mechanism) if choose else None
+        estimates, after = recovered(recover, postprocess, mechanism, counts, estimates, sketched)
         if postprocess is not None:
-            from keyveil.learn.postprocess import estimates as processed
-
             cut: dict[str, Any] = {
                 name: value for name, value in (("alpha", alpha), ("keep", keep)) if value is not None
             }
-            estimates = processed(postprocess, estimates, total, mechanism=mechanism, **cut)
+            limits = estimates.attacked
+            plain = replace(estimates, attacked=None)
+            estimates = processed_with_limits(plain, postprocess, mechanism, counts, limits, total, **cut)
         settings = mechanism, counts, estimates, min_reports, confidence, population
         wanted = questions(given, quantiles, keys, subset, compare, of, rank, within)
         answers = grouped((question, answer(question, *settings)) for question in wanted)
@@ -116,23 +127,20 @@ def estimate(
         write_page(estimates, report, described, None if told is None else told.histogram(counts, population))
     if json:
         chosen = {} if choice is None else {"choice": {"best": choice.best, "ranking": choice.rows()}}
-        print(msgspec.json.encode({**estimates.document(schema=True), **answers, **chosen}).decode())
+        looked = {} if seen is None else {"suspicion": seen.document()}
+        print(msgspec.json.encode({**estimates.document(schema=True), **answers, **chosen, **looked}).decode())
         return 0
     console = screen()
     show(console, estimates, top, raw)
+    for remark in (seen, after):
+        if remark is not None:
+            console.print(str(remark))
     for found in tables(answers):
         console.print(found)
     if choice is not None:
         console.print(_methods(choice))
         console.print(f"Take {choice.best}: keyveil estimate … --postprocess {choice.best}")
     return 0
-
-
-def refuse_processed(method: str | None) -> None:
-    """What attackers can do is known of estimates as they come out of counts."""
-    if method is not None:
-        told = f"How far attackers move estimates is known before {method}, not after it."
-        raise KeyveilError("attack/postprocess", told)
 
 
 def _choice(estimates: Estimates, subsets: Sequence[str] | None, total: float | None, mechanism: Mechanism) -> Choice:

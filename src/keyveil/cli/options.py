@@ -31,6 +31,15 @@ Attackers = Annotated[
     int | None,
     typer.Option("--attackers", metavar="M", min=0, help="How far could M crafted reports have moved the estimates?"),
 ]
+Recover = Annotated[
+    str | None,
+    typer.Option(
+        "--recover",
+        metavar="METHOD",
+        help="Frequencies after a suspected attack, labelled: constrained, or removal (which needs a sketch).",
+    ),
+]
+Detect = Annotated[bool, typer.Option("--detect", help="Do the reports look as honest ones do?")]
 Raw = Annotated[bool, typer.Option("--raw", help="The table as estimated, also where that is not possible.")]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +20,7 @@ from keyveil.planning.wanted import WISHES
 
 if TYPE_CHECKING:
     from keyveil.planning.preview import Preview
+    from keyveil.planning.robust import Robustness
     from keyveil.planning.wanted import Solved, WishCurve
 
 SHOWN = 8  # lines of the table, unless told otherwise
@@ -80,6 +81,10 @@ def plan(
     preview: Annotated[
         str | None, typer.Option(metavar="KEY", help="Twenty results that may come out for a key, side by side.")
     ] = None,
+    attackers: Annotated[
+        int | None,
+        typer.Option("--attackers", metavar="M", min=0, help="How far could M crafted reports raise a frequency?"),
+    ] = None,
     curves: Annotated[bool, typer.Option("--curves", help="How errors depend on epsilon, people and keys.")] = False,
     top: Annotated[int, typer.Option(min=1, help="How many mechanisms the table shows.")] = SHOWN,
     plot: Plot = None,
@@ -124,12 +129,21 @@ def plan(
 
         people = min(found.people.n, MOST_PEOPLE)
         anonymous = shuffled(found.mechanism, people, delta_for(people), confirm=False)
+    if attackers is not None:
+        from keyveil.planning.robust import over_epsilon, robustness
+
+        shifts, robust = robustness(found, attackers, top), over_epsilon(found, attackers, top)
     if json:
         more = {"shuffled": anonymous, "preview": seen}
         beside = {name: one.document() for name, one in more.items() if one is not None}
+        if attackers is not None:
+            told = {"attackers": attackers, "shifts": shifts, "over_epsilon": [one.document() for one in robust]}
+            beside["robustness"] = told
         printed(json, {**found.document(), "epsilon_in_words": words, **beside})
         return 0
-    _show(found, top)
+    _show(found, top, None if attackers is None else shifts)
+    if attackers is not None:
+        _show_robustness(robust, attackers)
     screen().print(words)
     if anonymous is not None:
         screen().print(anonymous.sentence())
@@ -156,7 +170,7 @@ def delta_for(people: int) -> float:
     return min(1e-6, 0.1 / people)
 
 
-def _show(found: Plan, top: int) -> None:
+def _show(found: Plan, top: int, shifts: Mapping[str, float | None] | None = None) -> None:
     page = screen()
     meanings = "; ".join(goal.meaning for goal in found.goals)
     rows = Table(title=f"To learn {meanings}, at epsilon {float(found.epsilon):g}", title_justify="left")
@@ -164,11 +178,14 @@ def _show(found: Plan, top: int) -> None:
     rows.add_column("mechanism", overflow="fold")
     for column in columns:
         rows.add_column(column, justify="right")
+    if shifts is not None:
+        rows.add_column("moved by attackers", justify="right")
     for line in found.lines[:top]:
         numbers = {"error": line.error, **line.prediction.numbers()}
         known = {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
         cells = (f"{known[field]:.3g}" if field in known else "–" for field in columns.values())
-        rows.add_row(line.name, *cells)
+        moved = () if shifts is None else (_known(shifts.get(line.name)),)
+        rows.add_row(line.name, *cells, *moved)
     page.print(rows)
     for line in found.lines[:top]:
         page.print(f"{line.name}{f' ({line.rounds} rounds)' if line.rounds > 1 else ''}: {line.why}")
@@ -188,6 +205,24 @@ def _show(found: Plan, top: int) -> None:
         _show_curve(found, curve.axis)
     if len(found.lines) > top:
         say(f"{len(found.lines) - top} more mechanisms are left out of the table; --top shows them.")
+
+
+def _known(number: float | None) -> str:
+    return "–" if number is None else f"{number:.3g}"
+
+
+def _show_robustness(found: Sequence[Robustness], attackers: int) -> None:
+    """Robustness against accuracy: shift and standard error of a frequency, by mechanism and ε."""
+    epsilons = sorted({one.epsilon for one in found}, key=float)
+    title = f"How far {attackers:,} crafted reports could raise a frequency ± its standard error, by epsilon"
+    rows = Table(title=title, title_justify="left")
+    rows.add_column("mechanism")
+    for epsilon in epsilons:
+        rows.add_column(epsilon, justify="right")
+    for name in dict.fromkeys(one.name for one in found):
+        own = {one.epsilon: f"{one.shift:.3g} ± {one.se:.2g}" for one in found if one.name == name}
+        rows.add_row(name, *(own.get(epsilon, "–") for epsilon in epsilons))
+    screen().print(rows)
 
 
 def _show_groups(found: Plan) -> None:

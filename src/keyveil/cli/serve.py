@@ -32,6 +32,9 @@ def serve(
     workers: Annotated[
         int | None, typer.Option(min=1, max=64, help="Processes that share the port; 1 unless given.")
     ] = None,
+    sketches: Annotated[
+        bool, typer.Option("--sketches", help="Keep a sketch beside each tally, to warn of crafted reports.")
+    ] = False,
     json_logs: Annotated[bool, typer.Option("--json-logs", help="Logs as JSON, also on a terminal.")] = False,
 ) -> int:
     """Run a collector. Every setting is also a variable such as KEYVEIL_PORT."""
@@ -49,6 +52,7 @@ def serve(
         database_url=None if database is None else database_url(database, create=True),
         behind_tls=behind_tls or None,
         workers=workers,
+        sketches=sketches or None,
         json_logs=json_logs or None,
     )
     serving.serve(settings, _say, _pages)

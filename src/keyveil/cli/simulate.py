@@ -11,6 +11,7 @@ import msgspec
 import typer
 from rich.table import Table
 
+from keyveil.cli.attacked_estimates import recovered
 from keyveil.cli.data import (
     Data,
     GroupsOption,
@@ -30,7 +31,19 @@ from keyveil.cli.data import (
     screen,
 )
 from keyveil.cli.estimate import write_tally
-from keyveil.cli.options import Attackers, Epsilon, Json, MaxPairs, PerKey, Raw, Settings, names_like, settings
+from keyveil.cli.options import (
+    Attackers,
+    Detect,
+    Epsilon,
+    Json,
+    MaxPairs,
+    PerKey,
+    Raw,
+    Recover,
+    Settings,
+    names_like,
+    settings,
+)
 from keyveil.cli.pages import ReportFile, privacy_of, write_page
 from keyveil.cli.rounds import run_rounds, save_rounds, total
 from keyveil.core.epsilon import parse_epsilon
@@ -47,6 +60,7 @@ from keyveil.mechanisms.registry import find
 from keyveil.planning.auto import AUTO, resolve
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
+from keyveil.robustness.detection import detect as detected
 from keyveil.robustness.influence import with_influence
 
 
@@ -70,6 +84,8 @@ def simulate(
     per_key: PerKey = False,
     raw: Raw = False,
     attackers: Attackers = None,
+    detect: Detect = False,
+    recover: Recover = None,
     plot: Plot = None,
     tally: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tally, for keyveil estimate.")] = None,
     report: ReportFile = None,
@@ -110,6 +126,14 @@ def simulate(
         result = replace(result, rounds=tuple(one.per_key() for one in result.rounds))
     if attackers is not None:
         result = replace(result, rounds=(*result.rounds[:-1], _attacked(result, single, attackers)))
+    seen = None
+    if detect:
+        seen = detected(_only(single, mechanism, "detect"), result.tally)
+        result = replace(result, notes=(*result.notes, str(seen)))
+    if recover is not None:
+        own = _only(single, mechanism, "recover")
+        told, after = recovered(recover, None, own, result.tally, result.estimates, None)
+        result = replace(result, rounds=(*result.rounds[:-1], told), notes=(*result.notes, str(after)))
     for remark in (describe(dataset), *result.notes):
         say(remark)
     if plot is not None:
@@ -125,7 +149,8 @@ def simulate(
         )
         write_page(result.estimates, report, about)
     if json:
-        print(msgspec.json.encode(result.document()).decode())
+        looked = {} if seen is None else {"suspicion": seen.document()}
+        print(msgspec.json.encode({**result.document(), **looked}).decode())
     else:
         console = screen()
         console.print(_table(result.estimates, top, raw))
@@ -136,15 +161,22 @@ def simulate(
     return 0
 
 
-def _attacked(result: Simulation, single: Mechanism | None, attackers: int) -> Estimates:
-    """The estimates with what attackers could have done; refused for several rounds, of which nothing is proved."""
+def _only(single: Mechanism | None, name: str, option: str) -> Mechanism:
+    """The mechanism of the only round."""
     if single is None:
-        raise MechanismError(
-            "attack/no-bound",
-            f"{result.protocol.name} asks in several rounds, and what attackers can do to them is not proved; "
-            "keyveil attack measures it.",
-        )
-    return with_influence(result.estimates, single, result.tally, attackers)
+        raise MechanismError("simulate/rounds", f"--{option} looks at one round, and {name} asks several.")
+    return single
+
+
+def _attacked(result: Simulation, single: Mechanism | None, attackers: int) -> Estimates:
+    """The estimates with what attackers could have done; of several rounds the largest that a search found."""
+    if single is not None:
+        return with_influence(result.estimates, single, result.tally, attackers)
+    from keyveil.lab.attacks.found import protocol_limits
+    from keyveil.lab.coins import SeededCoins
+
+    found = protocol_limits(result.protocol, result.history, attackers, SeededCoins(result.seed or 0))
+    return replace(result.estimates, attacked=found)
 
 
 def _made(

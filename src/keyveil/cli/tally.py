@@ -13,12 +13,15 @@ from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign, dictionary_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.cli.campaign_files import beside, fetch_beside, read_json
+from keyveil.cli.connection import written
 from keyveil.cli.data import many, progress_bar, say, screen, working
 from keyveil.cli.estimate import write_tally
 from keyveil.cli.options import Json
 from keyveil.core.errors import CampaignError, KeyveilError, MechanismError
+from keyveil.engines.fold import SketchFold
 from keyveil.engines.local import Counted, count
 from keyveil.engines.spark import count_on_spark
+from keyveil.robustness.sketches import sketch_shape
 
 
 def tally(
@@ -43,6 +46,10 @@ def tally(
     engine: Annotated[str, typer.Option(help="Where the work is done: local or spark.")] = "local",
     threads: Annotated[int | None, typer.Option(min=1, help="As many as there are cores unless given.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The tally; REPORTS.tally unless given.")] = None,
+    sketch: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a sketch, by which keyveil estimate tells crafted reports."),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Count the reports of one round on disk; keyveil estimate reads what is written."""
@@ -51,11 +58,17 @@ def tally(
     if not reports.exists():
         raise KeyveilError("input/file", f"There is no file {reports}.")
     document, min_reports = read_round(campaign or beside(reports), round_document, keys_file)
+    if sketch is not None:
+        sketch_shape(document.mechanism)  # refused where there is none
     target = out or (reports if reports.name else reports.absolute()).with_suffix(".tally")
     begin = time.perf_counter()
     counted = ENGINES[engine](reports, document, target, threads)
     took = time.perf_counter() - begin
     write_tally(target, document.mechanism, counted.tally, min_reports)
+    if sketch is not None:
+        with written(sketch) as part:
+            part.write(count(reports, document, threads=threads, kind=SketchFold).tally.to_bytes())
+        say(f"Written: {sketch}")
     fresh = counted.tally.reports - counted.resumed
     say(f"{fresh / max(took, 1e-9):,.0f} reports a second, in {took:.1f} s.")
     if json:
@@ -67,7 +80,7 @@ def tally(
             "reports": counted.tally.reports,
             "files": counted.files,
             "copies": counted.copies,
-            "written": [str(target), str(beside(target))],
+            "written": [str(target), str(beside(target)), *([] if sketch is None else [str(sketch)])],
         }
         print(msgspec.json.encode(said).decode())
     else:

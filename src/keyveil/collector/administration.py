@@ -117,7 +117,7 @@ class Administration:
                 f"{waiting} reports of {name} are set aside. Its round is counted, and what is shown changes by no "
                 f"fewer than {least}, so that no single report can be read from the difference.",
             )
-        retry(self.journal.writer.database, connection, last.id, last.document, folded)
+        retry(self.journal.writer, connection, last.id, last.document, folded)
         about = {"name": name, "round": last.document.number, "reports": waiting}
         notes.append(Note("reports.retry", stored.campaign.hash, about))
 

@@ -58,6 +58,7 @@ Name = Annotated[str, Depends(_name)]
 Hash = Annotated[str, Depends(_hash)]
 Round = Annotated[int | None, Query(ge=1, le=65535, description="The latest unless given.")]
 Attackers = Annotated[int | None, Query(ge=0, le=1 << 53)]
+Recover = Annotated[str | None, Query(max_length=32, description="constrained or removal, after a suspected attack.")]
 Confidence = Annotated[float, Query(ge=questions.LEAST_CONFIDENCE, le=questions.MOST_CONFIDENCE)]
 Postprocess = Annotated[str | None, Query(max_length=32, description="A method such as norm-sub.")]
 Document = Annotated[dict[str, Any], Body()]
@@ -118,12 +119,13 @@ def show_estimates(
     postprocess: Postprocess = None,
     confidence: Confidence = 0.95,
     attackers: Attackers = None,
+    recover: Recover = None,
 ) -> Response:
     """Frequencies and means with intervals: JSON, CSV or an Arrow stream, as the Accept header says."""
     form = preferred(request.headers.getlist("accept"), (JSON, CSV, ARROW))
     if form is None:
         raise Refusal("request/accept", f"Estimates come as {JSON}, {CSV} or {ARROW}.")
-    estimates = service.estimates(name, round, postprocess, confidence, attackers)
+    estimates = service.estimates(name, round, postprocess, confidence, attackers, recover)
     days = service.drawn(name)
     if form == JSON:
         written = _as_json(estimates, round, days)

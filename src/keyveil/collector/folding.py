@@ -1,8 +1,8 @@
 """From stored reports to tallies: groups of reports are counted and marked in one transaction.
 
 So a report is counted exactly once, whatever crashes, and an estimate costs time in proportion to keys, not reports.
-A tally is stored in chunks, and a fold rewrites only those chunks that change. Reports that cannot be counted, although
-they passed the check when they came, are set aside: they stay stored, are shown, and no longer hold up the others.
+Reports that cannot be counted, although they passed the check when they came, are set aside: they stay stored, are
+shown, and no longer hold up the others. Where the operator wants it, a sketch grows beside the tally (``sketching``).
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, func, insert, select, update
 
 from keyveil.campaign.reading import tally_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import pad
 from keyveil.collector import logs
+from keyveil.collector.chunks import add_counts, read_counts
 from keyveil.collector.database import Database
+from keyveil.collector.sketching import add_sketch, sketched
 from keyveil.collector.storing import count_refusals
 from keyveil.collector.tables import FOLDED, SET_ASIDE, UNFOLDED, batch, report, round, tally
 from keyveil.collector.writer import Writer
@@ -30,7 +31,6 @@ from keyveil.core.tally import Tally
 
 AT_ONCE = 100_000  # reports in one fold, and
 _BYTES_AT_ONCE = 32 << 20  # bytes of them
-CHUNK = 8192  # counts in one row
 SET_ASIDE_CODE = "report/set-aside"
 
 log = logs.logger()
@@ -59,12 +59,14 @@ def _fold(writer: Writer, round_id: int, document: RoundDocument, least: int | N
     if bad:
         log.error("Reports could not be counted and were set aside.", reports=len(bad), code=SET_ASIDE_CODE)
 
+    sketch = sketched(document, _without(found, bad)) if writer.sketches else None
+
     def step(connection: Connection) -> int:
         marked = update(batch).where(batch.c.id.in_(groups), batch.c.state == UNFOLDED).values(state=FOLDED)
         if connection.execute(marked).rowcount != len(groups):
             raise StorageError("storage/conflict", "Another process has counted the same reports.")
         _set_aside(database, connection, round_id, bad)
-        _add(database, connection, round_id, counted)
+        _add(database, connection, round_id, counted, sketch)
         return counted.reports + len(bad)
 
     return writer.run(step)
@@ -97,6 +99,12 @@ def count(document: RoundDocument, reports: Sequence[Row]) -> tuple[Tally, list[
     return tally, [reports[at] for at in np.flatnonzero(flaws).tolist()]
 
 
+def _without(reports: Sequence[Row], bad: Sequence[Row]) -> Sequence[Row]:
+    """The reports that were counted."""
+    aside = {number for _, number, _ in bad}
+    return [one for one in reports if one[1] not in aside] if aside else reports
+
+
 def _tally(document: RoundDocument, reports: Sequence[Row]) -> tuple[Tally, Flaws]:
     publics = np.frombuffer(b"".join(number for _, number, _ in reports), np.uint8).reshape(-1, PUBLIC_BYTES)
     return tally_of(document, publics, Payloads.of([payload for *_, payload in reports]))
@@ -111,25 +119,17 @@ def _honest(document: RoundDocument) -> Row:
 
 def read_tally(connection: Connection, round_id: int, document: RoundDocument) -> Tally:
     """All that has been folded of a round, over all shards."""
-    shape = document.mechanism.tally_shape
-    counts, reports = np.zeros(int(np.prod(shape)), dtype=np.int64), 0
-    rows = connection.execute(
-        select(tally.c.chunk, tally.c.reports, tally.c.counts).where(tally.c.round_id == round_id)
-    )
-    for chunk, folded, data in rows:
-        part = np.frombuffer(data, "<i8")
-        counts[chunk * CHUNK : chunk * CHUNK + len(part)] += part
-        reports += folded
-    return Tally(document.mechanism.fingerprint, reports, counts.reshape(shape))
+    mechanism = document.mechanism
+    return read_counts(connection, tally, mechanism.tally_shape, mechanism.fingerprint, {"round_id": round_id})
 
 
-def retry(database: Database, connection: Connection, round_id: int, document: RoundDocument, folded: bool) -> int:
+def retry(writer: Writer, connection: Connection, round_id: int, document: RoundDocument, folded: bool) -> int:
     """Try again to count the reports of a round that were set aside; returns how many those are.
 
     Where folding goes on they wait for it like all others. In a round that is ``folded`` they are counted here and now,
     in this transaction; those that still cannot be are set aside again.
     """
-    here = (batch.c.round_id == round_id, batch.c.state == SET_ASIDE)
+    database, here = writer.database, (batch.c.round_id == round_id, batch.c.state == SET_ASIDE)
     found = connection.execute(select(batch).where(*here).order_by(batch.c.id).with_for_update()).all()
     groups = [group.id for group in found]
     connection.execute(update(batch).where(batch.c.id.in_(groups)).values(state=FOLDED if folded else UNFOLDED))
@@ -139,9 +139,11 @@ def retry(database: Database, connection: Connection, round_id: int, document: R
         refused[owner, group.bucket, SET_ASIDE_CODE] -= group.reports
     count_refusals(database, connection, refused)
     if folded and groups:
-        counted, bad = count(document, database.reports_of(connection, groups))
+        again = database.reports_of(connection, groups)
+        counted, bad = count(document, again)
         _set_aside(database, connection, round_id, bad)
-        _add(database, connection, round_id, counted)
+        sketch = sketched(document, _without(again, bad)) if writer.sketches else None
+        _add(database, connection, round_id, counted, sketch)
     return sum(group.reports for group in found)
 
 
@@ -196,23 +198,8 @@ def _set_aside(database: Database, connection: Connection, round_id: int, bad: S
         count_refusals(database, connection, Counter({(owner, whole.bucket, SET_ASIDE_CODE): len(ids)}))
 
 
-def _add(database: Database, connection: Connection, round_id: int, counted: Tally) -> None:
-    flat: NDArray[np.int64] = counted.counts.reshape(-1)
-    for chunk in range(-(-flat.size // CHUNK)):
-        part, reports = flat[chunk * CHUNK : (chunk + 1) * CHUNK], counted.reports if chunk == 0 else 0
-        if not reports and not part.any():
-            continue
-        place = (tally.c.round_id == round_id, tally.c.shard == database.shard, tally.c.chunk == chunk)
-        there = connection.execute(
-            select(tally.c.reports, tally.c.counts).where(*place).with_for_update()
-        ).one_or_none()
-        if there is None:
-            row = {"round_id": round_id, "shard": database.shard, "chunk": chunk, "reports": reports}
-            connection.execute(insert(tally).values(**row, counts=part.astype("<i8").tobytes()))
-        else:
-            total = np.frombuffer(there.counts, "<i8") + part
-            connection.execute(
-                update(tally)
-                .where(*place)
-                .values(reports=there.reports + reports, counts=total.astype("<i8").tobytes())
-            )
+def _add(
+    database: Database, connection: Connection, round_id: int, counted: Tally, sketch: Tally | None = None
+) -> None:
+    add_counts(connection, tally, counted, {"round_id": round_id, "shard": database.shard})
+    add_sketch(connection, database.shard, round_id, sketch)

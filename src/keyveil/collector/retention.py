@@ -118,7 +118,7 @@ def _deleted() -> Any:
 def _remove(connection: Connection, campaign_id: int) -> None:
     """All rows of a deleted campaign but its own."""
     rounds = select(tables.round.c.id).where(tables.round.c.campaign_id == campaign_id)
-    for table in (batch, tables.tally, tables.participation):
+    for table in (batch, tables.tally, tables.sketch, tables.participation):
         connection.execute(delete(table).where(table.c.round_id.in_(rounds)))
     for table in (tables.enrolment, tables.refusal, tables.round):
         connection.execute(delete(table).where(table.c.campaign_id == campaign_id))

@@ -27,10 +27,12 @@ from keyveil.collector.database import Database
 from keyveil.collector.exporting import exported
 from keyveil.collector.health import FoldingHealth, Health
 from keyveil.collector.journal import OPERATOR, Journal
+from keyveil.collector.limits import limits_of, processed_estimates
 from keyveil.collector.rates import Rates
 from keyveil.collector.repository import Repository, StoredCampaign, StoredRound, dictionary
 from keyveil.collector.retention import forget
 from keyveil.collector.rounds import advance, shown
+from keyveil.collector.sketching import read_sketch
 from keyveil.collector.status import folded, headline, status
 from keyveil.collector.storing import Counts, UploadResult, count_refusals, stored_reports
 from keyveil.collector.tokens import Roles
@@ -59,6 +61,7 @@ class ServiceLimits:
     upload_bytes_per_second: int | None = None  # of each campaign; no limit if none
     free_bytes: int = 64 << 20  # on the disk of SQLite; with less, a collector is not ready
     id_days: int | None = None  # after a round has closed for so many days, its ids are forgotten; never if none
+    sketches: bool = False  # whether a sketch is kept beside each tally, to tell crafted reports
 
 
 class Service:
@@ -74,7 +77,7 @@ class Service:
     ) -> None:
         self._limits = limits = limits or ServiceLimits()
         self.database = Database(url)
-        self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports)
+        self.writer = Writer(self.database, limits.waiting_reports, limits.group_reports, limits.sketches)
         self.clock = BelievedClock(self.writer, clock, steady, away)
         self.journal = Journal(self.writer, self.clock)
         self.roles = Roles(self.journal)
@@ -211,10 +214,12 @@ class Service:
         postprocess: str | None = None,
         confidence: float = 0.95,
         attackers: int | None = None,
+        recover: str | None = None,
     ) -> Estimates:
         """What all rounds so far say together, or one of them; refused below the campaign's least number.
 
-        With ``attackers``, how far so many crafted reports could have moved it stands beside it.
+        With ``attackers``, how far so many crafted reports could have moved it stands beside it. ``recover`` names a
+        way to undo an attack, which is then written on the result.
         """
         if not 0 < confidence < 1:
             raise CampaignError("question/confidence", f"A confidence lies between 0 and 1, not at {confidence:g}.")
@@ -234,9 +239,39 @@ class Service:
             estimates = stored.campaign.protocol.estimate(history, confidence)
             if len(history) == 1:
                 mechanism = history[0].round.mechanism
+        limits = None
         if attackers is not None:
-            return _attacked(estimates, mechanism, history, postprocess, attackers)
-        return estimates if postprocess is None else _processed(postprocess, estimates, mechanism)
+            protocol = self._stored(name).campaign.protocol
+            limits = limits_of(estimates, mechanism, history, protocol, attackers)
+        if recover is not None:
+            return self._recovered(name, recover, replace(estimates, attacked=limits), mechanism, history, postprocess)
+        if postprocess is None:
+            return replace(estimates, attacked=limits)
+        return processed_estimates(postprocess, estimates, mechanism, history, limits)
+
+    def _recovered(
+        self,
+        name: str,
+        method: str,
+        estimates: Estimates,
+        mechanism: Mechanism | None,
+        history: History,
+        postprocess: str | None,
+    ) -> Estimates:
+        """The estimates of one round after recovery, by its sketch where there is one."""
+        from keyveil.robustness.recovery import recover
+
+        if postprocess is not None:
+            raise CampaignError("recover/postprocess", "Frequencies are recovered or post-processed, not both.")
+        if mechanism is None:
+            raise CampaignError(
+                "recover/rounds", "Frequencies of several rounds together are not recovered; ask for one."
+            )
+        with self.database.read() as connection:
+            stored = self._repository.named(connection, name)
+            own = stored.round(history[0].round.number)
+            sketch = read_sketch(connection, own.id, own.document)
+        return recover(method, mechanism, history[0].tally, estimates, sketch).estimates(estimates)
 
     def finished(self, name: str, round: int | None = None, asks: str | None = None) -> Finished:
         """A round and its tally so far; refused below the campaign's least number.
@@ -354,39 +389,6 @@ class Service:
             with self._lock:
                 self._refusals.update(counts)
             raise
-
-
-def _attacked(
-    estimates: Estimates, mechanism: Mechanism | None, history: History, postprocess: str | None, attackers: int
-) -> Estimates:
-    """Estimates of one round with what attackers could have done; of others nothing is proved."""
-    from keyveil.robustness.influence import with_influence
-
-    if postprocess is not None:
-        raise CampaignError(
-            "attack/postprocess", f"How far attackers move estimates is known before {postprocess}, not after it."
-        )
-    if mechanism is None:
-        raise CampaignError(
-            "attack/no-bound", "What attackers can do to several rounds together is not proved; ask for one round."
-        )
-    return with_influence(estimates, mechanism, history[0].tally, attackers)
-
-
-def _processed(method: str, estimates: Estimates, mechanism: Mechanism | None) -> Estimates:
-    """Estimates after post-processing, with what the mechanism of their only round knows (its cap, sum and constants).
-
-    A protocol gives its name and its ε to what its first round says. Post-processing takes constants only for
-    estimates of the same mechanism, so these are processed as the round's own, and keep the protocol's name and ε.
-    """
-    from keyveil.learn import postprocess
-
-    if mechanism is None:
-        return postprocess.estimates(method, estimates)
-    header = estimates.header
-    own = replace(header, mechanism=mechanism.name, epsilon=mechanism.epsilon, options=mechanism.options)
-    processed = postprocess.estimates(method, estimates.under(own), mechanism=mechanism)
-    return replace(processed, header=header, raw=estimates)
 
 
 def _too_few(campaign: Campaign, reports: int) -> CampaignError:

@@ -193,6 +193,7 @@ def _open(settings: Settings) -> Iterator[Service]:
         settings.upload_bytes_per_second,
         settings.free_bytes,
         settings.id_days,
+        settings.sketches,
     )
     service = Service(settings.database_url, limits=limits)
     try:

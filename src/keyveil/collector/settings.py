@@ -37,6 +37,7 @@ class Settings(BaseSettings):
     token_folder: Path | None = None  # where the first tokens are written; beside the SQLite file unless given
     workers: int = Field(default=1, ge=1, le=64)  # processes that share the port
     id_days: int | None = Field(default=None, ge=1, le=36500)  # after a round has closed, its ids are kept; always
+    sketches: bool = False  # keep a sketch beside each tally, by which crafted reports can be told
     queue_reports: Count = 50_000  # that may wait for the disk before uploads get a 429
     group_reports: Count = 20_000  # that go to the disk in one commit at most
     body_bytes: int = Field(default=LARGEST, ge=1024, le=LARGEST)

@@ -10,10 +10,10 @@ from keyveil.collector.buckets import BUCKET_HOURS
 from keyveil.collector.folding import read_tally, set_aside, unfolded
 from keyveil.collector.repository import StoredCampaign, StoredRound
 from keyveil.collector.rounds import arrived
+from keyveil.collector.sketching import read_sketch
 from keyveil.collector.storing import DUPLICATE
 from keyveil.collector.tables import SET_ASIDE, UNFOLDED, batch, refusal, tally
-from keyveil.mechanisms.report_laws import AskedAbout
-from keyveil.robustness.detection import Detection, detect
+from keyveil.robustness.detection import Detection, detect, tests_words
 
 WATCHED = 0.001  # the chance that one look at honest reports warns: people look often
 
@@ -101,11 +101,12 @@ def _round_status(connection: Connection, one: StoredRound, least: int) -> dict[
 
 
 def _suspicion(connection: Connection, one: StoredRound, least: int) -> Detection | None:
-    """What the tally of a round shows of chosen ids; nothing below the least number, or where it cannot show it."""
-    if not isinstance(one.document.mechanism, AskedAbout):
+    """What tally and sketch of a round show of crafted reports; nothing below the least number, or if they cannot."""
+    sketch = read_sketch(connection, one.id, one.document)
+    if sketch is None and not tests_words(one.document.mechanism):
         return None
     told = read_tally(connection, one.id, one.document)
-    return detect(one.document.mechanism, told, level=WATCHED) if told.reports >= max(least, 1) else None
+    return detect(one.document.mechanism, told, sketch, WATCHED) if told.reports >= max(least, 1) else None
 
 
 def _warning(suspicion: Detection | None) -> list[str]:

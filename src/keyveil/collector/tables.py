@@ -92,6 +92,18 @@ tally = Table(
     Column("counts", LargeBinary, nullable=False),  # int64, little-endian
 )
 
+# What is known of single reports, summed over all of them; only where the operator wants it.
+sketch = Table(
+    "sketch",
+    metadata,
+    Column("round_id", ForeignKey("round.id"), primary_key=True),
+    Column("shard", Integer, primary_key=True),
+    Column("fingerprint", LargeBinary(32), primary_key=True),  # of the mechanism and the form of the sketch
+    Column("chunk", Integer, primary_key=True),
+    Column("reports", BigInteger, nullable=False),  # in the sketch; only chunk 0 says so
+    Column("counts", LargeBinary, nullable=False),  # int64, little-endian
+)
+
 enrolment = Table(
     "enrolment",
     metadata,

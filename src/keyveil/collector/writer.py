@@ -44,8 +44,8 @@ class _Task:
 class Writer:
     """Takes uploads and tasks in order; ``waiting`` reports at most may queue up."""
 
-    def __init__(self, database: Database, waiting: int, group: int) -> None:
-        self.database = database
+    def __init__(self, database: Database, waiting: int, group: int, sketches: bool = False) -> None:
+        self.database, self.sketches = database, sketches  # whether folds keep sketches beside tallies
         self.commits, self.failed_commits, self.commit_seconds = 0, 0, 0.0
         self.enrolled_commits = 0  # those whose traces on the disk would tell whose report is whose
         self._most, self._group = waiting, group

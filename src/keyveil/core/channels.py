@@ -231,6 +231,11 @@ class Subset:
         """P[two symbols that are not held are both in the report]."""
         return self._containing(2, 0)
 
+    @property
+    def chances(self) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """``own``, ``other``, ``own_and_other`` and ``two_others``."""
+        return self.own, self.other, self.own_and_other, self.two_others
+
     def draw(self, held: Sequence[int], coins: Coins) -> tuple[int, ...]:
         hits = coins.choose(self.hit_weights)
         mine = [held[place] for place in coins.subset(hits, self.held)]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.campaign.reading import tally_of
+from keyveil.campaign.reading import sketch_of, tally_of
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.codecs.payloads import Payloads, refusal
 from keyveil.core.errors import ReportError
@@ -27,6 +27,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.parting import EVERYONE, Part, parting_words
 from keyveil.mechanisms.registry import create_round
+from keyveil.robustness.sketches import sketch_fingerprint, sketch_shape
 
 if TYPE_CHECKING:
     import pyarrow
@@ -82,6 +83,20 @@ class Fold:
         part = (document.part.start, document.part.stop)
         made_of = (mechanism.name, mechanism.schema.document(), mechanism.epsilon, mechanism.options)
         return _fold, (document.campaign, document.number, part, *made_of)
+
+
+@dataclass(frozen=True)
+class SketchFold(Fold):
+    """The same for the sketch of a round (``robustness.sketches``)."""
+
+    @cached_property
+    def empty(self) -> Tally:
+        mechanism = self.document.mechanism
+        return Tally.empty(sketch_fingerprint(mechanism), sketch_shape(mechanism))
+
+    def count(self, ids: Ids, payloads: Payloads) -> Tally:
+        """The sketch of reports that were counted without a flaw."""
+        return sketch_of(self.document, ids, payloads)
 
 
 def _fold(

@@ -51,12 +51,14 @@ def count(
     threads: int | None = None,
     progress: Progress | None = None,
     checkpoint: Path | None = None,
+    kind: type[Fold] = Fold,
 ) -> Counted:
     """The tally of a file or folder of reports; refused as a whole if one of them is malformed or misplaced.
 
-    ``checkpoint`` is a file that keeps what is done for a later run.
+    ``checkpoint`` is a file that keeps what is done for a later run. ``kind`` says what is counted: the tally, or its
+    sketch.
     """
-    files, fold = ReportFiles.at(path, document), Fold(document)
+    files, fold = ReportFiles.at(path, document), kind(document)
     kept = None if checkpoint is None else Checkpoint.of(checkpoint, files, document)
     done = Done(fold.empty) if kept is None else kept.read(fold.empty)
     run = _Run(files, fold, threads or os.cpu_count() or 1, progress or (lambda done, rows: None), kept)

@@ -259,6 +259,10 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
         part = self.parts[number]
         return Tally(part.fingerprint, int(counts[start]), counts[start + 1 : stop].reshape(part.tally_shape))
 
+    def rows_of(self, payloads: Any, number: int) -> Any:
+        """The payloads of one part among those of all."""
+        return payloads.rows[number]
+
     def _nothing(self) -> NDArray[np.int64]:
         return np.zeros(self.tally_shape, dtype=np.int64)
 

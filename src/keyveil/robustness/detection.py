@@ -2,17 +2,16 @@
 
 Two things are looked at (``mechanisms.report_laws``). *What reports are about*, where public words say it: whoever
 chooses his id speaks about the key that he wants, and then that key has more reports than a hash gives it. The tally
-shows that. *Which keys a report supports*, where all but one are noise: how many they are, and which of them come
-together. That is counted in a sketch, a second tally beside the first with a fingerprint of its own, which holds
-nothing about people and adds up like any tally.
+shows that. *Which symbols a report supports*: how many they are, and which of them come together. That is counted in a
+sketch (``robustness.sketches``), which holds nothing about people and adds up like any tally.
 
 Every test is calibrated: on honest reports the chance of an alarm is at most the level (docs/robustness.md).
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -21,20 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.errors import MechanismError
-from keyveil.core.report import Reports
 from keyveil.core.tally import Tally
 from keyveil.kernels.normal import binomial_scores
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.counting import BLOCK
-from keyveil.mechanisms.report_laws import Asked, AskedAbout, OnePairRates, OnePairSupports
+from keyveil.mechanisms.report_laws import Asked, AskedAbout, ReportParts, Together
+from keyveil.robustness.sketches import MOST_NUMBERS, Counts, Section, read_sketch
 
 Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 LEVEL = 0.01  # the chance of an alarm on honest reports
-GROUPS = 16  # of keys whose common support is counted
-MOST_NUMBERS = 33  # numbers of supported keys that are told apart when keys are counted; larger ones are one class
 EXPECTED = 10.0  # reports that a class of the test of counts has at least: fewer have no normal law
+FEWEST = 3.0  # pairs of symbols that are expected together at least; below it the gamma law is no good one for counts
+SWEEPS, HALVINGS = 30, 40  # of the fit of a mixture; more change no share by 1e-6 (tests/robustness/test_detection.py)
 _NAMED = 5  # keys that a sentence names
 
 
@@ -87,66 +84,32 @@ def detect(mechanism: Mechanism, tally: Tally, sketched: Tally | None = None, le
     """Hold a tally, and a sketch of the same reports where there is one, against the law of honest reports."""
     if not 0 < level < 1:
         raise MechanismError("detect/level", f"The level of an alarm lies between 0 and 1, not at {level:g}.")
-    signs: list[Sign] = []
-    if tally.reports and isinstance(mechanism, AskedAbout):
-        signs += _about(mechanism, mechanism.asked_about(tally), tally.reports)
+    signs = list(_of_words(mechanism, tally))
     if sketched is not None:
-        sketched.refuse_other(sketch_fingerprint(mechanism), _shape(mechanism))
-        if sketched.reports and isinstance(mechanism, OnePairSupports):
-            numbers, crossed, _ = parts_of(mechanism, sketched)
-            signs += [_numbers(mechanism.one_pair_rates(), numbers), _together(mechanism, crossed, sketched.reports)]
+        for section, counts in read_sketch(mechanism, sketched):
+            if counts["reports"][0]:
+                signs += _of_symbols(section, counts)
     return Detection(tuple(signs), level)
 
 
-# -- the sketch -----------------------------------------------------------------------------------------------------
-
-
-def sketch_fingerprint(mechanism: Mechanism) -> bytes:
-    """What a sketch belongs to: reports of this mechanism, and this kind of sketch."""
-    return hashlib.sha256(b"keyveil sketch 1 " + mechanism.fingerprint).digest()
-
-
-def sketch(mechanism: Mechanism, reports: Reports) -> Tally:
-    """How many reports support 0, 1, …, d keys; how often groups of keys come together; and the keys by that number."""
-    if not isinstance(mechanism, OnePairSupports):
-        raise MechanismError(
-            "detect/no-sketch",
-            f"Reports of {mechanism.title} support no keys by noise of a known law; there is no sketch.",
-        )
-    counts, members = np.zeros(_shape(mechanism), dtype=np.int64), _groups(mechanism)
-    for some in reports.blocks(BLOCK):
-        supported = mechanism.supported(some.payloads)
-        numbers = np.bincount(supported.sum(axis=1), minlength=mechanism.schema.d + 1)
-        in_groups = supported.astype(np.int64) @ members
-        rows = np.minimum(supported.sum(axis=1), MOST_NUMBERS - 1)
-        by_number = np.zeros((MOST_NUMBERS, mechanism.schema.d), dtype=np.int64)
-        np.add.at(by_number, rows, supported)
-        crossed = in_groups.T @ in_groups
-        counts += np.concatenate((numbers, in_groups.sum(axis=0), crossed.reshape(-1), by_number.reshape(-1)))
-    return Tally(sketch_fingerprint(mechanism), len(reports), counts)
-
-
-def _shape(mechanism: Mechanism) -> tuple[int, ...]:
-    d, groups = mechanism.schema.d, min(GROUPS, mechanism.schema.d)
-    return (d + 1 + groups + groups**2 + MOST_NUMBERS * d,)
-
-
-def parts_of(mechanism: Mechanism, sketched: Tally) -> tuple[Counts, Counts, Counts]:
-    """The three parts of a sketch: numbers of keys, groups together, and keys by number [number, key]."""
-    d, groups = mechanism.schema.d, min(GROUPS, mechanism.schema.d)
-    numbers, crossed, by_number = np.split(sketched.counts, [d + 1, d + 1 + groups + groups**2])
-    return numbers, crossed, by_number.reshape(MOST_NUMBERS, d)
-
-
-def _groups(mechanism: Mechanism) -> Counts:
-    """Which group every key belongs to, [key, group]: key k to group k modulo their number."""
-    d = mechanism.schema.d
-    groups = min(GROUPS, d)
-    members: Counts = (np.arange(d)[:, None] % groups == np.arange(groups)).astype(np.int64)
-    return members
+def tests_words(mechanism: Mechanism) -> bool:
+    """Whether the tally alone shows something: public words say what a report is about."""
+    parts = mechanism.parts if isinstance(mechanism, ReportParts) else ()
+    return any(isinstance(one, AskedAbout) for one in (mechanism, *parts))
 
 
 # -- what reports are about -----------------------------------------------------------------------------------------
+
+
+def _of_words(mechanism: Mechanism, tally: Tally) -> Iterator[Sign]:
+    """Of the mechanism itself, and of each of its parts."""
+    if tally.reports and isinstance(mechanism, AskedAbout):
+        yield from _about(mechanism, mechanism.asked_about(tally), tally.reports)
+    if isinstance(mechanism, ReportParts):
+        for number, part in enumerate(mechanism.parts):
+            own = mechanism.part_tally(tally, number)
+            if own.reports and isinstance(part, AskedAbout):
+                yield from _about(part, part.asked_about(own), own.reports)
 
 
 def _about(mechanism: Mechanism, asked: Asked, n: int) -> list[Sign]:
@@ -172,76 +135,159 @@ def _about(mechanism: Mechanism, asked: Asked, n: int) -> list[Sign]:
     ]
 
 
-# -- which keys reports support -------------------------------------------------------------------------------------
+# -- which symbols reports support ----------------------------------------------------------------------------------
 
 
-def _numbers(rates: OnePairRates, numbers: Counts) -> Sign:
-    """How many keys reports support, against noise with one key or none that reports are about."""
-    d = len(numbers) - 1
-    share, squares, classes = about_a_key(rates, numbers)
-    chance = _chi_squared(squares, classes - 1 - (not rates.always))
-    expected = numbers.sum() * law_of_numbers(rates, d, share)
-    most = int(np.argmax((numbers - expected) / np.sqrt(np.maximum(expected, 1))))
-    surplus = round(float(numbers[most] - expected[most]))
-    told = f"There are {surplus:,} more reports that support exactly {most} of {d} keys than noise gives."
-    return Sign("number of keys", chance, told)
+def _of_symbols(section: Section, counts: dict[str, Counts]) -> Iterator[Sign]:
+    laws = section.laws
+    if laws.numbers is not None:
+        yield _numbers(section, laws.numbers, counts)
+    if laws.together is not None:
+        if section.labels > 1:
+            yield _labels(section, laws.together, counts["labels"])
+        yield _together(section, laws.together, counts)
 
 
-def law_of_numbers(rates: OnePairRates, d: int, share: float) -> Floats:
-    """The law of how many of d keys a report supports, if a ``share`` of the reports is about one of them."""
-    one = np.convolve(binomial(d - 1, rates.other), (1 - rates.own, rates.own))
-    law: Floats = share * one + (1 - share) * binomial(d, rates.other)
-    return law
+def _numbers(section: Section, laws: Floats, counts: dict[str, Counts]) -> Sign:
+    """How many symbols reports support, against the mixture of the laws that fits best."""
+    numbers = counts["numbers"]
+    fit = fitted(laws, numbers)
+    most = int(np.argmax((numbers - fit.expected) / np.sqrt(np.maximum(fit.expected, 1))))
+    surplus, keys = round(float(numbers[most] - fit.expected[most])), ()
+    if "by number" in counts:
+        keys = _standing_out(section, counts["by number"][min(most, MOST_NUMBERS - 1)])
+    whose = f", most of them {', '.join(keys)}" if keys else ""
+    what = "keys" if section.labels == 1 else "symbols"
+    told = f"There are {surplus:,} more reports that support exactly {most} of {section.symbols} {what}"
+    return Sign(f"number of {what}", fit.chance, f"{told} than noise gives{whose}.", keys)
 
 
-def about_a_key(rates: OnePairRates, numbers: Counts) -> tuple[float, float, int]:
-    """The share of reports about a key that fits best, the sum of squares of the fit, and its classes."""
-    shares = np.ones(1) if rates.always else np.linspace(0, 1, 201)
-    one, none = (numbers.sum() * law_of_numbers(rates, len(numbers) - 1, share) for share in (1.0, 0.0))
-    tried = [(*_fit(numbers, share * one + (1 - share) * none), float(share)) for share in shares]
-    squares, classes, share = min(tried)
-    return share, squares, classes
+def _standing_out(section: Section, supports: Counts) -> tuple[str, ...]:
+    """The keys that stand out among those that reports of one number support; none if no key does."""
+    usual = float(np.median(supports))
+    out = np.flatnonzero(supports > usual + 5 * math.sqrt(usual + 1))
+    most = out[np.argsort(-supports[out])][:_NAMED]
+    return tuple(section.mechanism.schema.keys[key] for key in most)
 
 
-def _fit(numbers: Counts, expected: Floats) -> tuple[float, int]:
-    """The sum of squares over classes that are large enough, and how many classes there are."""
-    total, squares, classes, seen = 0.0, 0.0, 0, 0.0
-    left = float(expected.sum())
-    for count, share in zip(numbers.tolist(), expected.tolist(), strict=True):
-        total, seen, left = total + share, seen + count, left - share
-        if total >= EXPECTED and left >= EXPECTED:
-            squares, classes, total, seen = squares + (seen - total) ** 2 / total, classes + 1, 0.0, 0.0
-    if total >= EXPECTED / 2:
-        squares, classes = squares + (seen - total) ** 2 / total, classes + 1
-    return squares, max(classes, 1)
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A mixture of known laws beside counts: its shares, what it expects, and the chance of a worse fit."""
+
+    shares: Floats
+    expected: Floats
+    chance: float
 
 
-def _together(mechanism: Mechanism, counts: Counts, n: int) -> Sign:
-    """Whether two groups of keys are supported together more often than noise explains.
+def fitted(laws: Floats, numbers: Counts) -> Fit:
+    """The most likely mixture of the laws, from classes that are large enough for the test of fit."""
+    n = float(numbers.sum())
+    shares = _likely(laws, numbers)
+    starts = _classes(n * (shares @ laws))
+    grouped, seen = np.add.reduceat(laws, starts, axis=1), np.add.reduceat(numbers, starts)
+    shares = _likely(grouped, seen)
+    expected = n * (shares @ grouped)
+    squares = float(((seen - expected) ** 2 / np.maximum(expected, 1e-12)).sum())
+    free = int(np.count_nonzero(shares > 1e-3)) - 1  # a law that has no share fits nothing away
+    return Fit(shares, n * (shares @ laws), _chi_squared(squares, len(starts) - 1 - free))
 
-    With x the support of a group less what noise gives it, x of two groups are independent given the one key that a
-    report is about, and one of them has mean zero: their product has mean zero whatever people hold.
+
+def _likely(laws: Floats, numbers: Counts) -> Floats:
+    """The shares of a mixture under which the numbers are most likely.
+
+    Weight goes from one law to another, two at a time, each time to the best point between them; the likelihood is
+    concave, so that bisection of its slope finds it. Two laws are done after one step.
     """
-    assert isinstance(mechanism, OnePairSupports)
-    rates, members = mechanism.one_pair_rates(), _groups(mechanism)
-    sizes, groups = members.sum(axis=0), members.shape[1]
-    if groups < 2:
-        return Sign("keys together", 1.0, "There is only one key.")
-    sums, products = counts[:groups], counts[groups:].reshape(groups, groups)
-    noise, quiet = sizes * rates.other, sizes * rates.other * (1 - rates.other)
-    means = sums / n
-    crossed = products / n - np.outer(noise, means) - np.outer(means, noise) + np.outer(noise, noise)
-    loud = np.diag(crossed) - quiet
-    variance = np.outer(loud, quiet) + np.outer(quiet, loud) + np.outer(quiet, quiet)
-    upper = np.triu_indices(groups, 1)
-    scores = crossed[upper] * math.sqrt(n) / np.sqrt(np.maximum(variance[upper], 1e-12))
+    shares = np.full(len(laws), 1 / len(laws))
+    pairs = [(one, other) for one in range(len(laws)) for other in range(one)]
+    for _ in range(SWEEPS if len(pairs) > 1 else 1):
+        for one, other in pairs:
+            both = shares[one] + shares[other]
+            rest = shares @ laws - shares[one] * laws[one] - shares[other] * laws[other]
+            low, high = 0.0, float(both)
+            for _ in range(HALVINGS):
+                middle = (low + high) / 2
+                mixed = np.maximum(rest + middle * laws[one] + (both - middle) * laws[other], 1e-300)
+                rising = float(numbers @ ((laws[one] - laws[other]) / mixed)) > 0
+                low, high = (middle, high) if rising else (low, middle)
+            shares[one], shares[other] = (low + high) / 2, both - (low + high) / 2
+    return shares
+
+
+def _classes(expected: Floats) -> NDArray[np.int64]:
+    """Where classes of neighbouring numbers begin, each with enough reports."""
+    starts, total, left = [0], 0.0, float(expected.sum())
+    for at, share in enumerate(expected.tolist()[:-1]):
+        total, left = total + share, left - share
+        if total >= EXPECTED and left >= EXPECTED:
+            starts.append(at + 1)
+            total = 0.0
+    return np.array(starts)
+
+
+def _labels(section: Section, law: Together, labels: Counts) -> Sign:
+    """Whether reports support several symbols of one key, which nobody holds, more often than noise explains."""
+    values = np.arange(section.labels + 1, dtype=np.float64)
+    pairs = values * (values - 1) / 2
+    centred = pairs - law.base * section.labels * (section.labels - 1) / 2 - law.slope * (section.labels - 1) * values
+    n = labels.sum(axis=1)
+    mean, square = labels @ centred / n, labels @ centred**2 / n
+    scores = _scores(law, mean, square - mean**2, labels @ pairs / n, n)
     most = int(np.argmax(scores))
-    pair = upper[0][most], upper[1][most]
-    excess = round(float(n * crossed[pair]))
-    suspects = [mechanism.schema.keys[key] for key in np.flatnonzero(members[:, pair[0]] | members[:, pair[1]])]
+    key, excess = section.mechanism.schema.keys[most], round(float(n[most] * mean[most]))
+    told = f"About {excess:,} more reports support two values of {key} at once than noise gives."
+    return Sign("values of one key", min(1.0, len(scores) * _tail(float(scores[most]))), told, (key,))
+
+
+def _together(section: Section, law: Together, counts: dict[str, Counts]) -> Sign:
+    """Whether two groups of symbols are supported together more often than noise explains.
+
+    With S and T how many symbols of two groups of a and b a report supports, S·T - slope·(b·S + a·T) - a·b·base has a
+    mean of at most zero whatever people hold. Its spread comes from the sums of squares.
+    """
+    groups, n = section.groups, float(counts["reports"][0])
+    sizes = np.bincount(np.arange(section.symbols) % groups, minlength=groups).astype(np.float64)
+    sums, products = counts["sums"] / n, counts["products"] / n
+    squares, crossed, second = counts["squares"] / n, counts["crossed"] / n, np.diag(products)
+    of_one, of_other, fixed = law.slope * sizes[None, :], law.slope * sizes[:, None], law.base * np.outer(sizes, sizes)
+    linear = of_one * sums[:, None] + of_other * sums[None, :]
+    mean = products - linear - fixed
+    square = (
+        squares
+        - 2 * (of_one * crossed + of_other * crossed.T)
+        - 2 * fixed * (products - linear)
+        + of_one**2 * second[:, None]
+        + of_other**2 * second[None, :]
+        + 2 * of_one * of_other * products
+        + fixed**2
+    )
+    upper = np.triu_indices(groups, 1)
+    scores = _scores(law, mean[upper], (square - mean**2)[upper], products[upper], np.full(len(upper[0]), n))
+    most = int(np.argmax(scores))
+    one, other = int(upper[0][most]), int(upper[1][most])
+    excess, keys = round(n * float(mean[one, other])), section.laws.keys
+    places = np.unique(np.concatenate((keys[one::groups], keys[other::groups])))
+    suspects = tuple(section.mechanism.schema.keys[key] for key in places)
     shown = ", ".join(suspects[:_NAMED]) + (" …" if len(suspects) > _NAMED else "")
-    told = f"Keys out of {shown} are supported together about {excess:,} times more often than noise gives."
-    return Sign("keys together", min(1.0, len(scores) * _tail(float(scores[most]))), told, tuple(suspects))
+    out_of = "" if len(suspects) <= 2 else "Keys out of "
+    told = f"{out_of}{shown} are supported together about {excess:,} times more often than noise gives."
+    return Sign("keys together", min(1.0, len(scores) * _tail(float(scores[most]))), told, suspects)
+
+
+def _scores(law: Together, mean: Floats, variance: Floats, together: Floats, n: Floats) -> Floats:
+    """Means as normal numbers: by the gamma law of the same variance and skewness, after Wilson and Hilferty.
+
+    The third moment is that of a product of two independent bits with the chance ``law.slope``, relative to how often
+    both are one; half a count is taken off, since counts are whole. Where too few are expected nothing is told.
+    """
+    usual = together - np.maximum(mean, 0)  # how often both come together without the surplus that is to be judged
+    # The surplus itself widens the spread: by (1 - slope)⁴ for each pair, the square of what one adds.
+    spread = np.sqrt(np.maximum(variance - (together - usual) * (1 - law.slope) ** 4, variance / 4) + 1e-12)
+    plain = (n * mean - 0.5) / (np.sqrt(n) * spread)
+    third = usual * ((1 - law.slope) * (1 - 2 * law.slope)) ** 2
+    shape = 4 / np.maximum(third / np.sqrt(n) / spread**3, 1e-4) ** 2
+    scores = 3 * np.sqrt(shape) * (np.cbrt(np.maximum(1 + plain / np.sqrt(shape), 0)) - 1 + 1 / (9 * shape))
+    return np.where((variance > 1e-12) & (n * usual >= FEWEST), scores, 0.0)
 
 
 # -- laws -----------------------------------------------------------------------------------------------------------
@@ -258,11 +304,3 @@ def _chi_squared(squares: float, degrees: int) -> float:
         return 1.0
     spread = 2 / (9 * degrees)
     return 1 - NormalDist().cdf(((squares / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))
-
-
-def binomial(trials: int, chance: float) -> Floats:
-    """The law of a binomial number, 0 … trials."""
-    k = np.arange(trials + 1)
-    choose = np.array([math.lgamma(trials + 1) - math.lgamma(i + 1) - math.lgamma(trials - i + 1) for i in k])
-    law: Floats = np.exp(choose + k * math.log(chance) + (trials - k) * math.log1p(-chance))
-    return law

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +18,7 @@ from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
 from keyveil.lab.attacks.crafting import (
+    JUDGED,
     Judge,
     Scene,
     bare,
@@ -59,6 +60,7 @@ class Attack:
     seed: int
     round: int | None = None
     worst: bool = False  # the reports that are replaced are those that stand against the goal, instead of any
+    judged: int = JUDGED  # different reports whose effect is computed
 
     def __call__(self, history: History, current: Round, place: int, honest: Reports) -> Reports:
         """Reports of a block with some replaced: what the driver counts instead (``lab.rounds.Replace``)."""
@@ -75,7 +77,7 @@ class Attack:
         kept = np.ones(len(honest), dtype=bool)
         kept[replaced] = False
         others = Reports(honest.publics[kept], honest.payloads[kept])
-        scene = Scene(mechanism, mechanism.tally(others), attackers, judge)
+        scene = Scene(mechanism, mechanism.tally(others), attackers, judge, self.judged)
         if self.kind == "maximal":
             crafted = strongest(scene, self.goal, coins)
         elif self.kind == "bare":
@@ -181,13 +183,16 @@ def attack(
     seed: int = 0,
     round: int | None = None,
     worst: bool = False,
+    unlucky: bool = False,
     **options: Any,
 ) -> AttackStudy:
     """Simulate attacks on the estimates of one key, beside the most that so many reports can do.
 
     ``target`` is the least frequent key that is told from absent, unless given. ``quantities`` are frequency, mean and
     rank, as far as they are estimated; ``kinds`` are all that differ, unless given. ``round`` is the only one in which
-    attackers speak. ``worst`` replaces the reports that stand against the goal instead of any.
+    attackers speak. ``worst`` replaces the reports that stand against the goal instead of any. ``unlucky`` lets the
+    coins of those who are replaced fall as badly as they can: their honest reports are the ones that stand most against
+    the goal. An honest device can send every report, so this is what the bound must hold for.
     """
     for share in shares:
         if not 0 < share <= 1:
@@ -206,7 +211,7 @@ def attack(
         need_possible(before, wanted)
     moved = [one for one in (quantities or QUANTITIES) if possible(before, one)]
     gains = [
-        _gain(protocol, blocks, honest, before, Attack(protocol, Goal(place, one, up), kind, share, seed, round, worst))
+        _gain(blocks, honest, before, Attack(protocol, Goal(place, one, up), kind, share, seed, round, worst), unlucky)
         for share in shares
         for one in moved
         for up in directions
@@ -220,14 +225,18 @@ def _differing(protocol: Protocol) -> list[Kind]:
     return [kind for kind in KINDS if kind != "bare" or isinstance(protocol.single, OnePairSupports)]
 
 
-def _gain(protocol: Protocol, blocks: Blocks, honest: list[Finished], before: Estimates, one: Attack) -> Gain:
+def _gain(blocks: Blocks, honest: list[Finished], before: Estimates, one: Attack, unlucky: bool) -> Gain:
     """One attack over all rounds, with the coins of the honest run."""
+    protocol, goal = one.protocol, one.goal
+    if unlucky:
+        against = replace(one, goal=replace(goal, up=not goal.up), kind="maximal")
+        honest = ask(protocol, blocks, one.seed, replace=against)
+        before = protocol.estimate(honest)
     attacked = ask(protocol, blocks, one.seed, replace=one)
     after = protocol.estimate(attacked)
     attackers = round(one.share * honest[0].tally.reports)
-    bound, kind = _bound(protocol, honest, before, one.goal, attackers)
-    values = one.goal.value(before), one.goal.value(after), one.goal.gain(before, after)
-    goal = one.goal
+    bound, kind = _bound(protocol, honest, before, goal, attackers)
+    values = goal.value(before), goal.value(after), goal.gain(before, after)
     return Gain(one.kind, goal.quantity, goal.up, one.share, attackers, *values, bound, kind, one.round)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.codecs.symbols import BitVector, Symbol
 from keyveil.core.coins import Coins
+from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES, Reports
@@ -30,11 +31,13 @@ JUDGED = 500  # different reports among them whose effect is computed
 IDS, DRAWS = 150, 12  # ids that are not chosen, and draws under each
 MOST_IDS = 2000  # of attackers who each have their own
 MOST_BITS = 1024  # of reports whose bits are tried one by one
+MOST_CELLS = 2000  # counts whose effect is computed one by one
 ALIKE = 1e-9  # two reports that move a quantity so equally do it equally well
 
 Judge = Callable[[Tally], Estimates]
 """The estimates that come out if a round has this tally."""
 Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +48,52 @@ class Scene:
     kept: Tally
     attackers: int
     judge: Judge
+    judged: int = JUDGED  # different reports whose effect is computed
 
     def worth(self, goal: Goal, counts: Counts) -> float:
         """What comes out for the goal if all crafted reports add these counts each."""
         crafted = Tally(self.mechanism.fingerprint, self.attackers, self.attackers * counts)
         return goal.worth(self.judge(self.kept + crafted))
+
+    def worths(self, goal: Goal, single: Sequence[Counts]) -> Floats:
+        """What comes out for the goal with each of these reports; -∞ for those that are not looked at.
+
+        Equal reports are judged once. Where more than ``judged`` differ, those are judged that do most if the estimate
+        were linear in the counts.
+        """
+        kinds: dict[bytes, int] = {}
+        places = np.array([kinds.setdefault(counts.tobytes(), len(kinds)) for counts in single])
+        first = np.unique(places, return_index=True)[1]
+        chosen = np.arange(len(kinds))
+        if len(kinds) > self.judged:
+            chosen = np.argsort(-self._linear(goal, [single[at] for at in first]), kind="stable")[: self.judged]
+        found = np.full(len(kinds), -np.inf)
+        for kind in chosen.tolist():
+            found[kind] = self.worth(goal, single[first[kind]])
+        worths: Floats = found[places]
+        return worths
+
+    def every_worth(self, goal: Goal, single: Sequence[Counts]) -> Floats:
+        """``worths``, or what it would be to first order for all of them where too many differ."""
+        differ = len({counts.tobytes() for counts in single}) > self.judged
+        return self._linear(goal, single) if differ else self.worths(goal, single)
+
+    def _linear(self, goal: Goal, single: Sequence[Counts]) -> Floats:
+        """What the reports add to the goal to first order; all alike where too many counts are touched."""
+        table = np.stack(single).reshape(len(single), -1)
+        touched = np.flatnonzero(table.any(axis=0))
+        if len(touched) > MOST_CELLS:
+            return np.zeros(len(single))
+        total = self.kept + Tally(self.mechanism.fingerprint, self.attackers, self.attackers * single[0])
+        plain, slopes = goal.worth(self.judge(total)), np.zeros(len(touched))
+        for at, cell in enumerate(touched.tolist()):
+            moved = total.counts.copy()
+            moved.flat[cell] += max(self.attackers // 4, 1)
+            try:
+                slopes[at] = goal.worth(self.judge(Tally(total.fingerprint, total.reports, moved))) - plain
+            except KeyveilError:
+                continue  # counts that no reports have
+        return np.asarray(table[:, touched] @ np.nan_to_num(slopes, posinf=0.0, neginf=0.0), dtype=np.float64)
 
 
 def single_counts(mechanism: Mechanism, reports: Reports) -> list[Counts]:
@@ -61,7 +105,7 @@ def single_counts(mechanism: Mechanism, reports: Reports) -> list[Counts]:
 def strongest(scene: Scene, goal: Goal, coins: Coins) -> Reports:
     """As many reports as there are attackers, each of them one of the best that were found for the goal."""
     pool = thought_of(scene.mechanism, goal.target, coins, TRIED)
-    best, worth = _best(scene, goal, pool, coins)
+    best, worth = _best(scene, goal, pool)
     bits = _by_bits(scene, goal, pool)
     if bits is not None and scene.worth(goal, single_counts(scene.mechanism, bits)[0]) > worth + ALIKE:
         return repeated(bits, scene.attackers, coins)
@@ -97,17 +141,11 @@ def _copies(pairs: list[tuple[int, int]], count: int, d: int) -> Records:
     return Records(offsets, np.tile(keys, count), np.tile(values, count), d)
 
 
-def _best(scene: Scene, goal: Goal, pool: Reports, coins: Coins) -> tuple[Reports, float]:
-    """The reports of the pool that do most, and what they do; of different ones at most ``JUDGED`` are looked at."""
-    single = single_counts(scene.mechanism, pool)
-    kinds: dict[bytes, list[int]] = {}
-    for at, counts in enumerate(single):
-        kinds.setdefault(counts.tobytes(), []).append(at)
-    groups = list(kinds.values())
-    order = np.argsort(coins.words(len(groups)))[:JUDGED]
-    worths = {int(at): scene.worth(goal, single[groups[at][0]]) for at in order}
-    most = max(worths.values())
-    places = np.array([place for at, worth in worths.items() if worth >= most - ALIKE for place in groups[at]])
+def _best(scene: Scene, goal: Goal, pool: Reports) -> tuple[Reports, float]:
+    """The reports of the pool that do most, and what they do."""
+    worths = scene.worths(goal, single_counts(scene.mechanism, pool))
+    most = float(worths.max())
+    places = np.flatnonzero(worths >= most - ALIKE)
     return Reports(pool.publics[places], pool.payloads[places]), most
 
 
@@ -148,13 +186,7 @@ def with_given_ids(scene: Scene, goal: Goal, coins: Coins) -> Reports:
     each = -(-DRAWS // len(parts))
     mixed = [pairs for pairs in parts for _ in range(each)][:DRAWS] * ids
     rows = mechanism.respond_many(several_records(mixed, mechanism.schema.d), words, coins)
-    worths: dict[bytes, float] = {}
-    found = np.empty(len(publics))
-    for at, counts in enumerate(single_counts(mechanism, Reports(publics, rows))):
-        kind = counts.tobytes()
-        if kind not in worths:
-            worths[kind] = scene.worth(goal, counts)
-        found[at] = worths[kind]
+    found = scene.every_worth(goal, single_counts(mechanism, Reports(publics, rows)))
     best = np.arange(ids) * DRAWS + found.reshape(ids, DRAWS).argmax(axis=1)
     best = np.resize(best, scene.attackers)
     return Reports(publics[best], rows[best])
@@ -207,13 +239,7 @@ def unremarkable(scene: Scene, goal: Goal, honest: Reports, coins: Coins) -> Rep
     places = np.argsort(coins.words(len(honest)))[:TRIED]
     single = single_counts(scene.mechanism, Reports(honest.publics[places], honest.payloads[places]))
     amounts = np.array([int(np.abs(counts).sum()) for counts in single])
-    judged: dict[bytes, float] = {}
-    worths = np.full(len(single), -np.inf)
-    for at, counts in enumerate(single):
-        kind = counts.tobytes()
-        if kind not in judged and len(judged) < JUDGED:
-            judged[kind] = scene.worth(goal, counts)
-        worths[at] = judged.get(kind, -np.inf)
+    worths = scene.every_worth(goal, single)
     chosen = []
     for amount in amounts[coins.below_many(len(amounts), scene.attackers)]:
         alike = np.flatnonzero(amounts == amount)

@@ -36,6 +36,7 @@ from keyveil.mechanisms.categorical.bloom import Bloom
 from keyveil.mechanisms.dependence import PairTerms
 from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.families.categorical import Categorical, Floats, option_refused
+from keyveil.mechanisms.report_laws import Asked, SymbolLaws, binomial, bits_of
 from keyveil.mechanisms.responses import normal_quantile
 from keyveil.mechanisms.tally_laws import draw_outputs, people_by
 
@@ -236,6 +237,20 @@ class RAPPOR(Categorical):
         largest = (np.maximum(decode, 0) - self._lie * decode).sum(axis=1).max(axis=0)
         points = np.stack((np.stack((least, largest)), np.full((2, self.schema.d), np.nan)), axis=-1)
         return [Effects(np.full(self.schema.d, tally.reports), points)]
+
+    def asked_about(self, tally: Tally) -> Asked:
+        """The cohorts; no cohort speaks of some keys only."""
+        return Asked.evenly(self._own(tally)[:, -1], np.full((self.cohorts, 1), -1))
+
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        return bits_of(payloads, self.bits)
+
+    def symbol_laws(self) -> SymbolLaws:
+        """How many bits are ones, for keys whose hashes set 1, 2, … bits; which come together depends on the keys."""
+        cold, hot = (float(self.factor.probability(bit, 1)) for bit in (0, 1))
+        set_by_keys = np.unique(self.bloom.indicator.sum(axis=1)).tolist()
+        laws = [np.convolve(binomial(ones, hot), binomial(self.bits - ones, cold)) for ones in set_by_keys]
+        return SymbolLaws(np.full(self.bits, -1), np.array(laws))
 
     def _single_bits(self) -> Iterator[Floats]:
         """Sums in which one bit of one cohort is one."""

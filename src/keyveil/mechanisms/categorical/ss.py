@@ -25,6 +25,7 @@ from keyveil.kernels.subsets import count_symbols, draw_subsets
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.dependence import Dependence, from_supports
 from keyveil.mechanisms.families.categorical import FrequencyOracle, option_refused
+from keyveil.mechanisms.report_laws import SymbolLaws, Together, members_of
 from keyveil.mechanisms.responses import Response, support_counts
 from keyveil.mechanisms.totals import Constraint
 
@@ -97,3 +98,13 @@ class SS(FrequencyOracle):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_symbols(payloads, self.schema.d)
+
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        return members_of(payloads, self.schema.d)
+
+    def symbol_laws(self) -> SymbolLaws | None:
+        """Which keys come together; how many they are is fixed."""
+        if self.omega == 1:
+            return None
+        own, other, one, none = (float(chance) for chance in self.channel.chances)
+        return SymbolLaws(np.arange(self.schema.d), None, Together.of_subsets(own, other, one, none), (own, other))

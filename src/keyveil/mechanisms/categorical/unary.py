@@ -29,7 +29,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.categorical import FrequencyOracle
-from keyveil.mechanisms.report_laws import OnePairRates, bits_of
+from keyveil.mechanisms.report_laws import OnePairRates, SymbolLaws, bits_of
 from keyveil.mechanisms.responses import Response, support_counts
 from keyveil.mechanisms.tally_laws import draw_outputs
 
@@ -82,6 +82,9 @@ class Unary(FrequencyOracle):
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         return bits_of(payloads, self.schema.d)
+
+    def symbol_laws(self) -> SymbolLaws:
+        return self.one_pair_rates().symbol_laws(self.schema.d)
 
     def one_pair_rates(self) -> OnePairRates:
         own, other = (float(rate) for rate in self.response.rates)

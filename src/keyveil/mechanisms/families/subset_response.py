@@ -27,6 +27,7 @@ from keyveil.mechanisms.families.answer_size import subset_size
 from keyveil.mechanisms.families.key_value import refused
 from keyveil.mechanisms.families.set_response import REDUCED_PAIRS, CappedSetResponse, Held, Keys, Odds
 from keyveil.mechanisms.families.subset_moments import drawn_near, subset_moments
+from keyveil.mechanisms.report_laws import SymbolLaws, Together, members_of
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.mechanisms.tally_laws import LimitDraws
 
@@ -118,7 +119,18 @@ class SubsetResponse(CappedSetResponse):
     @cached_property
     def odds(self) -> Sequence[tuple[Keys, Odds]]:
         channel = self.channel
-        return [(slice(None), Odds(channel.own, channel.other, channel.own_and_other, channel.two_others))]
+        return [(slice(None), Odds(*channel.chances))]
+
+    def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
+        return members_of(payloads, self.symbols)
+
+    def symbol_laws(self) -> SymbolLaws | None:
+        """Which symbols come together; those of one key are never held together."""
+        if self.members == 1:
+            return None
+        own, other, one, none = (float(chance) for chance in self.channel.chances)
+        keys = np.repeat(np.arange(self.schema.d), self.labels.count)
+        return SymbolLaws(keys, None, Together.of_subsets(own, other, one, none), (own, other))
 
     # -- very many people ---------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from keyveil.mechanisms.families.sampled import REDUCED_PAIRS, Sampled, Split, c
 from keyveil.mechanisms.families.window import Window, WindowCounts, window
 from keyveil.mechanisms.families.window_levels import WindowLevels, points_for_levels, window_levels
 from keyveil.mechanisms.numeric.square_wave import bandwidth
-from keyveil.mechanisms.report_laws import OnePairRates
+from keyveil.mechanisms.report_laws import OnePairRates, SymbolLaws
 from keyveil.mechanisms.responses import Response, Solution, Spread, SupportMoments
 from keyveil.mechanisms.tally_laws import draw_outputs
 
@@ -206,6 +206,9 @@ class KVSW(Sampled):
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         return payloads > 0
+
+    def symbol_laws(self) -> SymbolLaws:
+        return self.one_pair_rates().symbol_laws(self.schema.d)
 
     def one_pair_rates(self) -> OnePairRates:
         return OnePairRates(float(SEEN), float(self.fake), always=False, scale=float(self.max_pairs))

@@ -27,7 +27,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.families.sampled import PCKV, Rates, count_states, others, vector_ratio
-from keyveil.mechanisms.report_laws import OnePairRates, bits_of
+from keyveil.mechanisms.report_laws import OnePairRates, SymbolLaws, bits_of
 from keyveil.mechanisms.tally_laws import draw_outputs
 
 COLD, MINUS, PLUS = range(3)
@@ -117,6 +117,9 @@ class PCKVUE(PCKV):
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         return bits_of(payloads[:, 0], self.schema.d) | bits_of(payloads[:, 1], self.schema.d)
+
+    def symbol_laws(self) -> SymbolLaws:
+        return self.one_pair_rates().symbol_laws(self.schema.d)
 
     def one_pair_rates(self) -> OnePairRates:
         return OnePairRates(float(self.rates.seen), float(self.rates.fake), always=False, scale=float(self.max_pairs))
