@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 
 import keyveil
+from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign
-from keyveil.cli.campaign_files import fetch_beside, parted, read_json
+from keyveil.cli.campaign_files import fetch_beside, read_json
 from keyveil.cli.connection import Database, Server, TokenFile, reach, written
 from keyveil.cli.data import say, working
 from keyveil.cli.options import Json
