@@ -1,4 +1,4 @@
-"""How keys go together: of those who hold one key, the share that holds another; grey where it is not told."""
+"""How keys go together: of those who hold one key, the share that holds another; hatched where chance may do it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ LEVELS = 5  # shades
 def heat_map(visit: Visit, count: int) -> Html:
     """A table of shares: rows are whom it is about, columns what they hold. Every cell says its interval."""
     estimates = visit.site.results.estimates(visit.name)
-    keys = [estimates.schema.keys[at] for at in most_frequent(estimates, count) if estimates.told[at]]
+    shares = {
+        estimates.schema.keys[at]: float(estimates.frequency.value[at])
+        for at in most_frequent(estimates, count)
+        if estimates.told[at]
+    }
+    keys = list(shares)
     if len(keys) < 2:
         return note("Fewer than two keys are told from absent yet: more people must report.")
     pairs = [(one, other) for one in keys for other in keys if one != other]
@@ -26,12 +31,16 @@ def heat_map(visit: Visit, count: int) -> Html:
         pair: rows[0]["frequency"] for pair, rows in zip(pairs, ask(visit.service, visit.name, questions), strict=True)
     }
     body = [
-        tag("tr", tag("th", one, scope="row"), [_cell(one, other, found.get((one, other))) for other in keys])
+        tag(
+            "tr",
+            tag("th", one, scope="row"),
+            [_cell(one, other, found.get((one, other)), shares[other]) for other in keys],
+        )
         for one in keys
     ]
     return together(
-        tag("p", "Of those who hold the key of a row, the share that holds the key of a column. Hatched cells are not "
-            "told: their interval covers half of what is possible, or more."),
+        tag("p", "Of those who hold the key of a row, the share that holds the key of a column. Hatched: the "
+            "interval holds the share among all people, so that these keys may have nothing to do with each other."),
         tag(
             "div",
             tag(
@@ -49,13 +58,14 @@ def heat_map(visit: Visit, count: int) -> Html:
     )  # fmt: skip
 
 
-def _cell(one: str, other: str, numbers: dict[str, Any] | None) -> Html:
+def _cell(one: str, other: str, numbers: dict[str, Any] | None, usual: float) -> Html:
     if numbers is None:
         return tag("td", "–", title=one)
     if not told(numbers) or numbers["flag"] == "wide":
         return tag("td", "not told", class_="untold", title=f"{numbers['flag']}: {share_text(numbers)}")
     share = min(max(numbers["value"], 0.0), 1.0)
-    level = min(int(share * LEVELS), LEVELS - 1)
-    title = f"Of those who hold {one}, {share_text(numbers)} hold {other}"
+    dependent = not numbers["low"] <= usual <= numbers["high"]
+    shade = f"level{min(int(share * LEVELS), LEVELS - 1)}" if dependent else "untold"
+    title = f"Of those who hold {one}, {share_text(numbers)} hold {other}; of all people {usual:.0%}"
     ends = f"{100 * max(numbers['low'], 0):.0f}–{100 * min(numbers['high'], 1):.0f}"
-    return tag("td", f"{share:.0%} ", tag("small", ends), class_=f"level{level}", title=title)
+    return tag("td", f"{share:.0%} ", tag("small", ends), class_=shade, title=title)
