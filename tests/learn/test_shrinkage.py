@@ -13,6 +13,7 @@ from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.simulate import simulate
 from keyveil.learn import shrinkage
+from keyveil.learn.noise import without_undercount
 from keyveil.learn.shrinkage import _frequencies, _signs, bayes
 from keyveil.mechanisms.registry import create
 from keyveil.mechanisms.responses import INSUFFICIENT, Spread, fieller
@@ -252,3 +253,17 @@ def test_averages_without_errors_stay_as_they_are() -> None:
     assert told.sum() > d // 2
     np.testing.assert_array_equal(bayes(raw).frequency.values[told], raw.frequency.values[told])
     assert np.isfinite(bayes(raw).frequency.se[~told]).all()
+
+
+def test_means_stay_known_where_a_cap_may_hide_more_than_noise() -> None:
+    """What is allowed for dropped values is larger than the noise of these means, so none of it would be left."""
+    d = 12
+    people = datasets.independent(40_000, np.full(d, 0.5), np.linspace(-0.9, 0.9, d), seed=1)
+    mechanism = create("ssr", Schema(keys=d), 4, max_pairs=3, overflow="0.03")
+    raw = mechanism.estimate(aggregate(mechanism, people.records(mechanism.schema), SeededCoins(2)))
+    found = raw.header.undercount
+    assert found is not None and found.seen and (raw.mean.se**2 < 1.05 * found.shift).any()
+    assert np.isfinite(bayes(raw).mean.values).all()
+    assert np.abs(bayes(raw).mean.values - raw.mean.values).max() < 0.1
+    alone = without_undercount(raw).mean.se
+    assert (alone > 0.005).all() and (alone < raw.mean.se).all()

@@ -31,7 +31,24 @@ def without_undercount(estimates: Estimates) -> Estimates:
     if estimates.product_se is None or estimates.covariance is None:
         return replace(estimates, frequency=frequency, mean=mean)
     product_se, covariance = less(estimates.product_se, of_u), estimates.covariance - of_both
+    own = _mean_se(frequency.values, estimates.product, frequency.se, product_se, covariance)
+    mean = replace(mean, se=np.where(np.isfinite(own), np.fmin(own, estimates.mean.se), mean.se))
     return replace(estimates, frequency=frequency, mean=mean, product_se=product_se, covariance=covariance)
+
+
+def _mean_se(f: Floats, product: Floats | None, f_se: Floats, product_se: Floats, covariance: Floats) -> Floats:
+    """The errors of means from those of f and f·m, to first order; NaN where there is no such error.
+
+    What is allowed for the cap can be more than the whole error of a mean, so it cannot be taken off that: nothing
+    would be left (``constant`` at an epsilon of 4).
+    """
+    if product is None:
+        return np.full_like(f, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.clip(product / f, -1, 1)
+        variance = (product_se**2 - 2 * mean * covariance + (mean * f_se) ** 2) / f**2
+        errors: Floats = np.sqrt(np.where((f > 0) & (variance > 0), variance, np.nan))
+    return errors
 
 
 def noise_alone(estimates: Estimates) -> Estimates:

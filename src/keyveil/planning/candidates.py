@@ -129,7 +129,7 @@ def _suited(form: type[Mechanism], people: People, goal: Goal, cap: int) -> dict
 
 def _about(n: int) -> int:
     """A number of people to two digits: an expectation is no more exact, and plans for nearby numbers are alike."""
-    unit = 10 ** max(len(str(n)) - 2, 0)
+    unit = int(10 ** max(len(str(n)) - 2, 0))
     return max(round(n / unit), 1) * unit
 
 

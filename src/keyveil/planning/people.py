@@ -133,8 +133,8 @@ class People:
         From the sample if there is one; otherwise in proportion to both frequencies, as the law of set sizes has it.
         """
         if self.sample is not None:
-            holders = (self._users[self.sample.keys == key] for key in (first, second))
-            return len(np.intersect1d(*holders, assume_unique=True)) / self.sample.n
+            one, other = (self._users[self.sample.keys == key] for key in (first, second))
+            return len(np.intersect1d(one, other, assume_unique=True)) / self.sample.n
         f, sizes = self.frequency, self.law.sizes
         pairs = float(self.law.of_people @ (sizes * (sizes - 1.0)))
         times = pairs / max(float(f.sum() ** 2 - f @ f), 1e-300)

@@ -336,12 +336,14 @@ def _own(mechanism: Mechanism) -> dict[str, Any]:
 def _impossible(wanted: tuple[Goal, ...], bits: float | None, search: _Search) -> PlanError:
     """One sentence about goals that nothing serves, with what is possible."""
     told = " and ".join(goal.meaning for goal in wanted)
-    if bits is not None and search.least_bits:
-        name, least = min(search.least_bits.items(), key=lambda one: one[1])
+    name, least = min(search.least_bits.items(), key=lambda one: one[1], default=("", 0.0))
+    if bits is not None and least > bits:
         return PlanError(
             "plan/bits", f"No report of {bits:g} bits tells {told}; with {math.ceil(least):,} bits {name} does."
         )
-    reasons = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in islice(search.left_out.items(), 3))
+    able = set(search.least_bits) - {name for name, why in search.left_out.items() if why.endswith(" bits.")}
+    first = sorted(search.left_out.items(), key=lambda one: one[0] not in able)  # who fails for no other reason
+    reasons = "; ".join(f"{name}: {why.rstrip('.')}" for name, why in first[:3])
     others = "; ".join(f"{one.meaning}: {_listed(one)}" for one in wanted)
     return PlanError(
         "plan/goal",

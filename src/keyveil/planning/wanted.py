@@ -124,9 +124,8 @@ class Solved:
     def sentences(self, n: int, epsilon: Fraction) -> list[str]:
         """The answer in words: as it is planned, with other people, with another epsilon."""
         now = "is met" if self.met else "is not met"
-        told = [
-            f"The wish for {self.wish.words} {now} by {n:,} people at epsilon {float(epsilon):g}: {self.reached:.3g}."
-        ]
+        reached = "nothing less than 1 is seen" if self.reached >= 1 else f"{self.reached:.3g}"
+        told = [f"The wish for {self.wish.words} {now} by {n:,} people at epsilon {float(epsilon):g}: {reached}."]
         if self.people is not None:
             told.append(f"At epsilon {float(epsilon):g} it takes {self.people:,} people.")
         elif self.most_people_reach is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import shlex
 import textwrap
 import zlib
@@ -76,6 +77,10 @@ own average ([decision 124](decisions/0124-decoders-are-not-mechanisms.md)).
 published over that of `auto`; a cell is lost if the published one is better by more than two standard errors of the
 difference.
 
+A form that others have and `auto` never takes is a cap below what half of the people hold. Where hardly anything is
+learnt of single keys, a cap of one pair has the least squared error as estimated: it hides most of what people hold,
+and with that most of the noise ([decision 100](decisions/0100-errors-as-shown.md)). Such losses are listed as others.
+
 The page is written by"""
 
 
@@ -120,7 +125,7 @@ def page(lines: Sequence[Document], of: int, written_by: str) -> str:
             f"```console\n$ {written_by}\n```",
             f"{len(lines)} of {of} cells were measured.",
             "## What is not reached",
-            "\n".join(f"- {sentence}" for sentence in missed(lines, of)) or "Nothing.",
+            _listed(missed(lines, of)) or "Nothing.",
             "## Regret",
             _regrets(lines),
             f"### By ε, as the share of cells within a tenth, and the largest, {title(RAW)}",
@@ -183,8 +188,8 @@ def _far(lines: Sequence[Document]) -> str:
             for line, row in rows(lines, quantity, decoder):
                 if (times := regret(row)) > CLOSE:
                     told = f"{times:.2f}, {_who(row, 'auto')} against {_who(row, 'best')}"
-                    found.append((times, f"- {_name(line)}, {TITLES[quantity]}, {title(decoder)}: {told}"))
-    return "\n".join(text for _, text in sorted(found, reverse=True)) or "None."
+                    found.append((times, f"{_name(line)}, {TITLES[quantity]}, {title(decoder)}: {told}"))
+    return _listed(text for _, text in sorted(found, reverse=True)) or "None."
 
 
 def _gains(lines: Sequence[Document]) -> str:
@@ -212,8 +217,8 @@ def _lost(lines: Sequence[Document]) -> str:
             for line, row in rows(lines, quantity, decoder):
                 if row["won"] < 0:
                     told = f"{gain(row):.2f}, {_who(row, 'auto')} against {_who(row, 'published')}"
-                    found.append((gain(row), f"- {_name(line)}, {TITLES[quantity]}, {title(decoder)}: {told}"))
-    return "\n".join(text for _, text in sorted(found)) or "None."
+                    found.append((gain(row), f"{_name(line)}, {TITLES[quantity]}, {title(decoder)}: {told}"))
+    return _listed(text for _, text in sorted(found)) or "None."
 
 
 def _by(
@@ -253,7 +258,20 @@ def _name(line: Document) -> str:
 
 
 def _who(row: Row, side: str) -> str:
-    return " or ".join(f"`{label.partition(':')[0]}`" for label in row["who"][side])
+    return " or ".join(dict.fromkeys(map(_form, row["who"][side])))
+
+
+def _form(label: str) -> str:
+    """The name of a mechanism with its cap, where the label tells it; other options are in the results."""
+    cap = re.search(r"max_pairs=(\d+)", label)
+    return f"`{label.partition(':')[0]}`" + ("" if cap is None else f" with max_pairs={cap[1]}")
+
+
+def _listed(sentences: Iterable[str]) -> str:
+    """Sentences as a list; empty if there are none."""
+    return "\n".join(
+        textwrap.fill(f"- {one}", 120, subsequent_indent="  ", break_on_hyphens=False) for one in sentences
+    )
 
 
 def _reached(so: bool) -> str:
@@ -293,7 +311,8 @@ def study(
 def command(seed: int = SEED, data: Sequence[str] = ()) -> str:
     """How the page is written; of files only their names are told."""
     own = ["--data", *(Path(one).name for one in data)] if data else []
-    return shlex.join(["python", "-m", "keyveil.planning.studies.choices", str(PAGE), f"--seed={seed}", *own])
+    words = shlex.join(["python", "-m", "keyveil.planning.studies.choices", str(PAGE), f"--seed={seed}", *own])
+    return " \\\n    ".join(textwrap.wrap(words, 112, break_on_hyphens=False))
 
 
 def main() -> None:
