@@ -64,7 +64,7 @@ _CONTENDERS = """\
 ## Errors and fairness
 
 Mean squared error of means (its standard error in the last digits) / fairness. The least error of each row and the
-best fairness are **bold**. That the published form of *adaptive* is fair means that all of its means are equally bad."""
+best fairness are **bold**. That the published form of *adaptive* is fair means that all its means are equally bad."""
 
 _SPLITTING = """\
 ## Splitting people against splitting the budget
