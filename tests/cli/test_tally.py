@@ -157,3 +157,8 @@ def test_bad_input_ends_with_one_line(
     assert run(["tally", *named]) == 2
     out, err = capsys.readouterr()
     assert out == "" and code in err and err.startswith("keyveil: ") and err.count("\n") == 1
+
+
+def test_a_name_that_no_file_can_have_is_one_sentence(capsys: Output) -> None:
+    assert run(["tally", "x" * 5000]) == 2
+    assert capsys.readouterr().err.strip() == "keyveil: No file has so long a name. [input/file]"

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 
+from keyveil.campaign.report_schema import parquet_writer, report_schema
 from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError, ReportError
@@ -96,6 +98,31 @@ def test_copies_count_once_and_contradictions_stop_everything(order: str, tmp_pa
     with pytest.raises(ReportError, match=rows[3][0].hex()) as refusal:
         count(spread("contradiction", [(rows[3][0], other)]), DOCUMENT)
     assert refusal.value.code == "report/twice" and ".parquet" in refusal.value.sentence
+
+
+@pytest.mark.parametrize("column", ["id", "payload"])
+@pytest.mark.parametrize("by", [b"\0", b"\xff", None], ids=["zeros", "ones", "other rows"])
+def test_bytes_that_were_written_over_are_damage_and_no_contradiction(
+    column: str, by: bytes | None, tmp_path: Path
+) -> None:
+    rows = reports(DOCUMENT, 400)
+    batch = pyarrow.record_batch(list(zip(*rows, strict=True)), schema=report_schema(DOCUMENT))
+    for checked in (True, False):
+        file = tmp_path / f"{checked}.parquet"
+        with parquet_writer(file, batch.schema) if checked else parquet.ParquetWriter(file, batch.schema) as writer:
+            writer.write_batch(batch)
+        assert count(file, DOCUMENT).read == 400
+        octets = bytearray(file.read_bytes())
+        chunk = parquet.read_metadata(file).row_group(0).column(1)
+        end = chunk.dictionary_page_offset + chunk.total_compressed_size  # of the payloads
+        start, size = (octets.find(rows[200][0]), 800) if column == "id" else (end - 20, 20)
+        assert start > 0
+        octets[start : start + size] = octets[start - size : start] if by is None else by * size
+        file.write_bytes(octets)
+        if checked or column == "id":  # nothing tells payloads without a checksum from others
+            with pytest.raises(KeyveilError, match="damaged file of reports") as refusal:
+                count(file, DOCUMENT)
+            assert refusal.value.code == "input/parquet" and file.name in refusal.value.sentence
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -64,6 +65,10 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the output has closed the pipe
         return 0
+    except OSError as refused:
+        if refused.errno != errno.ENAMETOOLONG:
+            raise
+        return _refuse("No file has so long a name. [input/file]")  # Path.exists and its like raise it
     return status if isinstance(status, int) else 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keyveil.campaign.recurrence import Period, ends
+from keyveil.campaign.report_schema import parquet_writer
 from keyveil.cli.campaign_files import beside, write_json
 from keyveil.cli.connection import Collector, address, download, written
 from keyveil.core.errors import CampaignError, KeyveilError
@@ -87,8 +88,6 @@ def _number(view: dict[str, Any], round: int | None) -> int:
 
 
 def _write_parquet(target: Any, batches: Iterator[Any]) -> None:
-    import pyarrow.parquet as parquet
-
-    with parquet.ParquetWriter(target, next(batches).schema) as writer:
+    with parquet_writer(target, next(batches).schema) as writer:
         for batch in batches:
             writer.write_batch(batch)

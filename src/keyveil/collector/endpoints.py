@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from keyveil.campaign.documents import NAME
 from keyveil.campaign.recurrence import Period, ends
+from keyveil.campaign.report_schema import parquet_writer
 from keyveil.campaign.wire import JSON
 from keyveil.collector.access import Admin, AdminOfAll, Analyst, Anybody, refuse_elsewhere
 from keyveil.collector.asking import ask as put
@@ -294,10 +295,8 @@ class _Pieces(io.RawIOBase):
 
 
 def _parquet(first: pyarrow.RecordBatch, rest: Iterator[pyarrow.RecordBatch]) -> Iterator[bytes]:
-    import pyarrow.parquet
-
     pieces = _Pieces()
-    with pyarrow.parquet.ParquetWriter(pieces, first.schema) as writer:
+    with parquet_writer(pieces, first.schema) as writer:
         for batch in rest:
             writer.write_batch(batch)
             yield pieces.taken()

@@ -157,7 +157,7 @@ def _batches(path: Path, size: int) -> Iterator[pyarrow.RecordBatch]:
                     yield batch.slice(start, size)
         return
     # A piece of a row group at a time: with many files open at once, whole row groups would take gigabytes.
-    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_READ) as file:
+    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_READ, page_checksum_verification=True) as file:
         yield from file.iter_batches(batch_size=size, columns=wanted)
 
 

@@ -155,6 +155,13 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
         raise MissingExtra("install/java", why) from reason
 
 
+_SETTINGS = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",  # pages of files from collectors have one
+}
+
+
 @contextmanager
 def session(threads: int | None = None) -> Iterator[SparkSession]:
     """Spark as its environment says (``SPARK_MASTER``, spark-defaults.conf), or on all cores of this machine."""
@@ -166,7 +173,7 @@ def session(threads: int | None = None) -> Iterator[SparkSession]:
     builder = (
         SparkSession.Builder().appName("keyveil").master(os.environ.get("SPARK_MASTER", f"local[{threads or '*'}]"))
     )
-    for name, value in {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}.items():
+    for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     spark = _started(builder)
     try:

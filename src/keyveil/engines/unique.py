@@ -73,18 +73,28 @@ def _once(block: Block, files: ReportFiles) -> Block:
         return block
     block = block[np.argsort(order, kind="stable")]
     again = np.flatnonzero(block.order[1:] == block.order[:-1]) + 1
-    for row in again.tolist():
-        if block.payloads.one(row) != block.payloads.one(row - 1):
-            one, other = (files.place(int(block.files[at]), int(block.rows[at])) for at in (row - 1, row))
-            other = other.replace("Report", "report", 1)
-            raise ReportError(
-                "report/twice", f"{one} and {other} have the id {block.ids[row].tobytes().hex()} and differ."
-            )
+    if differing := [row for row in again.tolist() if block.payloads.one(row) != block.payloads.one(row - 1)]:
+        raise _contradiction(block, differing, files)
     if not len(again):
         return block
     kept = np.ones(len(block), dtype=bool)
     kept[again] = False
     return block[kept]
+
+
+def _contradiction(block: Block, rows: list[int], files: ReportFiles) -> KeyveilError:
+    """Why nothing is counted if reports in these rows have the ids of those before them, and differ.
+
+    Ids of one file differ: collectors take each only once. Several that do not are ids that were written over.
+    """
+    damaged = [row for row in rows if block.files[row] == block.files[row - 1]]
+    if len(damaged) > 1:
+        path, said = files.paths[int(block.files[damaged[0]])], f"{len(damaged):,} of its reports"
+        return KeyveilError("input/parquet", f"{path} is a damaged file of reports: {said} have the id of another one.")
+    at = rows[0]
+    one, other = (files.place(int(block.files[row]), int(block.rows[row])) for row in (at - 1, at))
+    both = f"{one} and {other.replace('Report', 'report', 1)}"
+    return ReportError("report/twice", f"{both} have the id {block.ids[at].tobytes().hex()} and differ.")
 
 
 def from_drawers(files: ReportFiles) -> Iterator[Block]:

@@ -25,6 +25,9 @@ from keyveil.kernels.threads import small_parts, sum_in_parts
 Integers = NDArray[np.int64]
 Seeds = NDArray[np.uint64]
 Words32 = NDArray[np.uint32]
+Halves = tuple[Words32, Words32]
+Form = tuple[int, ...]
+"""``SignHash`` as plain numbers, for the compiler."""
 
 _WORDS = 1 << 32
 _KEYS = 1024  # counted at once: their votes stay in the first cache
@@ -94,7 +97,7 @@ class SignHash(NamedTuple):
         for first in range(0, symbols, 2 * _KEYS):
             signs = np.ascontiguousarray(values[first : first + 2 * _KEYS].reshape(-1, 2).T)
             votes = np.zeros_like(signs)
-            add(votes, *halves, told, *signs, *self)
+            add(votes, halves, told, signs, tuple(self))
             supports[first : first + 2 * _KEYS] = votes.T.reshape(-1)
         return supports
 
@@ -103,48 +106,31 @@ _Add = Callable[..., None]
 """Adds to votes [low or high sign, key] how many reports named the bucket of the symbol."""
 
 
-def _placed(
-    seed_low: Words32, seed_high: Words32, lows: Words32, highs: Words32, buckets: int, step: int
-) -> tuple[Integers, Integers]:
-    """The buckets of low and of high signs, [seed, key]."""
-    low_hashes, hashes = (mixed(values, seed_low[:, None], seed_high[:, None]) for values in (lows, highs))
+def _placed(seeds: Halves, some: slice, signs: Words32, form: Form) -> tuple[Integers, Integers]:
+    """The buckets of low and of high signs under some of the seeds, [seed, key]."""
+    buckets, step = form
+    low_half, high_half = (half[some, None] for half in seeds)
+    low_hashes, hashes = (mixed(values, low_half, high_half) for values in signs)
     low = (low_hashes.astype(np.uint64) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
     beyond = hashes.astype(np.int64) - (_WORDS - (buckets - 1) * step)
     return low, (low + np.where(beyond < 0, 0, 1 + beyond // step)) % buckets
 
 
-def _steps(votes: Words32, seed_low: Words32, *rest: object) -> int:
-    return votes.size * len(seed_low)
+def _steps(votes: Words32, seeds: Halves, *rest: object) -> int:
+    return votes.size * len(seeds[0])
 
 
-def _add_tables_numpy(
-    votes: Words32,
-    seed_low: Words32,
-    seed_high: Words32,
-    counts: Words32,
-    lows: Words32,
-    highs: Words32,
-    buckets: int,
-    step: int,
-) -> None:
+def _add_tables_numpy(votes: Words32, seeds: Halves, counts: Words32, signs: Words32, form: Form) -> None:
     for g in range(0, len(counts), _ROWS):
         some = slice(g, g + _ROWS)
         rows = np.arange(g, min(g + _ROWS, len(counts)))[:, None]
-        for sign, places in enumerate(_placed(seed_low[some], seed_high[some], lows, highs, buckets, step)):
+        for sign, places in enumerate(_placed(seeds, some, signs, form)):
             votes[sign] += counts[rows, places].sum(axis=0, dtype=np.uint32)
 
 
 @kernel(twin=_add_tables_numpy, steps=(mix_one,), work=_steps)
-def _add_tables(
-    votes: Words32,
-    seed_low: Words32,
-    seed_high: Words32,
-    counts: Words32,
-    lows: Words32,
-    highs: Words32,
-    buckets: int,
-    step: int,
-) -> None:
+def _add_tables(votes: Words32, seeds: Halves, counts: Words32, signs: Words32, form: Form) -> None:
+    (seed_low, seed_high), (buckets, step), lows, highs = seeds, form, signs[0], signs[1]
     # Everything is cast back to 32 bits at each step: one wider intermediate would halve the lanes.
     shared, wide, stride = np.uint32(_WORDS - (buckets - 1) * step), np.uint32(buckets), np.uint32(step)
     # beyond // step as a product: 2**shift / step, rounded down, gives the quotient or one less, for all 32 bits.
@@ -172,33 +158,16 @@ def _add_tables(
             high_votes[v] += table[far[v]]
 
 
-def _add_answers_numpy(
-    votes: Words32,
-    seed_low: Words32,
-    seed_high: Words32,
-    answers: Words32,
-    lows: Words32,
-    highs: Words32,
-    buckets: int,
-    step: int,
-) -> None:
+def _add_answers_numpy(votes: Words32, seeds: Halves, answers: Words32, signs: Words32, form: Form) -> None:
     for g in range(0, len(answers), _ROWS):
         some = slice(g, g + _ROWS)
-        for sign, places in enumerate(_placed(seed_low[some], seed_high[some], lows, highs, buckets, step)):
+        for sign, places in enumerate(_placed(seeds, some, signs, form)):
             votes[sign] += (places == answers[some, None]).sum(axis=0, dtype=np.uint32)
 
 
 @kernel(twin=_add_answers_numpy, steps=(mix_one,), work=_steps)
-def _add_answers(
-    votes: Words32,
-    seed_low: Words32,
-    seed_high: Words32,
-    answers: Words32,
-    lows: Words32,
-    highs: Words32,
-    buckets: int,
-    step: int,
-) -> None:
+def _add_answers(votes: Words32, seeds: Halves, answers: Words32, signs: Words32, form: Form) -> None:
+    (seed_low, seed_high), (buckets, step), lows, highs = seeds, form, signs[0], signs[1]
     # All in 32 bits: distances and hashes below zero wrap around, and of two candidates the smaller one is meant.
     shared, wide, stride = np.uint32(_WORDS - (buckets - 1) * step), np.uint32(buckets), np.uint32(step)
     before = np.uint32(shared - stride)

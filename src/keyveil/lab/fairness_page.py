@@ -63,8 +63,8 @@ _CONTENDERS = """\
 
 ## Errors and fairness
 
-Mean squared error of means ± its standard error / fairness. The least error of each row and the best fairness are
-**bold**. That the published form of *adaptive* is fair means that all of its means are equally bad."""
+Mean squared error of means (its standard error in the last digits) / fairness. The least error of each row and the
+best fairness are **bold**. That the published form of *adaptive* is fair means that all its means are equally bad."""
 
 _SPLITTING = """\
 ## Splitting people against splitting the budget
@@ -81,6 +81,11 @@ is better. The table has the error ± its standard error / fairness.
 
 ![Fairness of means against their mean squared error at ε = {LARGE}, one panel for each slope]({PICTURE})
 """
+
+
+_CLAIMS = """\
+Error and fairness of a contender divided by those of its rival. A difference in error within two standard errors is a
+draw."""
 
 
 def page(cells: Sequence[Cell], sweeps: Mapping[float, Sequence[FairnessScore]], path: Path) -> str:
@@ -118,34 +123,28 @@ def _split(cells: Sequence[Cell]) -> str:
 
 def _shown(cell: Cell, name: str) -> str:
     score = cell.scores[name]
-    error, fairness = f"{score.mse:.4f}", f"{score.fairness:.2f}"
+    error, fairness = f"{score.mse:.4f}({round(1e4 * score.noise)})", f"{score.fairness:.2f}"
     if name == cell.least_error:
         error = f"**{error}**"
     if name == cell.fairest:
         fairness = f"**{fairness}**"
-    return f"{error} ± {score.noise:.4f} / {fairness}"
+    return f"{error} / {fairness}"
 
 
 def _verdicts(cells: Sequence[Cell]) -> str:
-    """Every claim with the cells in which it holds, is open, or fails."""
-    claims = [
-        ("wsr", "pckv-grr"),
-        ("wsr, no floor", "pckv-grr"),
-        ("pilot, then wsr", "pckv-grr"),
-        ("adaptive, repaired", "adaptive, published"),
-        ("adaptive, parted", "adaptive, published"),
-    ]
-    rows = [
-        "| s | ε | " + " | ".join(f"{name} against {rival}" for name, rival in claims) + " |",
-        "|---|---|" + "---|" * len(claims),
-    ]
-    for cell in cells:
-        told = (_against(cell.scores[name], cell.scores[rival]) for name, rival in claims)
-        rows.append(f"| {cell.slope:g} | {cell.epsilon} | {' | '.join(told)} |")
-    return (
-        "Error and fairness of the first divided by those of the second. A difference in error within two standard "
-        "errors is a draw.\n\n" + "\n".join(rows)
-    )
+    """Every claim with the cells in which it holds, is open, or fails; a table for each rival."""
+    claims = {
+        "pckv-grr": ("wsr", "wsr, no floor", "pilot, then wsr"),
+        "adaptive, published": ("adaptive, repaired", "adaptive, parted"),
+    }
+    told = [_CLAIMS]
+    for rival, names in claims.items():
+        rows = [f"| s | ε | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
+        for cell in cells:
+            said = (_against(cell.scores[name], cell.scores[rival]) for name in names)
+            rows.append(f"| {cell.slope:g} | {cell.epsilon} | {' | '.join(said)} |")
+        told += [f"Against *{rival}*:", "\n".join(rows)]
+    return "\n\n".join(told)
 
 
 def _against(one: FairnessScore, rival: FairnessScore) -> str:

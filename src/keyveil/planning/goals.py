@@ -58,9 +58,8 @@ def _read(text: str) -> Goal:
         raise PlanError("plan/goal", f"There is no goal {text!r}{did_you_mean(name, NAMES)}; there are {_LISTED}.")
     if not colon:
         return NAMES[name](None)
-    if name not in SIZED or not (
-        number.isascii() and number.isdigit() and len(number) < 10 and 1 <= int(number) <= SIZED[name]
-    ):
+    written = number.isascii() and number.isdigit() and len(number) < 10
+    if name not in SIZED or not (written and 1 <= int(number) <= SIZED[name]):
         raise PlanError("plan/goal", f"A goal with a number looks like top:10, mean:20 or conditional:3, not {text!r}.")
     return NAMES[name](int(number))
 
