@@ -24,11 +24,6 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--disable-extensions",
-    "--disable-default-apps",
-    "--disable-software-rasterizer",
-    "--in-process-gpu",
-    "--mute-audio",
     "--disable-background-timer-throttling",  # two tabs do something at the same moment
     "--disable-renderer-backgrounding",
     "--remote-debugging-port=0",

@@ -48,7 +48,7 @@ class Shop:
         page.on("pageerror", lambda raised: self.complaints.append(str(raised)))
         page.on("request", lambda request: self.asked.append(request.url))
         given = {"collector": self.gate.address, "campaign": self.name, **options}
-        page.goto(f"{self.site.origin}/shop.html?{urlencode(given)}")
+        page.goto(f"{self.site.edition}/shop.html?{urlencode(given)}")
         self.says(page, "ready")
         return page
 
@@ -113,7 +113,7 @@ def opened(server: Served, **fields: Any) -> str:
 
 
 class _Started:
-    """What tests of this folder share. The driver's event loop must not outlive them, for other tests have their own."""
+    """What tests of this folder share. The driver's event loop must not outlive them: other tests have their own."""
 
     def __init__(self) -> None:
         self._open = ExitStack()

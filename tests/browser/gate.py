@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import re
 import sys
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ from pathlib import Path
 from tests.clients.blackbox import CLIENT, holding
 
 HERE = Path(__file__).parent
+EDITION = re.compile(r"^/[0-9a-f]{8}(?=/)")
 TYPES = {".js": "text/javascript", ".html": "text/html; charset=utf-8", ".css": "text/css"}
 
 
@@ -142,6 +145,11 @@ class Pages:
     changes: list[tuple[str, str]] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)  # pages by their paths, beside those of this folder
 
+    @property
+    def edition(self) -> str:
+        """The address of these files as they now are: below it they never change, so that browsers may keep them."""
+        return f"{self.origin}/{zlib.crc32(repr(self.changes).encode()):08x}"
+
     def spoil(self, before: str, after: str) -> None:
         assert len(holding(CLIENT, before)) == 1
         self.changes.append((before, after))
@@ -154,7 +162,7 @@ def pages() -> Iterator[Pages]:
 
     class Handler(_Quiet):
         def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
+            path, editions = EDITION.subn("", self.path.partition("?")[0])
             folder, _, rest = path.removeprefix("/").partition("/")
             file = CLIENT / rest if folder in ("client", "keyveil") else HERE / path.removeprefix("/")
             if path in site.own:
@@ -165,7 +173,8 @@ def pages() -> Iterator[Pages]:
                 return self.answer(204 if path == "/favicon.ico" else 404, b"", [])
             for before, after in site.changes:
                 text = text.replace(before, after)
-            headers = [("Content-Type", TYPES[Path(path).suffix]), ("Cache-Control", "no-store")]
+            kept = "max-age=3600" if editions else "no-store"
+            headers = [("Content-Type", TYPES[Path(path).suffix]), ("Cache-Control", kept)]
             return self.answer(200, text.encode(), headers)
 
     with _serving(Handler) as listening:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.browser.chromium import chromium
 from tests.browser.conftest import Shop, opened
 from tests.browser.gate import pages
 
+soak = partial(pytest.param, marks=pytest.mark.soak)  # of two of a kind one is enough for every day
 TYPED = "4.125"  # what somebody types; it must not be found in any request
 
 
@@ -78,7 +80,7 @@ def test_requests_have_no_cookie_no_referrer_and_no_cache(shop: Shop) -> None:
     [
         ('credentials: "omit"', 'credentials: "include"', "cookie"),
         ('cache: "no-store"', 'cache: "no-cache"', "if-none-match"),
-        ('cache: "no-store"', 'cache: "default"', "a cache"),
+        soak('cache: "no-store"', 'cache: "default"', "a cache"),
     ],
 )
 def test_a_careless_request_is_noticed(shop: Shop, before: str, after: str, told: str) -> None:
@@ -96,7 +98,7 @@ def test_a_collector_answers_only_pages_that_it_lists(shop: Shop) -> None:
     shop.site = listed
 
 
-@pytest.mark.parametrize("uploads", ["lose", "mute"])
+@pytest.mark.parametrize("uploads", [soak("lose"), "mute"])
 def test_a_tab_closed_in_the_middle_comes_back_with_the_same_bytes(shop: Shop, uploads: str) -> None:
     """Whether the report had arrived or not: it is sent again as it was, and counted once."""
     page = shop.agreed()
@@ -167,7 +169,7 @@ def test_tabs_that_nothing_keeps_apart_are_noticed(shop: Shop) -> None:
     assert reports == 2 or said > {"sent"}
 
 
-@pytest.mark.parametrize("where", ["private window", "persistence refused"])
+@pytest.mark.parametrize("where", [soak("private window"), "persistence refused"])
 def test_where_storage_may_be_forgotten_only_campaigns_for_browsers_are_answered(shop: Shop, where: str) -> None:
     private = where == "private window"
     window = shop.browser.private() if private else shop.browser.usual
@@ -190,7 +192,7 @@ def test_where_storage_may_be_forgotten_only_campaigns_for_browsers_are_answered
         shop.tabs.clear()
 
 
-@pytest.mark.parametrize("how", ["cleared", "deleted by another tab"])
+@pytest.mark.parametrize("how", ["cleared", soak("deleted by another tab")])
 def test_storage_that_vanishes_in_use_stops_the_device(shop: Shop, how: str) -> None:
     page = shop.agreed()
     if how == "cleared":
