@@ -11,6 +11,7 @@ import pytest
 
 from keyveil.planning import alternatives
 from keyveil.planning.alternatives import central, local_epsilon, two_servers
+from tools import pictures
 
 FORMULA = r"\$\$(.*?)\$\$|(?<![\\$\d])\$([^$\s](?:[^$\n]|\n(?!\n))*?)\$"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -81,3 +82,13 @@ def test_the_page_on_other_ways_has_the_figures_that_are_computed(monkeypatch: p
     monkeypatch.setattr(alternatives, "WAYS", {"one": central})
     page = alternatives.written(f"a {alternatives.BEGIN}x{alternatives.END} b")
     assert page.startswith(f"a {alternatives.BEGIN}\n\n| who") and page.endswith(f"\n\n{alternatives.END} b")
+
+
+def test_every_picture_that_a_command_draws_is_there_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    known = {*pictures.COMMANDS, *pictures.PHOTOGRAPHS}
+    text = "".join(page.read_text() for page in DOCS.glob("**/*.md"))
+    assert known - set(re.findall(r"\]\(pictures/([\w-]+)\.png\)", text)) == set()
+    assert known - {path.stem for path in (DOCS / "pictures").glob("*.png")} == set()
+    assert pictures.main(["of-nothing"]) == 2
+    assert pictures.main([]) == 0
+    assert {line.partition(":")[0] for line in capsys.readouterr().out.splitlines()} == known

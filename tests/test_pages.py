@@ -104,7 +104,7 @@ def test_the_examples_about_audits_find_the_leak(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("page", ["device", "campaigns"])
 def test_the_examples_about_devices_report(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The transport leads to a collector in this process; ten people of each kind instead of five hundred."""
+    """The transport leads to a collector in this process; three people of each kind instead of five hundred."""
     monkeypatch.chdir(tmp_path)
     where = ["--database", str(tmp_path / "keyveil.db")]
     words = ["--purpose", "Which snacks people buy.", "--keys", "burger,fries,pepsi", "--low", "1", "--high", "5"]
@@ -115,9 +115,9 @@ def test_the_examples_about_devices_report(page: str, tmp_path: Path, monkeypatc
         monkeypatch.setattr(keyveil.device, "HttpTransport", lambda address: collector.transport)
         names: dict[str, Any] = {}
         for example in examples(page):
-            exec(example.replace("* 500", "* 10"), names)
+            exec(example.replace("* 500", "* 3"), names)
         assert names["outcome"].state == "sent"
-        assert collector.ask("GET", "/v1/campaigns/snack-survey/status")["reports"] == (1 if page == "device" else 40)
+        assert collector.ask("GET", "/v1/campaigns/snack-survey/status")["reports"] == (1 if page == "device" else 12)
 
 
 @pytest.mark.parametrize("path", [one for one in PAGES if one.name not in GENERATED], ids=lambda path: path.name)

@@ -4,7 +4,7 @@
     python -m tools.pictures estimates plan      # draws some of them again
     python -m tools.pictures all                 # draws all of them; fairness takes minutes
 
-``try-it`` is a photograph of a page, for which Chromium is needed. What the commands of keyveil write besides is not kept.
+``try-it`` is a photograph of a page, for which Chromium is needed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMMANDS = {  # name of the picture: what follows python -m
     "bench-slopes": "keyveil.bench.page docs/bench-history.jsonl docs/bench.md",
 }
 PHOTOGRAPHS = {"try-it": "/try/"}  # name of the picture: address of a collector's page
-SIZE = "900,1100"  # pixels of the window
+SIZE = "900,1500"  # pixels of the window
 
 
 def draw(name: str) -> Path:
@@ -48,11 +48,20 @@ def _photograph(address: str, path: Path) -> None:
     """A page of a collector that runs for as long as it takes, as Chromium shows it."""
     from keyveil.cli.local_collector import running_collector
 
-    with tempfile.TemporaryDirectory() as folder:
-        with running_collector(Path(folder) / "keyveil.db", Path(folder) / "log") as (server, _):
-            browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000"]
-            browser += [f"--window-size={SIZE}", f"--screenshot={path}", f"{server}{address}"]
-            subprocess.run(browser, check=True, capture_output=True, timeout=120)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_collector(Path(folder) / "keyveil.db", Path(folder) / "log") as (server, _),
+    ):
+        browser = [
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            "--disable-gpu",
+            "--virtual-time-budget=5000",
+        ]
+        browser += [f"--window-size={SIZE}", f"--screenshot={path}", f"{server}{address}"]
+        subprocess.run(browser, check=True, capture_output=True, timeout=120)
 
 
 def main(arguments: Sequence[str]) -> int:
