@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ def test_the_example_file_is_what_its_tool_writes() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder as a reader has it: the repository's examples, and nothing of the environment."""
     for name in [name for name in os.environ if name.startswith("KEYVEIL_")]:
         monkeypatch.delenv(name)
