@@ -11,7 +11,7 @@ RUNS   := .venv/.runs
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install system demo test quick mutants check format bench soak docs lock audit sbom
+.PHONY: help install system demo test quick mutants check format bench soak docs pictures lock audit sbom
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -105,6 +105,9 @@ mutants: install system  ## which changes of the code no test notices; survivors
 
 docs: install  ## the documentation, into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+pictures: install  ## the pictures of the documentation, each by its command; some take minutes
+	$(BIN)/python -m tools.pictures all
 
 audit: install  ## known vulnerabilities of the locked versions; says so if the advisories cannot be reached
 	$(BIN)/python -m tools.audit requirements.lock

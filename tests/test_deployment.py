@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from keyveil.collector.settings import Settings
 from tests.collector.campaigns import batch_of

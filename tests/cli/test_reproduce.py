@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def test_every_experiment_leaves_numbers_pictures_and_verdicts(tmp_path: Path, c
         told = json.loads((tmp_path / "quick" / f"{id}.json").read_text())
         assert {one["verdict"] for one in told["verdicts"]} <= set(document["score"])
     text = page.read_text()
+    linked = re.findall(r"\]\((pictures/reproduction/[\w-]+\.png)\)", text)
+    assert linked and all((tmp_path / one).is_file() for one in linked)
     assert "not confirmed" in text and max(map(len, text.splitlines())) <= 120
 
 

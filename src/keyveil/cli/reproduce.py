@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from keyveil.cli.options import Json
 from keyveil.core.errors import KeyveilError
 from keyveil.lab.experiments.catalogue import chosen
 from keyveil.lab.experiments.files import write
-from keyveil.lab.experiments.page import page
+from keyveil.lab.experiments.page import PICTURES, page
 from keyveil.lab.experiments.results import Results
 from keyveil.lab.experiments.runner import cores, missing, plans, run
 from keyveil.lab.experiments.shape import Experiment
@@ -77,7 +78,7 @@ def reproduce(
         say(f"Stopped; {kept} of {left} cells were finished and are kept in {store.path}; the same command goes on.")
         return 130
     if index is not None:
-        _write_page(index, page(documents))
+        _write_page(index, page(documents, _beside(index, folder, documents)))
     if json:
         print(
             msgspec.json.encode({"size": size, "seed": seed, "score": score(documents), "figures": documents}).decode()
@@ -133,6 +134,18 @@ def _show(documents: list[dict[str, Any]]) -> None:
             table.add_row("" if place else document["id"], one["claim"], one["verdict"], one["why"])
     console.print(table)
     console.print(", ".join(f"{count} {word}" for word, count in score(documents).items()))
+
+
+def _beside(index: Path, results: Path, documents: list[dict[str, Any]]) -> set[str]:
+    """Put the pictures where the page can show them; gives the ids of those that are there."""
+    folder = index.parent / PICTURES
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for document in documents:
+            shutil.copyfile(results / f"{document['id']}.png", folder / f"{document['id']}.png")
+    except OSError as reason:
+        raise KeyveilError("output/file", f"Pictures cannot be put into {folder}: {reason}.") from reason
+    return {document["id"] for document in documents}
 
 
 def _write_page(path: Path, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +39,8 @@ def serve(
     json_logs: Annotated[bool, typer.Option("--json-logs", help="Logs as JSON, also on a terminal.")] = False,
 ) -> int:
     """Run a collector. Every setting is also a variable such as KEYVEIL_PORT."""
-    _say("Starting a collector: loading its modules.")
+    if find_spec("fastapi") is not None:  # otherwise it is refused below, and nothing starts
+        _say("Starting a collector: loading its modules.")
     try:
         from keyveil.collector import serving
         from keyveil.collector.settings import load

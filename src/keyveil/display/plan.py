@@ -60,6 +60,10 @@ def trade_offs(
         if panel.get_xlabel() == "epsilon":
             panel.set_xticks(EPSILONS, [f"{one:g}" for one in EPSILONS])
             panel.set_xticks([], minor=True)
+        elif panel.get_xlabel() == "keys" and panel.lines:
+            places = panel.lines[0].get_xdata()
+            panel.set_xticks(places, [f"{one:,.0f}" for one in places])
+            panel.set_xticks([], minor=True)
         if panel.lines:
             panel.grid(alpha=0.3, which="both", linewidth=0.4)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from keyveil.lab.experiments.catalogue import IDS
@@ -25,8 +25,14 @@ _QUICK = "A quick run has fewer people and runs than the papers: what it leaves 
 _SIGNS = dict(zip(VERDICTS, ("✓", "(✓)", "✗"), strict=True))
 
 
-def page(documents: Sequence[dict[str, Any]]) -> str:
-    """A Markdown page: the score of every paper, then each table and figure with its claims and why."""
+PICTURES = "pictures/reproduction"  # beside the page
+
+
+def page(documents: Sequence[dict[str, Any]], drawn: Container[str] = ()) -> str:
+    """A Markdown page: the score of every paper, then each table and figure with its claims and why.
+
+    ``drawn`` are the ids of those whose pictures lie in ``PICTURES`` beside the page.
+    """
     size, seed = documents[0]["size"], documents[0]["seed"]
     seconds = sum(document["seconds"] for document in documents)
     lines = ["# What the papers claim, run again", ""]
@@ -41,7 +47,7 @@ def page(documents: Sequence[dict[str, Any]]) -> str:
         lines += [f"## {paper}", ""]
         for document in documents:
             if document["paper"] == paper:
-                lines += _figure(document)
+                lines += _figure(document, document["id"] in drawn)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -54,7 +60,7 @@ def _score(documents: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _figure(document: dict[str, Any]) -> list[str]:
+def _figure(document: dict[str, Any], drawn: bool) -> list[str]:
     people = "; ".join(
         f"{title}: {one['n']:,} people, {one['keys']:,} keys" for title, one in document["people"].items()
     )
@@ -62,6 +68,8 @@ def _figure(document: dict[str, Any]) -> list[str]:
     about = [f"`{document['id']}`, {_runs(document['runs'])}.", f"{people}." if people else "", *document["notes"]]
     lines += _wrapped(" ".join(part for part in about if part))
     lines.append("")
+    if drawn:
+        lines += [f"![{document['name']}]({PICTURES}/{document['id']}.png)", ""]
     for one in document["verdicts"]:
         text = f"- {_SIGNS[one['verdict']]} **{one['verdict']}**: {one['claim']} *{one['why']}.*"
         lines += _wrapped(text, "  ")
