@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,3 +121,34 @@ def _alive(process: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
     except FileNotFoundError:
         return False
+
+
+def test_it_stays_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    """The pages answer under the token that is printed; afterwards neither the demo nor its collector runs."""
+    command = [sys.executable, "-u", "-m", "keyveil", "demo", "--people", "1000", "--out", str(tmp_path), "--stay"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "Sign in with the token" in line:
+                break
+        where = re.search(r"http://127.0.0.1:(\d+)/campaigns/snacks", said)
+        token = re.search(r"the token (\S+);", said)
+        assert where is not None and token is not None, said
+        connection = http.client.HTTPConnection("127.0.0.1", int(where[1]), timeout=30)
+        connection.request("GET", "/v1/campaigns", headers={"Authorization": f"Bearer {token[1]}"})
+        assert connection.getresponse().status == 200
+        connection.close()
+        connection.request("GET", "/campaigns/snacks")
+        assert connection.getresponse().headers["Location"].startswith("../sign-in")
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        with pytest.raises(OSError):
+            connection.request("GET", "/healthz")
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
