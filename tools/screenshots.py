@@ -57,10 +57,11 @@ def fill(collector: Collector) -> None:
     view = collector.ask("PATCH", address(NAME), {"action": "open"})
     document = RoundDocument.from_document(view["round"]["document"], Campaign.from_document(view["campaign"]))
     frequencies, ratings = zip(*SNACKS.values(), strict=True)
-    people = independent(PEOPLE, frequencies, [(rating - 3) / 2 for rating in ratings], 7, names=list(SNACKS))
+    names = list(SNACKS)
+    people = independent(PEOPLE, frequencies, [(rating - 3) / 2 for rating in ratings], 7, names=names)
     records = [
         {
-            people.names[key]: float(value) * 2 + 3
+            names[key]: float(value) * 2 + 3
             for key, value in zip(people.keys[start:stop], people.values[start:stop], strict=True)
         }
         for start, stop in zip(people.offsets[:-1], people.offsets[1:], strict=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,13 +24,54 @@ PEOPLE = 1000
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What a run of the demo says, and where it wrote."""
+def stayed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, list[str | int]]:
+    """What a run of the demo says that stays until it is interrupted, where it wrote, and what its pages answered."""
     out = tmp_path_factory.mktemp("demo") / "out"
-    command = [sys.executable, "-m", "keyveil", "demo", "--people", str(PEOPLE), "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, out
+    command = [sys.executable, "-u", "-m", "keyveil", "demo", "--people", str(PEOPLE), "--out", str(out), "--stay"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "Sign in with the token" in line:
+                break
+        where = re.search(r"http://127.0.0.1:(\d+)/campaigns/snacks", said)
+        token = re.search(r"the token (\S+);", said)
+        assert where is not None and token is not None, said
+        answered = _asked(int(where[1]), token[1])
+        process.send_signal(signal.SIGINT)
+        answered.append(process.wait(60))
+        with pytest.raises(OSError):
+            _asked(int(where[1]), token[1])
+        return said, out, answered
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _asked(port: int, token: str) -> list[str | int]:
+    """What the API says to the token, and where a page sends somebody who has not signed in."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/v1/campaigns", headers={"Authorization": f"Bearer {token}"})
+    known = connection.getresponse().status
+    connection.close()
+    connection.request("GET", "/campaigns/snacks")
+    sent = connection.getresponse().headers["Location"]
+    connection.close()
+    return [known, sent]
+
+
+@pytest.fixture(scope="module")
+def shown(stayed: tuple[str, Path, list[str | int]]) -> tuple[str, Path]:
+    return stayed[:2]
+
+
+def test_it_stays_until_it_is_interrupted_and_then_leaves_nothing_running(
+    stayed: tuple[str, Path, list[str | int]],
+) -> None:
+    assert stayed[2] == [200, "../sign-in?next=%2Fcampaigns%2Fsnacks", 0]
 
 
 def test_it_shows_consent_report_ledger_and_truth(shown: tuple[str, Path]) -> None:

@@ -214,6 +214,15 @@ def test_results_name_the_finding_the_flags_and_what_intervals_contain(site: Pag
     assert "30" in moved and moved != words
 
 
+def test_what_is_remembered_is_fresh(site: Pages) -> None:
+    asked = started(site.service, min_reports=50)
+    browser = site.browser(site.analyst)
+    for number in (100, 200):
+        site.service.submit("snacks", batch_of(asked, 100)).result(30)
+        site.service.settle()
+        assert f"ssr · ε = 1 · {number} reports" in browser.get("/campaigns/snacks").words
+
+
 def test_keys_are_sorted_and_found(site: Pages) -> None:
     names = [f"key {number:03}" for number in range(120)]
     schema = {"keys": names, "low": 1, "high": 5}
@@ -374,7 +383,7 @@ def test_an_admin_of_other_campaigns_creates_none_of_this_name(site: Pages) -> N
     browser = site.browser(token)
     browser.get("/new")
     browser.post("/new", stage="create", document=json.dumps(snacks()))
-    assert browser.answer.status == 422 and site.service.campaigns() == []
+    assert browser.answer.status == 403 and site.service.campaigns() == []
 
 
 def test_tokens_are_made_shown_once_and_revoked(site: Pages) -> None:

@@ -16,7 +16,7 @@ from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign, Fetch
 from keyveil.collector.access import refuse_elsewhere
 from keyveil.core.clock import today
-from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.core.errors import AccessError, CampaignError, KeyveilError
 from keyveil.dashboard.advice import forecast_campaign, warnings
 from keyveil.dashboard.layout import choice, facts, field, form, note, page, redirect, table
 from keyveil.dashboard.refusals import explained
@@ -45,6 +45,8 @@ def step(visit: Visit) -> Response:
         if stage == "check":
             return page(visit, "New campaign", _steps(2), _checked(visit, wish))
         return page(visit, "New campaign", _steps(1), _prices(visit, wish))
+    except AccessError:
+        raise
     except KeyveilError as refused:
         given = {name: visit.given(name) for name in KEPT}
         body = (_steps(0), explained(refused), _wishes(visit, given))
