@@ -133,12 +133,16 @@ def show_estimates(
     return Response(written, media_type=form, headers={"Vary": "Accept"})
 
 
-def ask(service: TheService, name: Name, question: Document) -> Response:
+def ask(service: TheService, name: Name, question: Document, attackers: Attackers = None) -> Response:
     """Answer a question from the reports of one round: the latest that can answer it, unless it says which."""
     read = questions.Question.read(question)
     found = service.finished(name, read.round, read.asks)
     estimates = found.estimates(read.confidence or 0.95)
     rows = questions.answer(read, found.round.mechanism, found.tally, estimates, service.min_reports(name))
+    if attackers:
+        from keyveil.lab.attacks.answers import with_attackers
+
+        with_attackers(read.kind, rows, found.round.mechanism, found.tally, estimates, attackers)
     return _json({"answers": rows})
 
 
