@@ -64,7 +64,7 @@ TRYING = """
 ## Trying ids
 
 The public word is a hash of the id, so a client can try ids. Gain in the sum of the targets' frequencies by 1 %
-attackers at ε = 1: with the best report under an id as given, and with the best of {tried:,} ids, each tried with one
+attackers at ε = 1: with the best report under an id as given, and with the best of many ids, each tried with one
 message. Mechanisms that are not listed derive nothing from the id and have no such gain (`ssr`, `wsr`, `pckv-*`,
 `kv-sw`, `grr`, `sue`, `oue`, `ss`, `ioh`, `krr-harmony`), give no frequencies, or were not measured. Limits always
 assume freely chosen ids; why the choice is not taken away is said in
@@ -182,17 +182,17 @@ def _power(rows: Sequence[Row]) -> list[str]:
 def _ids(rows: Sequence[Row], order: dict[str, int]) -> list[str]:
     if not rows:
         return []
-    tried = max(row["tried"] for row in rows)
-    columns = ("name", "one target: given", "tried", "times", "five targets: given", "tried", "times")
-    told = [TRYING.format(tried=tried), f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"]
-    for name in sorted({row["name"] for row in rows if row["tried"] == tried}, key=order.__getitem__):
+    columns = ("name", "ids tried", "one target: given", "tried", "times", "five targets: given", "tried", "times")
+    told = [TRYING, f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"]
+    for name in sorted({row["name"] for row in rows}, key=order.__getitem__):
+        tried = max(row["tried"] for row in rows if row["name"] == name)
         own = {row["targets"]: row for row in rows if row["name"] == name and row["tried"] == tried}
         cells = []
         for targets in (1, 5):
             row = own.get(targets)
             times = "" if row is None or row["given"] <= 0 else f"{row['searched'] / row['given']:.1f}"
             cells += ["", "", ""] if row is None else [_number(row["given"]), _number(row["searched"]), times]
-        told.append(f"| `{name}` | {' | '.join(cells)} |")
+        told.append(f"| `{name}` | {tried:,} | {' | '.join(cells)} |")
     return told
 
 
