@@ -134,3 +134,31 @@ def test_conditionals_and_quantiles_say_the_largest_change_that_was_found(tmp_pa
     assert median["attacked"]["low"] <= median["value"] <= median["attacked"]["high"]
     assert run(question) == 0
     assert "largest found" in capsys.readouterr().out
+
+
+def test_ranks_sums_and_differences_have_proved_limits(tmp_path: Path, capsys: Output) -> None:
+    tally = tmp_path / "a.kvt"
+    assert run(["simulate", DATA, "--mechanism", "kvue", "--epsilon", "2", "--seed", "1", "--tally", str(tally)]) == 0
+    capsys.readouterr()
+    asked = ["--rank", "3", "--subset", "1,2", "--compare", "1,2", "--attackers", "8", "--json"]
+    assert run(["estimate", str(tally), *asked]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for row in found["ranking"]:
+        assert row["attacked"]["best"] <= row["rank"] <= row["attacked"]["worst"]
+        assert row["attacked"]["low"] < row["value"] < row["attacked"]["high"]
+    for numbers in (found["sums"][0]["sum"], found["comparisons"][0]["difference"]):
+        assert numbers["attacked"]["kind"] == "bound"
+        assert numbers["attacked"]["low"] < numbers["value"] < numbers["attacked"]["high"]
+
+
+def test_plans_say_how_far_attackers_move_frequencies(capsys: Output) -> None:
+    asked = ["plan", "--users", "20000", "--keys", "10", "--pairs", "2", "--mechanisms", "kvue,wsr", "--epsilon", "1"]
+    assert run([*asked, "--attackers", "200", "--json"]) == 0
+    robust = json.loads(capsys.readouterr().out)["robustness"]
+    assert 0 < robust["shifts"]["wsr"] < robust["shifts"]["kvue"]
+    by_epsilon = [row["shift"] for row in robust["over_epsilon"] if row["name"] == "wsr"]
+    assert by_epsilon == sorted(by_epsilon, reverse=True) and len(by_epsilon) == 4
+    assert run([*asked, "--attackers", "200"]) == 0
+    assert "moved by attackers" in " ".join(capsys.readouterr().out.split())
+    assert run([*asked, "--attackers", "20001"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("[attack/attackers]")

@@ -15,10 +15,13 @@ import pytest
 from keyveil.campaign.documents import dictionary_of
 from keyveil.cli.app import run
 from keyveil.core.coins import Coins
+from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
+from keyveil.robustness.sketches import sketch
 from tests.engines.report_files import PILOT, SNACKS, first_round, reports, spoilt, written
 
 Output = pytest.CaptureFixture[str]
+GRR = {**SNACKS, "protocol": {"name": "pckv-grr", "epsilon": "1", "max_pairs": 2}}
 
 
 def document(path: Path, content: Any) -> str:
@@ -40,6 +43,31 @@ def test_a_file_of_reports_is_counted_and_estimated(tmp_path: Path, capsys: Outp
     assert Tally.from_bytes((tmp_path / "r.tally").read_bytes()) == mechanism.tally(plain)
     assert run(["estimate", str(tmp_path / "r.tally"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 700
+
+
+def test_a_sketch_is_written_beside_the_tally_and_looked_at(tmp_path: Path, capsys: Output) -> None:
+    unary = {**SNACKS, "protocol": {"name": "pckv-ue", "epsilon": "1", "max_pairs": 2}}
+    first = first_round(unary)
+    rows = reports(first, 700)
+    file, campaign = written(tmp_path / "r.parquet", [*rows, rows[0]]), document(tmp_path / "c.json", unary)
+    kept = tmp_path / "r.sketch"
+    assert run(["tally", str(file), "--campaign", campaign, "--sketch", str(kept), "--json"]) == 0
+    assert str(kept) in json.loads(capsys.readouterr().out)["written"]
+    mechanism = first.mechanism
+    plain = [mechanism.decode(padded.rstrip(b"\0")[:-1], public) for public, padded in rows if padded is not None]
+    assert Tally.from_bytes(kept.read_bytes()) == sketch(mechanism, mechanism.gather(plain)), "copies count once"
+    asked = ["estimate", str(tmp_path / "r.tally"), "--sketch", str(kept)]
+    assert run([*asked, "--detect", "--recover", "removal", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["suspicion"]["tests"] == ["number of keys", "keys together"]
+    assert said["postprocess"]["method"] == "recovery by removal"
+    again = Estimates.from_document(said)
+    assert "recovery by removal" in repr(again)
+    assert run([*asked, "--detect", "--recover", "removal"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Reports look as honest ones do." in told and "Recovered by removal" in told
+    assert run(["tally", str(file), "--campaign", document(tmp_path / "d.json", GRR), "--sketch", str(kept)]) == 2
+    assert "[detect/no-sketch]" in capsys.readouterr().err
 
 
 def test_a_campaign_that_promised_silence_about_few_keeps_it(tmp_path: Path, capsys: Output) -> None:

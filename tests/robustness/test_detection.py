@@ -133,6 +133,8 @@ def test_both_signs_of_a_key_at_once_are_seen_and_can_be_left_out() -> None:
     moved = mechanism.estimate(mechanism.tally(crafted)).frequency.values[3] - truth
     seen = looked_at(mechanism, crafted, 1e-4)
     assert seen.alarm and any(one.test == "values of one key" and one.keys == ("3",) for one in seen.found)
+    _, hidden = attacked(mechanism, "hidden", n=8000, share=0.05)
+    assert not looked_at(mechanism, hidden, 1e-4).alarm, "whoever knows the test supports one sign only"
     recovered = without_surplus(mechanism, mechanism.tally(crafted), sketch(mechanism, crafted))
     assert abs(recovered.frequency[3] - truth) < moved / 3 and recovered.left_out >= 300
     labelled = recovered.estimates(mechanism.estimate(mechanism.tally(crafted)))

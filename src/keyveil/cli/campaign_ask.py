@@ -9,7 +9,7 @@ import typer
 
 from keyveil.cli.connection import Collector, Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import screen
-from keyveil.cli.options import Json
+from keyveil.cli.options import Attackers, Json
 from keyveil.cli.questions import (
     Compare,
     Given,
@@ -44,6 +44,7 @@ def ask(
     ] = None,
     round: Annotated[int | None, typer.Option("--round", min=1, help="Which one; otherwise the last.")] = None,
     confidence: Annotated[float | None, typer.Option(help="Of the intervals; 0.95 unless given.")] = None,
+    attackers: Attackers = None,
     server: Server = None,
     database: Database = None,
     token_file: TokenFile = None,
@@ -59,7 +60,7 @@ def ask(
     for one in wanted:
         Question.read(one)  # mistakes are refused before anything is sent
     with reach(server, database, token_file) as collector:
-        groups = grouped((one, _answer(collector, name, one)) for one in wanted)
+        groups = grouped((one, _answer(collector, name, one, attackers)) for one in wanted)
     if json:
         print(msgspec.json.encode(groups).decode())
     else:
@@ -68,8 +69,8 @@ def ask(
     return 0
 
 
-def _answer(collector: Collector, name: str, question: dict[str, Any]) -> list[Row]:
-    rows: list[Row] = collector.ask("POST", address(name, "queries"), question)["answers"]
+def _answer(collector: Collector, name: str, question: dict[str, Any], attackers: int | None) -> list[Row]:
+    rows: list[Row] = collector.ask("POST", address(name, "queries"), question, attackers=attackers)["answers"]
     return rows
 
 

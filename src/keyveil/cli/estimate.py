@@ -112,11 +112,13 @@ def estimate(
             estimates = processed_with_limits(plain, postprocess, mechanism, counts, limits, total, **cut)
         settings = mechanism, counts, estimates, min_reports, confidence, population
         wanted = questions(given, quantiles, keys, subset, compare, of, rank, within)
-        answers = grouped((question, answer(question, *settings)) for question in wanted)
+        said = [(question, answer(question, *settings)) for question in wanted]
         if attackers:
-            from keyveil.cli.attacked_answers import with_found
+            from keyveil.lab.attacks.answers import with_attackers
 
-            with_found(answers, mechanism, counts, attackers)
+            for question, found in said:
+                with_attackers(question["kind"], found, mechanism, counts, estimates, attackers)
+        answers = grouped(said)
     refuse_silent(estimates, plot, report)
     if plot is not None:
         save(estimates.plot(top=top), plot)
@@ -135,8 +137,8 @@ def estimate(
     for remark in (seen, after):
         if remark is not None:
             console.print(str(remark))
-    for found in tables(answers):
-        console.print(found)
+    for one in tables(answers):
+        console.print(one)
     if choice is not None:
         console.print(_methods(choice))
         console.print(f"Take {choice.best}: keyveil estimate … --postprocess {choice.best}")

@@ -11,10 +11,11 @@ from keyveil.learn.questions import Question, Row, answer
 Asked = tuple[int | None, str, float]  # a round, what it must be able to answer, and the confidence
 
 
-def ask(service: Service, name: str, documents: Sequence[Any]) -> list[list[Row]]:
+def ask(service: Service, name: str, documents: Sequence[Any], attackers: int | None = None) -> list[list[Row]]:
     """The rows that answer each question, from the latest round that can, unless a question says which.
 
     All questions are read before the first is answered; a round is counted up once for all that are put to it.
+    With ``attackers`` rows also say how far so many crafted reports may have moved them.
     """
     questions = [Question.read(one) for one in documents]
     known: dict[Asked, Any] = {}
@@ -26,5 +27,10 @@ def ask(service: Service, name: str, documents: Sequence[Any]) -> list[list[Row]
             found = service.finished(name, one.round, one.asks)
             known[place] = found, found.estimates(sure)
         found, estimates = known[place]
-        answers.append(answer(one, found.round.mechanism, found.tally, estimates, service.min_reports(name)))
+        rows = answer(one, found.round.mechanism, found.tally, estimates, service.min_reports(name))
+        if attackers:
+            from keyveil.lab.attacks.answers import with_attackers
+
+            with_attackers(one.kind, rows, found.round.mechanism, found.tally, estimates, attackers)
+        answers.append(rows)
     return answers

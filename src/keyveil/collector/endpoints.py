@@ -135,9 +135,9 @@ def show_estimates(
     return Response(written, media_type=form, headers={"Vary": "Accept"})
 
 
-def ask(service: TheService, name: Name, question: Document) -> Response:
+def ask(service: TheService, name: Name, question: Document, attackers: Attackers = None) -> Response:
     """Answer a question from the reports of one round: the latest that can answer it, unless it says which."""
-    return _json({"answers": put(service, name, [question])[0]})
+    return _json({"answers": put(service, name, [question], attackers)[0]})
 
 
 def export_tally(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -183,16 +183,13 @@ def attack(
     seed: int = 0,
     round: int | None = None,
     worst: bool = False,
-    unlucky: bool = False,
     **options: Any,
 ) -> AttackStudy:
     """Simulate attacks on the estimates of one key, beside the most that so many reports can do.
 
     ``target`` is the least frequent key that is told from absent, unless given. ``quantities`` are frequency, mean and
     rank, as far as they are estimated; ``kinds`` are all that differ, unless given. ``round`` is the only one in which
-    attackers speak. ``worst`` replaces the reports that stand against the goal instead of any. ``unlucky`` lets the
-    coins of those who are replaced fall as badly as they can: their honest reports are the ones that stand most against
-    the goal. An honest device can send every report, so this is what the bound must hold for.
+    attackers speak. ``worst`` replaces the reports that stand against the goal instead of any.
     """
     for share in shares:
         if not 0 < share <= 1:
@@ -211,7 +208,7 @@ def attack(
         need_possible(before, wanted)
     moved = [one for one in (quantities or QUANTITIES) if possible(before, one)]
     gains = [
-        _gain(blocks, honest, before, Attack(protocol, Goal(place, one, up), kind, share, seed, round, worst), unlucky)
+        _gain(blocks, honest, before, Attack(protocol, Goal(place, one, up), kind, share, seed, round, worst))
         for share in shares
         for one in moved
         for up in directions
@@ -225,13 +222,9 @@ def _differing(protocol: Protocol) -> list[Kind]:
     return [kind for kind in KINDS if kind != "bare" or isinstance(protocol.single, OnePairSupports)]
 
 
-def _gain(blocks: Blocks, honest: list[Finished], before: Estimates, one: Attack, unlucky: bool) -> Gain:
+def _gain(blocks: Blocks, honest: list[Finished], before: Estimates, one: Attack) -> Gain:
     """One attack over all rounds, with the coins of the honest run."""
     protocol, goal = one.protocol, one.goal
-    if unlucky:
-        against = replace(one, goal=replace(goal, up=not goal.up), kind="maximal")
-        honest = ask(protocol, blocks, one.seed, replace=against)
-        before = protocol.estimate(honest)
     attacked = ask(protocol, blocks, one.seed, replace=one)
     after = protocol.estimate(attacked)
     attackers = round(one.share * honest[0].tally.reports)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from keyveil.core.tally import Tally
 from keyveil.lab.attacks.goals import Goal
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.part_rows import concatenated
+from keyveil.mechanisms.report_laws import ReportSymbols
+from keyveil.robustness.sketches import sections
 
 TRIED = 2000  # ids and draws that an attacker tries
 JUDGED = 500  # different reports among them whose effect is computed
@@ -187,6 +190,7 @@ def with_given_ids(scene: Scene, goal: Goal, coins: Coins) -> Reports:
     mixed = [pairs for pairs in parts for _ in range(each)][:DRAWS] * ids
     rows = mechanism.respond_many(several_records(mixed, mechanism.schema.d), words, coins)
     found = scene.every_worth(goal, single_counts(mechanism, Reports(publics, rows)))
+    found = np.where(remarkable(mechanism, Reports(publics, rows)), -np.inf, found)
     best = np.arange(ids) * DRAWS + found.reshape(ids, DRAWS).argmax(axis=1)
     best = np.resize(best, scene.attackers)
     return Reports(publics[best], rows[best])
@@ -230,13 +234,29 @@ def random_pairs(mechanism: Mechanism, goal: Goal, count: int, coins: Coins) -> 
     return mechanism.perturb_many(_copies(wanted, count, mechanism.schema.d), coins)
 
 
+def remarkable(mechanism: Mechanism, reports: Reports) -> NDArray[np.bool_]:
+    """Reports that support several values of one key, which is tested; too few of them are no sign."""
+    found = np.zeros(len(reports), dtype=np.bool_)
+    for section in sections(mechanism):
+        if section.labels > 1 and isinstance(section.mechanism, ReportSymbols):
+            rows: Any = reports.payloads
+            mine = np.ones(len(reports), dtype=np.bool_)
+            if section.number is not None:
+                mine, rows = rows.parts == section.number, rows.rows[section.number]
+            if mine.any():
+                supported = section.mechanism.supported(rows)
+                found[mine] = (supported.reshape(len(rows), -1, section.labels).sum(axis=2) > 1).any(axis=1)
+    return found
+
+
 def unremarkable(scene: Scene, goal: Goal, honest: Reports, coins: Coins) -> Reports:
     """Reports that honest people send, chosen because they help, with the honest law of how much a report supports.
 
     The attacker knows the law of everybody's reports. He draws how much a report supports from it, and of all such
-    reports sends one of those that help most.
+    reports sends one of those that help most. None of them supports several values of one key.
     """
     places = np.argsort(coins.words(len(honest)))[:TRIED]
+    places = places[~remarkable(scene.mechanism, Reports(honest.publics[places], honest.payloads[places]))]
     single = single_counts(scene.mechanism, Reports(honest.publics[places], honest.payloads[places]))
     amounts = np.array([int(np.abs(counts).sum()) for counts in single])
     worths = scene.every_worth(goal, single)
