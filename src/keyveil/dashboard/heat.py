@@ -18,7 +18,7 @@ def heat_map(visit: Visit, count: int) -> Html:
     """A table of shares: rows are whom it is about, columns what they hold. Every cell says its interval."""
     estimates = visit.site.results.estimates(visit.name)
     shares = {
-        estimates.schema.keys[at]: float(estimates.frequency.value[at])
+        estimates.schema.keys[at]: float(estimates.frequency.values[at])
         for at in most_frequent(estimates, count)
         if estimates.told[at]
     }
