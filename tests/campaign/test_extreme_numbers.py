@@ -194,3 +194,21 @@ def test_a_document_holds_no_number_that_readers_disagree_about(number: int) -> 
     with pytest.raises(KeyveilError) as refused:
         create_round("ssr", SCHEMA, 1, max_pairs=str(number))
     assert refused.value.code == "mechanism/option"
+
+
+@pytest.mark.parametrize("number", ["1e3000000", "1e-3000000", "9" * 5000, "1/0"], ids=lambda text: text[:10])
+def test_a_share_that_would_take_minutes_to_write_out_is_refused_at_once(number: str) -> None:
+    first = CAMPAIGN.protocol.next_round([])
+    assert first is not None
+    document = {**RoundDocument.of(CAMPAIGN, first).document(), "part": ["0", number]}
+    with pytest.raises(KeyveilError, match="two fractions"):
+        RoundDocument.from_document(document, CAMPAIGN)
+    for protocol in (
+        {"name": "topsel", "sizes": f"1:{number},2:1"},
+        {"name": "topsel", "sizes": 1, "kappa": number},
+        {"name": "split", "groups": f"kvue:{number},ssr:1", "max_pairs": 2},
+        {"name": "pilot", "share": number},
+        {"name": "ssr", "max_pairs": 2, "overflow": number},
+    ):
+        with pytest.raises(KeyveilError):
+            Campaign.from_document(changed(protocol={"epsilon": "2", **protocol}))

@@ -46,7 +46,11 @@ def test_an_estimated_law_has_four_decimals_and_somebody_who_holds_something(sha
     assert SizeLaw.of(shares).rounded == text
 
 
-@pytest.mark.parametrize("given", ["five", "1:0.5,1:0.5", "1:-1,2:2", "-1", "1:0", "1:1/0", {1: "x"}, ""], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    ["five", "1:0.5,1:0.5", "1:-1,2:2", "-1", "1:0", "1:1/0", {1: "x"}, "", "1:2:3", "1:1e3000000,2:1", "9" * 20],
+    ids=str,
+)
 def test_what_is_no_law_is_refused(given: Any) -> None:
     with pytest.raises(MechanismError) as refused:
         SizeLaw.read(given)

@@ -14,7 +14,7 @@ from typing import Any
 
 from keyveil.campaign.documents import MOST_ROUNDS, VERSION, Campaign
 from keyveil.core.canonical import canonical
-from keyveil.core.epsilon import decimal_text
+from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create_round
@@ -95,7 +95,7 @@ def _part(document: Any) -> Part:
     if document == ["0", "1"]:
         return EVERYONE
     try:
-        start, stop = (Fraction(text) if isinstance(text, str) else None for text in document)
+        start, stop = (read_fraction(text) if isinstance(text, str) else None for text in document)
     except (TypeError, ValueError, ZeroDivisionError):
         start = stop = None
     if start is None or stop is None:

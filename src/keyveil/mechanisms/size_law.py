@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.canonical import exact
-from keyveil.core.epsilon import decimal_text
+from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.errors import MechanismError
+from keyveil.core.schema import MOST_KEYS
 
 PLACES = 4  # decimals of a share that was estimated: its error is larger
 ROUNDING = Fraction(1, 10**12)  # by how much a sum of shares that were floats may miss a quantile
@@ -39,7 +40,7 @@ class SizeLaw:
                 pairs = [(int(size), exact(share)) for size, share in given.items()]
             else:
                 parts = [part.split(":") for part in str(given).split(",")]
-                pairs = [(int(size), Fraction(*share) if share else Fraction(1)) for size, *share in parts]
+                pairs = [(int(size), read_fraction(":".join(share)) if share else Fraction(1)) for size, *share in parts]
         except (ValueError, TypeError, ZeroDivisionError):
             raise _refused(f"A law of set sizes looks like 5 or 1:0.2,2:0.8, not {given!r}.") from None
         return cls._of_pairs(pairs)
@@ -55,6 +56,8 @@ class SizeLaw:
         total = sum(shares)
         if not pairs or len(set(sizes)) != len(sizes) or min(sizes) < 0 or min(shares) < 0 or not total:
             raise _refused("A law of set sizes gives each size once, with a share that is not negative.")
+        if max(sizes) > MOST_KEYS:
+            raise _refused(f"Nobody holds more than {MOST_KEYS:,} pairs: there are no more keys.")
         return cls(tuple(sorted((size, share / total) for size, share in pairs if share)))
 
     def __str__(self) -> str:
