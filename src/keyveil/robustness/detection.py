@@ -153,7 +153,8 @@ def _numbers(section: Section, laws: Floats, counts: dict[str, Counts]) -> Sign:
     numbers = counts["numbers"]
     fit = fitted(laws, numbers)
     most = int(np.argmax((numbers - fit.expected) / np.sqrt(np.maximum(fit.expected, 1))))
-    surplus, keys = round(float(numbers[most] - fit.expected[most])), ()
+    surplus = round(float(numbers[most] - fit.expected[most]))
+    keys: tuple[str, ...] = ()
     if "by number" in counts:
         keys = _standing_out(section, counts["by number"][min(most, MOST_NUMBERS - 1)])
     whose = f", most of them {', '.join(keys)}" if keys else ""
