@@ -39,10 +39,8 @@ class SizeLaw:
             if isinstance(given, Mapping):
                 pairs = [(int(size), exact(share)) for size, share in given.items()]
             else:
-                parts = [part.split(":") for part in str(given).split(",")]
-                pairs = [
-                    (int(size), read_fraction(":".join(share)) if share else Fraction(1)) for size, *share in parts
-                ]
+                parts = [part.partition(":") for part in str(given).split(",")]
+                pairs = [(int(size), read_fraction(share) if colon else Fraction(1)) for size, colon, share in parts]
         except (ValueError, TypeError, ZeroDivisionError):
             raise _refused(f"A law of set sizes looks like 5 or 1:0.2,2:0.8, not {given!r}.") from None
         return cls._of_pairs(pairs)
