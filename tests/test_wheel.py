@@ -25,7 +25,12 @@ PEERS = {"pure-ldp", "multi-freq-ldpy"}  # bench.peers installs them for one run
 EXTRAS = ["", "local", "plots", "server"]
 NO_FRAMES = {"estimates.to_frame()": "install/local"}
 REFUSED: dict[str, dict[str, str]] = {"": NO_FRAMES, "local": {}, "plots": NO_FRAMES, "server": NO_FRAMES}
-CLOSED = {"": {"cli", "collector"}, "local": {"collector"}, "plots": {"cli", "collector"}, "server": set()}
+CLOSED = {
+    "": {"cli", "collector", "dashboard"},
+    "local": {"collector", "dashboard"},
+    "plots": {"cli", "collector", "dashboard"},
+    "server": set(),
+}
 
 EXAMPLE = """
 import ast, json, sys

@@ -198,7 +198,7 @@ def _messages(file: BinaryIO, see: Callable[[bytes], object] = lambda data: None
             raise _damaged(Path(file.name))
         try:
             yield msgspec.msgpack.decode(take(size))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             raise _damaged(Path(file.name)) from None
 
 

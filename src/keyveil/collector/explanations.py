@@ -57,6 +57,7 @@ FAMILIES: Mapping[str, Explanation] = {
     "protocol": Explanation("A round out of order, or rounds of another protocol.", _READ),
     "question": Explanation("The reports of this campaign cannot answer this question, or it makes no sense.", _READ),
     "queue": Explanation("The collector has more to do than it takes.", f"{_AGAIN} Retry-After says when."),
+    "recover": Explanation("A recovery from crafted reports that cannot be made as asked.", _READ),
     "record": Explanation("A record that no device can answer with.", _READ),
     "report": Explanation("The report, or the upload that holds it, was not taken.", _READ),
     "reproduce": Explanation("A table or figure that cannot be run so.", _READ),
@@ -77,6 +78,9 @@ FAMILIES: Mapping[str, Explanation] = {
 CODES: Mapping[str, Explanation] = {
     "access/campaign": Explanation("The token is good, but not for this campaign.", "Use a token that names it."),
     "access/exists": Explanation("There is a token of this name already.", "Choose another name."),
+    "access/form": Explanation(
+        "A form did not come from a page of the session that sent it.", "Open the page again and send its form."
+    ),
     "access/invalid": Explanation("A token with such a name, role or end cannot be made.", _READ),
     "access/needed": Explanation(
         "This address is for analysts or admins.", "Send a token: Authorization: Bearer <token>."

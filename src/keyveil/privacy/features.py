@@ -88,8 +88,12 @@ def stacked(several: Sequence[Features]) -> Features:
 
 
 def see(reports: Sequence[Any], lexicon: Lexicon, given: Sequence[bytes] = ()) -> Features:
-    """Take reports apart, one object each; public bytes that come back as they were ``given`` say nothing."""
-    n = len(reports)
+    """Take reports apart, one object each; public bytes that come back as they were ``given`` say nothing.
+
+    Where these are fixed, an order may follow from them, as cells of a circle have: then bytes are read as numbers too.
+    Elsewhere that would only be more columns, and the more there are, the likelier chance hides what is rare.
+    """
+    n, fixed = len(reports), len(given) > 1 and len(set(given)) == 1
     gathered: dict[tuple[str, str], dict[int, Any]] = {}  # part: which report holds what
     wholes = np.full(n, MISSING, dtype=np.int64)
     for row, report in enumerate(reports):
@@ -107,7 +111,9 @@ def see(reports: Sequence[Any], lexicon: Lexicon, given: Sequence[bytes] = ()) -
             wholes[row] = lexicon.code(tuple((name, part) for name, _, part in told))
     columns: Columns = {}
     for (name, kind), held in gathered.items():
-        for title, column in _spread(name, kind, list(held.values()), lexicon):
+        values = list(held.values())
+        numbers = _numbers(name, values) if fixed and kind == "bytes" else ()
+        for title, column in (*_spread(name, kind, values, lexicon), *numbers):
             columns[title] = _placed(column, list(held), columns.get(title), n)
     if (wholes != MISSING).any():
         columns[WHOLE] = wholes
@@ -239,7 +245,6 @@ def _spread(name: str, kind: str, values: Any, lexicon: Lexicon) -> Iterator[tup
         if kind == "bytes":
             padded = b"".join(value[:longest].ljust(longest, b"\0") for value in values)
             yield from _bits(name, np.frombuffer(padded, np.uint8).reshape(len(values), longest), lengths)
-            yield from _numbers(name, values)
         else:
             rows = np.full((len(values), longest), MISSING, dtype=np.int64)
             for row, value in zip(rows, values, strict=True):
