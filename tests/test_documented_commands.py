@@ -46,8 +46,9 @@ def parsed(words: list[str]) -> None:
     """Hold a command against the parser without running it: its name and its options must be there."""
     command = PARSER
     while hasattr(command, "commands"):
-        assert words and words[0] in command.commands, words
-        command, words = command.commands[words[0]], words[1:]
+        found = command.get_command(None, words[0]) if words else None
+        assert found is not None, words
+        command, words = found, words[1:]
     named = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
     given = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
     assert given <= named | {"--help"}, given - named

@@ -65,10 +65,10 @@ def test_counts_without_bounds_would_accuse_the_honest(monkeypatch: pytest.Monke
 def test_what_chance_might_have_shown_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant follows up nothing but what exceeds chance already; of these seeds it misses the truth in both."""
     case, wrong = PLANTED["rare truth"], RareTruth(one_in=200)
-    assert all(attacked(case, wrong, 40_000, seed).violated for seed in (1, 4))
+    assert all(attacked(case, wrong, 40_000, seed).violated for seed in (4, 12))
     monkeypatch.setattr(search, "_DOUBT", 0.0)
     monkeypatch.setattr(search, "_SUSPECTS", 1)
-    assert not any(attacked(case, wrong, 40_000, seed).violated for seed in (1, 4))
+    assert not any(attacked(case, wrong, 40_000, seed).violated for seed in (4, 12))
 
 
 @pytest.mark.soak
