@@ -11,6 +11,7 @@ import ast
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,7 @@ def problems() -> str:
     return "\n".join(lines)
 
 
+@cache
 def codes(source: Path = SOURCE) -> dict[str, set[str]]:
     """All codes that the program raises, with their sentences: found in its own text, so that none is forgotten."""
     found: dict[str, set[str]] = {}

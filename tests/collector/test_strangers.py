@@ -65,7 +65,7 @@ def others(one: Cluster, keys: int, rate: float, seconds: float, hostile: str | 
         each = (LARGEST - 1000) // (document.report_bytes + 16)
         sent = payloads if hostile == "valid" else tuple(spoilt(payload) for payload in payloads)
         stranger = multiprocessing.get_context("spawn").Process(
-            target=attack, args=(port, document, sent, min(each, 10_000), seconds + 3), daemon=True
+            target=attack, args=(port, document, sent, min(each, 10_000), seconds + 2), daemon=True
         )
         stranger.start()
         time.sleep(2)
@@ -83,7 +83,7 @@ def test_others_are_served_while_a_stranger_sends_large_requests(tmp_path: Path)
     with cluster(tmp_path, f"sqlite:///{tmp_path / 'keyveil.db'}", 1, **COMPILED) as one:
         one.open(wide(3000))
         for hostile in ("valid", "invalid"):
-            told = others(one, 3000, 10, 2, hostile)
+            told = others(one, 3000, 20, 1, hostile)
             assert told.statuses == {200: 20}
             refused = json.loads(one.ask("GET", "/v1/campaigns/snacks/status").body)["refused"]
             assert ("report/malformed" in refused) == (hostile == "invalid")
