@@ -30,10 +30,15 @@ def _closed_pictures() -> Iterator[None]:
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+# Ten thousand tests and their modules stay until the end: no search for garbage need look through them, and those that
+# are left can be rarer than Python's, which are for small programs.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Ten thousand tests and their modules stay until the end: no collection need look through them again."""
-    gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
