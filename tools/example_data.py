@@ -13,17 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from keyveil.cli.demo import SNACKS
+
 PEOPLE, SEED = 2000, 20261118
-SNACKS = {  # key: share of the people who buy it, and their mean rating from 1 to 5
-    "coffee": (0.62, 4.3),
-    "crisps": (0.48, 3.4),
-    "apple": (0.41, 4.0),
-    "burger": (0.33, 3.1),
-    "fries": (0.29, 3.7),
-    "pepsi": (0.22, 2.6),
-    "sushi": (0.12, 4.5),
-    "kale": (0.05, 1.9),
-}
 TOGETHER = ("burger", "fries", 0.6)  # who buys the first buys the second with this probability
 
 

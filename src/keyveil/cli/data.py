@@ -21,6 +21,7 @@ from rich.progress import (
 
 from keyveil.cli.terminal import Terminal
 from keyveil.core.errors import KeyveilError
+from keyveil.core.text import many as many
 from keyveil.display.figures import write_picture
 from keyveil.lab.datasets import Dataset
 
@@ -96,11 +97,6 @@ def describe(dataset: Dataset) -> str:
         f"({sizes.mean():.3g} a person, at most {sizes.max():,}); {_bounds(dataset)}{dataset.about}."
         + (f" Dropped: {dropped}." if dropped else "")
     )
-
-
-def many(count: int, one: str, several: str = "") -> str:
-    """A number of things in words: 1 report, 2,000 reports."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def say(sentence: str) -> None:

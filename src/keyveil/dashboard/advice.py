@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from keyveil.campaign.documents import Campaign
 from keyveil.core.epsilon import decimal_text, read_fraction
-from keyveil.dashboard.words import counted
+from keyveil.core.text import many
 from keyveil.device import Caps
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE
@@ -93,7 +93,7 @@ def overflow_group(campaign: Campaign) -> str | None:
     cap = min(capped.cap() for one in rounds if (capped := can(one.mechanism, Capped)))
     larger = 100 * (float(1 - share) ** -0.5 - 1)
     return (
-        f"{decimal_text(100 * share)} of 100 people are asked how far they exceed {counted(cap, 'pair')} instead "
+        f"{decimal_text(100 * share)} of 100 people are asked how far they exceed {many(cap, 'pair')} instead "
         f"of which they hold. Standard errors are {larger:.1f} % larger for that, and results say how much the cap "
         "hides, or correct it."
     )

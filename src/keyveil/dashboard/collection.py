@@ -9,10 +9,11 @@ from starlette.responses import Response
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.series import next_document
 from keyveil.core.errors import CampaignError, KeyveilError
+from keyveil.core.text import many
 from keyveil.dashboard.campaign_head import head
 from keyveil.dashboard.layout import facts, field, form, note, page, redirect, table
 from keyveil.dashboard.visits import Visit
-from keyveil.dashboard.words import counted, refusals_in_words, state_of
+from keyveil.dashboard.words import refusals_in_words, state_of
 from keyveil.display.charts import arrivals, arrivals_in_words
 from keyveil.display.markup import Html, tag, together
 
@@ -64,7 +65,7 @@ def show_collection(visit: Visit) -> Response:
             ("Reports", f"{status['reports']:,}"),
             ("Sent twice", f"{status['duplicates']:,}, each counted once"),
             ("Refused", refusals_in_words(status["refused"])),
-            ("Nothing is shown below", counted(campaign.min_reports, "report")),
+            ("Nothing is shown below", many(campaign.min_reports, "report")),
         ),
         _steps(visit, campaign, state),
     )

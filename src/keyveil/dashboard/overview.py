@@ -8,13 +8,13 @@ from keyveil.campaign.documents import Campaign
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import Estimates
+from keyveil.core.text import many
 from keyveil.dashboard.about import dates_in_words, days_in_words, odds_in_words, who_sees_what
 from keyveil.dashboard.campaign_head import head
 from keyveil.dashboard.key_table import key_table, part
 from keyveil.dashboard.layout import facts, field, note, page, question, table
 from keyveil.dashboard.refusals import explained
 from keyveil.dashboard.visits import Visit
-from keyveil.dashboard.words import counted
 from keyveil.display.charts import forest
 from keyveil.display.estimates import caption, remarks
 from keyveil.display.finding import finding
@@ -87,7 +87,7 @@ def _not_yet(visit: Visit, campaign: Campaign, state: str, refused: KeyveilError
         return explained(refused)
     return together(
         note(
-            f"{counted(done, 'report')} counted so far. Nothing is shown below {least:,}: so few people could be told "
+            f"{many(done, 'report')} counted so far. Nothing is shown below {least:,}: so few people could be told "
             "apart. What to do: wait for more people; when the round closes, what waits is counted.",
         ),
         tag("progress", value=min(done, least), max=least, aria_label=f"{done:,} of {least:,} reports"),

@@ -11,12 +11,12 @@ from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.coins import Coins
 from keyveil.core.epsilon import decimal_text
+from keyveil.core.text import many
 from keyveil.dashboard.about import odds_in_words, who_sees_what
 from keyveil.dashboard.campaign_head import head
 from keyveil.dashboard.code import code
 from keyveil.dashboard.layout import facts, page, table
 from keyveil.dashboard.visits import Visit
-from keyveil.dashboard.words import counted
 from keyveil.display.markup import Child, Html, tag, together
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.certify import Certificate, Pairs
@@ -78,7 +78,7 @@ def _panel(campaign: Campaign, one: Round) -> Html:
             ("Kept", "yes" if certificate.certified else "no"),
             ("How it is known", how),
             ("Worst pair of people", _pair(certificate, likely, unlikely)),
-            ("Size of a report", f"{counted(size, 'byte')}, the same for everybody"),
+            ("Size of a report", f"{many(size, 'byte')}, the same for everybody"),
             ("An example", _example(campaign, mechanism)),
         ),
     )

@@ -41,11 +41,6 @@ def state_of(state: str) -> Html:
     return tag("span", state, class_=f"badge {state}", title=STATES.get(state, ""))
 
 
-def counted(number: int, one: str, several: str = "") -> str:
-    """A count with its word."""
-    return f"{number:,} {one if number == 1 else several or one + 's'}"
-
-
 def refusals_in_words(refused: Mapping[str, int]) -> Child:
     """How many reports were refused, by reason."""
     if not refused:
