@@ -17,7 +17,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.lab.honesty import page
-from keyveil.lab.honesty.cells import Cell, Count, Measured, measure
+from keyveil.lab.honesty.cells import PARTS, Cell, Count, Measured, Part, measure
 from keyveil.lab.honesty.rule import faults, holm
 from keyveil.lab.honesty.truths import Facts, resampled
 from keyveil.mechanisms.keyvalue.kvue import KVUE
@@ -55,10 +55,11 @@ def _pairs(people: Population, i: int) -> tuple[list[int], list[float]]:
 @pytest.mark.parametrize("target", ["people", "population"])
 def test_honest_intervals_keep_the_rule(target: Any) -> None:
     """Forty keys, ten runs. At a fresh seed the rule raises a false alarm in one of twenty runs; these are seeded."""
-    found = measure(replace(CELL, target=target), seed=3)
-    assert {"frequency", "mean", "frequency, shrunk", "mean, shrunk", "sum"} <= set(found.counts)
-    assert found.counts["frequency"].seen >= 400
-    assert not faults([found])
+    plain, shrunk = (measure(replace(CELL, target=target), seed=3, part=part) for part in PARTS)
+    assert {"frequency", "mean", "sum"} <= set(plain.counts)
+    assert {"frequency, shrunk", "mean, shrunk"} == set(shrunk.counts)
+    assert plain.counts["frequency"].seen >= 400
+    assert not faults([plain, shrunk])
 
 
 class Boastful(KVUE):
@@ -115,11 +116,12 @@ def test_holm_stops_at_the_first_that_does_not_reject() -> None:
 
 
 def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Cell] = []
+    asked: list[tuple[Part, Cell]] = []
 
-    def quick(cell: Cell, seed: int) -> Measured:
-        asked.append(cell)
-        return Measured(cell, seed, 1, {"frequency": count(tested=100, covered=95)})
+    def quick(cell: Cell, seed: int, part: Part) -> Measured:
+        asked.append((part, cell))
+        question = "frequency" if part == "raw" else "frequency, shrunk"
+        return Measured(cell, seed, 1, {question: count(tested=100, covered=95)}, part=part)
 
     class Here:
         """Instead of a pool of processes."""
@@ -137,13 +139,15 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(page, "measure", quick)
     monkeypatch.setattr(page, "ProcessPoolExecutor", Here)
     wanted, results = list(page.cells(["kvue", "ioh"], ["survey"], 100)), tmp_path / "honesty.jsonl"
-    page.measure_all(wanted[:5], results, 1, 1, 1)
-    found = page.measure_all(wanted, results, 1, 1, 1)
-    assert asked == wanted and len(found) == len(wanted) == 16
+    page.measure_all(wanted[:5], results, 1, 1, 1, ["raw"])
+    page.measure_all(wanted, results, 1, 1, 1, ["raw"])
+    found = page.measure_all(wanted[:9], results, 1, 1, 1)
+    assert asked == [("raw", one) for one in wanted] + [("shrunk", one) for one in wanted[:9]]
+    assert len(wanted) == 16 and len(found) == 16 + 9
     assert all(json.loads(line)["counts"] for line in results.read_text().splitlines())
     text = page.page([*found, Measured(replace(CELL, contender="grr"), 9, 0, {}, "It takes one key.")], "make it", 20)
-    assert "Of 20 cells 17 are shown." in text
-    assert "| kvue | 0.950, 0.950, 0% |" in text and "- grr (1 cells): It takes one key." in text
+    assert "Of 20 cells 9 were measured, with and without shrinkage, 7 in one of these ways,\nand 1 do not" in text
+    assert "| kvue | 0.950, 0.950, 0% | – | 0.950, 0.950, 0% |" in text and "- grr (1 cells): It takes one key." in text
     assert "Nothing breaks the rule." in text
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Estimates, Interval, worst
 from keyveil.core.tally import Tally
-from keyveil.learn.dependence import links
+from keyveil.learn.dependence import Links, links
 from keyveil.learn.noise import highest_frequencies, noise_alone
 from keyveil.learn.processed import SAME, Processed, answered, unbiased
 from keyveil.mechanisms.base import Mechanism
@@ -63,20 +63,38 @@ def subset_sum(
     keys together tell the former themselves: give their ``tally``. ``mechanism`` is needed only if it is not of the
     registry.
     """
+    return subset_sums(estimates, [keys], mechanism=mechanism, tally=tally, confidence=confidence)[0]
+
+
+def subset_sums(
+    estimates: Estimates,
+    sets: Sequence[Sequence[str | int]],
+    *,
+    mechanism: Mechanism | None = None,
+    tally: Tally | None = None,
+    confidence: float | None = None,
+) -> list[Interval]:
+    """``subset_sum`` of several sets, which share what is known of the errors of keys together."""
     raw = unbiased(estimates)
-    at = _places(raw, keys)
-    values, se = raw.frequency.values[at], raw.frequency.se[at]
-    if not np.isfinite(values).all() or not np.isfinite(se).all():
-        return Interval(math.nan, 0.0, float(len(at)), math.nan, "insufficient")
-    noise, hidden = noise_alone(raw), raw.header.undercount
-    total, z = float(values.sum()), normal_quantile(confidence or raw.confidence)
-    variance = links(noise, mechanism, tally).variance(np.array(at), np.ones(len(at)))
-    error = math.sqrt(variance + (0.0 if hidden is None else hidden.common * total**2))
-    flag = worst(*(FLAGS[code] for code in raw.frequency.flag[at]))
-    found = _interval(total, error, z, flag)
-    if hidden is not None:
-        found = replace(found, high=max(found.high, hidden.highest_sum(total, math.sqrt(variance), len(at), z)))
-    return answered(estimates, float(estimates.frequency.values[at].sum()), found)
+    noise, hidden, z = noise_alone(raw), raw.header.undercount, normal_quantile(confidence or raw.confidence)
+    known: Links | None = None
+    found = list[Interval]()
+    for keys in sets:
+        at = _places(raw, keys)
+        values, se = raw.frequency.values[at], raw.frequency.se[at]
+        if not np.isfinite(values).all() or not np.isfinite(se).all():
+            found.append(Interval(math.nan, 0.0, float(len(at)), math.nan, "insufficient"))
+            continue
+        known = known or links(noise, mechanism, tally)
+        total = float(values.sum())
+        variance = known.variance(np.array(at), np.ones(len(at)))
+        error = math.sqrt(variance + (0.0 if hidden is None else hidden.common * total**2))
+        flag = worst(*(FLAGS[code] for code in raw.frequency.flag[at]))
+        one = _interval(total, error, z, flag)
+        if hidden is not None:
+            one = replace(one, high=max(one.high, hidden.highest_sum(total, math.sqrt(variance), len(at), z)))
+        found.append(answered(estimates, float(estimates.frequency.values[at].sum()), one))
+    return found
 
 
 def compare_keys(

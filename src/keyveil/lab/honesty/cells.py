@@ -25,7 +25,7 @@ from keyveil.lab.contenders import Contender
 from keyveil.lab.datasets.recipes import load
 from keyveil.lab.honesty.truths import Facts, resampled
 from keyveil.lab.rounds import Blocks, ask
-from keyveil.learn.comparisons import subset_sum
+from keyveil.learn.comparisons import subset_sums
 from keyveil.learn.conditionals import Conditionals
 from keyveil.learn.distributions import distribution
 from keyveil.learn.noise import without_undercount
@@ -37,9 +37,11 @@ from keyveil.protocols.registry import as_protocol
 
 Floats = NDArray[np.float64]
 Target = Literal["people", "population"]
+Part = Literal["raw", "shrunk"]
 
 LEAST, MOST_RUNS = 400, 60  # intervals of a cell, and runs after which those that were seen must do
 SEEN = 4  # times as many intervals after which those without a flag must do
+HOPELESS = 0.05  # of the intervals, once ``LEAST`` were seen: where fewer have no flag, more runs would tell little
 SETS, PAIRS, MEDIANS = 16, 16, 40  # sets, pairs and keys that one run asks about
 KEPT_PEOPLE = 10**5  # up to which the people of several populations stay in memory
 WIDER = 1.001  # times the length of the plain interval from which on an interval counts as wider
@@ -102,27 +104,30 @@ class Count:
 
 @dataclass(frozen=True)
 class Measured:
-    """The counts of a cell by question, and the seed that drew its people and coins; or why there are none."""
+    """The counts of a part of a cell by question, and the seed that drew people and coins; or why there are none."""
 
     cell: Cell
     seed: int
     runs: int
     counts: dict[str, Count]
     refused: str = ""
+    part: Part = "raw"
 
     def document(self) -> dict[str, Any]:
         """What a line of the results says; what is zero is left out."""
         counts = {question: {**vars(count), "flags": dict(count.flags)} for question, count in self.counts.items()}
         told = {question: {name: value for name, value in one.items() if value} for question, one in counts.items()}
         why = {"refused": self.refused} if self.refused else {}
-        return {"cell": list(astuple(self.cell)), "seed": self.seed, "runs": self.runs, "counts": told, **why}
+        head = {"cell": list(astuple(self.cell)), "part": self.part, "seed": self.seed, "runs": self.runs}
+        return {**head, "counts": told, **why}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Measured:
         counts = {
             name: Count(**{**one, "flags": Counter(one.get("flags", {}))}) for name, one in document["counts"].items()
         }
-        return cls(Cell(*document["cell"]), document["seed"], document["runs"], counts, document.get("refused", ""))
+        cell, refused = Cell(*document["cell"]), document.get("refused", "")
+        return cls(cell, document["seed"], document["runs"], counts, refused, document["part"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +162,12 @@ def coins_of(cell: Cell, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {cell}".encode()).digest()[:7], "big")
 
 
-def measure(cell: Cell, seed: int, least: int = LEAST, most_runs: int = MOST_RUNS) -> Measured:
-    """Ask the people of a cell until every question has ``least`` tested intervals, or ``most_runs`` times.
+def measure(cell: Cell, seed: int, part: Part = "raw", least: int = LEAST, most_runs: int = MOST_RUNS) -> Measured:
+    """Ask the people of a cell until every question of a part has ``least`` tested intervals, or ``most_runs`` times.
 
-    A question of which enough was seen is not asked again, nor is one that the reports do not answer. Where nearly all
-    intervals have a flag, ``SEEN`` times as many are enough.
+    A question of which enough was seen is not asked again, nor is one that the reports do not answer. Where many
+    intervals have a flag, ``SEEN`` times as many are enough, and ``least`` where nearly all have one. So many people
+    that one run takes long are asked until frequencies and means are told; other questions get what comes of it.
     """
     asked_of = crowd(cell.population, cell.n, seed)
     facts, own = asked_of.facts, coins_of(cell, seed)
@@ -171,26 +177,28 @@ def measure(cell: Cell, seed: int, least: int = LEAST, most_runs: int = MOST_RUN
         grouped = with_usual_group(contender.name, dict(contender.options))  # as it is collected
         made = contender.at(Fraction(cell.epsilon), schema, facts.people.sizes, grouped)
     except KeyveilError as refused:
-        return Measured(cell, seed, 0, {}, str(refused))
+        return Measured(cell, seed, 0, {}, str(refused), part)
     protocol, of_sample, run = as_protocol(made), cell.target == "population", 0
-    counts, unanswered = dict[str, Count](), set[str]()
+    counts, unanswered, asked = dict[str, Count](), set[str](), PARTS[part]
+    needed = asked if cell.n <= KEPT_PEOPLE else asked[:2]
 
     def open_for(*questions: str) -> bool:
-        return any(one not in unanswered and not _enough(counts.get(one, Count()), least) for one in questions)
+        wanted = (one for one in questions if one in asked and one not in unanswered)
+        return any(not _enough(counts.get(one, Count()), least) for one in wanted)
 
-    while run < most_runs and open_for(*QUESTIONS):
+    while run < most_runs and open_for(*needed):
         people = Blocks.of(resampled(facts.people, rng), schema) if of_sample else asked_of.blocks
         try:
             history = ask(protocol, people, own, run, shortcut=True)
             estimates = protocol.estimate(history, population=of_sample)
         except KeyveilError as refused:
-            return Measured(cell, seed, run, {}, str(refused))
+            return Measured(cell, seed, run, {}, str(refused), part)
         caps = [capped.cap() for one in history if (capped := can(one.round.mechanism, Capped))]
         lost = facts.undercount(min(caps)) if caps else np.zeros(schema.d)
-        if open_for("frequency", "mean"):
-            _columns(counts, estimates, without_undercount(estimates), facts, lost, "")
-        if open_for("frequency, shrunk", "mean, shrunk") and not estimates.frequency.absent:
+        if part == "shrunk" and not estimates.frequency.absent:
             _columns(counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
+        elif open_for("frequency", "mean"):
+            _columns(counts, estimates, without_undercount(estimates), facts, lost, "")
         last, single = history[-1], len(history) == 1
         source = Source(last.round.mechanism, last.tally, estimates, facts, rng, of_sample)
         for names, answers in FURTHER.items():
@@ -204,13 +212,14 @@ def measure(cell: Cell, seed: int, least: int = LEAST, most_runs: int = MOST_RUN
                 low, high, truth = (np.array([part(one) for one in intervals]) for part in _PARTS)
                 flags = np.array([FLAGS.index(one.flag) for one, _ in intervals], dtype=np.int8)
                 counts.setdefault(name, Count()).add(low, high, truth, flags)
-        unanswered.update(one for one in QUESTIONS if one not in counts)
+        unanswered.update(one for one in asked if one not in counts)
         run += 1
-    return Measured(cell, seed, run, counts)
+    return Measured(cell, seed, run, counts, part=part)
 
 
 def _enough(count: Count, least: int) -> bool:
-    return count.tested >= least or count.seen >= SEEN * least
+    hopeless = count.seen >= least and count.tested < HOPELESS * count.seen
+    return count.tested >= least or count.seen >= SEEN * least or hopeless
 
 
 _PARTS: tuple[Callable[[tuple[Interval, float]], float], ...] = (
@@ -284,12 +293,10 @@ def _quantiles(source: Source) -> tuple[Answers, Answers]:
 
 
 def _sums(source: Source) -> tuple[Answers]:
-    d, found = source.facts.schema.d, Answers()
-    for _ in range(SETS):
-        keys = source.rng.permutation(d)[: source.rng.integers(2, max(3, d // 2))].tolist()
-        total = subset_sum(source.estimates, keys, mechanism=source.mechanism, tally=source.tally)
-        found.append((total, source.facts.total(keys)))
-    return (found,)
+    d = source.facts.schema.d
+    sets = [source.rng.permutation(d)[: source.rng.integers(2, max(3, d // 2))].tolist() for _ in range(SETS)]
+    sums = subset_sums(source.estimates, sets, mechanism=source.mechanism, tally=source.tally)
+    return ([(total, source.facts.total(keys)) for total, keys in zip(sums, sets, strict=True)],)
 
 
 def _conditionals(source: Source) -> tuple[Answers]:
@@ -307,5 +314,10 @@ FURTHER: dict[tuple[str, ...], Callable[[Source], tuple[Answers, ...]]] = {
     ("sum",): _sums,
     ("conditional",): _conditionals,
 }
-COLUMNS = ("frequency", "mean", "frequency, shrunk", "mean, shrunk")
-QUESTIONS = (*COLUMNS, *(name for names in FURTHER for name in names))
+# What changes with the estimator alone and what changes with shrinkage are parts of a cell: each can be measured again.
+PARTS: dict[Part, tuple[str, ...]] = {
+    "raw": ("frequency", "mean", *(name for names in FURTHER for name in names)),
+    "shrunk": ("frequency, shrunk", "mean, shrunk"),
+}
+COLUMNS = (*PARTS["raw"][:2], *PARTS["shrunk"])
+QUESTIONS = (*COLUMNS, *PARTS["raw"][2:])

@@ -21,7 +21,21 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 
 from keyveil.lab.datasets.lifelike import LIFELIKE
-from keyveil.lab.honesty.cells import LEAST, MOST_RUNS, QUESTIONS, Cell, Count, Measured, Target, coins_of, measure
+from keyveil.lab.honesty.cells import (
+    HOPELESS,
+    LEAST,
+    MOST_RUNS,
+    PARTS,
+    QUESTIONS,
+    SEEN,
+    Cell,
+    Count,
+    Measured,
+    Part,
+    Target,
+    coins_of,
+    measure,
+)
 from keyveil.lab.honesty.rule import Fault, faults
 from keyveil.mechanisms.registry import names
 
@@ -97,21 +111,25 @@ def read(results: Path) -> list[Measured]:
     return [Measured.from_document(json.loads(line)) for line in lines]
 
 
-def measure_all(wanted: Iterable[Cell], results: Path, seed: int, minutes: float, workers: int) -> list[Measured]:
-    """Measure what is missing in the results, write each cell to them, and return all of them."""
-    known = {one.cell: one for one in read(results)}
-    missing = [cell for cell in wanted if cell not in known]
+def measure_all(
+    wanted: Iterable[Cell], results: Path, seed: int, minutes: float, workers: int, parts: Sequence[Part] = tuple(PARTS)
+) -> list[Measured]:
+    """Measure what is missing in the results, write each part of a cell to them, and return all of them."""
+    known = {(one.cell, one.part): one for one in read(results)}
+    cells = list(wanted)
+    missing = [(cell, part) for part in parts for cell in cells if (cell, part) not in known]
     end, waiting = time.monotonic() + 60 * minutes, set[Future[Measured]]()
     with ProcessPoolExecutor(workers) as pool, results.open("a", encoding="utf-8") as file:
         while waiting or (missing and time.monotonic() < end):
             while missing and len(waiting) < 2 * workers and time.monotonic() < end:
-                waiting.add(pool.submit(measure, missing.pop(0), seed))
+                cell, part = missing.pop(0)
+                waiting.add(pool.submit(measure, cell, seed, part))
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for one in (future.result() for future in done):
-                known[one.cell] = one
+                known[one.cell, one.part] = one
                 file.write(json.dumps(one.document(), separators=(",", ":")) + "\n")
                 file.flush()
-                _say(f"{len(known):,} cells done, {len(missing) + len(waiting):,} to do; last {one.cell}")
+                _say(f"{len(known):,} parts done, {len(missing) + len(waiting):,} to do; last {one.part}, {one.cell}")
     return list(known.values())
 
 
@@ -123,11 +141,14 @@ def page(measured: Sequence[Measured], command: str, of: int) -> str:
     """The page of what was measured, of so many cells in all."""
     answered = [one for one in measured if one.counts]
     wrong = faults(answered)
+    whole = Counter(one.cell for one in answered)
+    told, refused = sum(count == len(PARTS) for count in whole.values()), {one.cell for one in measured if one.refused}
     seeds = sorted({one.seed for one in measured})
-    told = (
-        f"Of {of:,} cells {len(measured):,} are shown.\n{len(answered):,} were measured with seeds from {seeds[0]} to "
-        f"{seeds[-1]}, with at least {LEAST}\nintervals for every question or {MOST_RUNS} runs; "
-        f"{len(measured) - len(answered):,} do not apply."
+    what = (
+        f"Of {of:,} cells {told:,} were measured, with and without shrinkage, {len(whole) - told:,} in one of these "
+        f"ways,\nand {len(refused - set(whole)):,} do not apply. Seeds: {seeds[0]} to {seeds[-1]}.\n"
+        f"A question was asked until it had {LEAST} intervals without a flag, {SEEN} times as many of any kind\n"
+        f"({LEAST} where fewer than {HOPELESS:.0%} had none), or {MOST_RUNS} times."
         if seeds
         else "Nothing was measured yet."
     )
@@ -135,7 +156,7 @@ def page(measured: Sequence[Measured], command: str, of: int) -> str:
         [
             _OPENING,
             f"```console\n$ {command}\n```",
-            told,
+            what,
             _TABLE,
             _coverage(answered),
             _FLAGS,
@@ -207,7 +228,9 @@ def _wrong(wrong: Sequence[Fault]) -> str:
 
 
 def _refused(measured: Sequence[Measured]) -> str:
-    reasons = Counter((one.cell.contender, one.refused) for one in measured if one.refused)
+    reasons = Counter(
+        {(one.cell, one.refused): (one.cell.contender, one.refused) for one in measured if one.refused}.values()
+    )
     rows = [
         textwrap.fill(f"- {contender} ({count} cells): {reason}", 118, subsequent_indent="  ", break_long_words=False)
         for (contender, reason), count in sorted(reasons.items())
@@ -224,11 +247,13 @@ def main() -> None:
     reader.add_argument("--names", default=",".join(names()), help="who is measured, with commas")
     reader.add_argument("--populations", default=",".join(LIFELIKE), help="on whom, with commas")
     reader.add_argument("--people", type=int, default=SOME, help="how many in a cell")
+    reader.add_argument("--parts", default=",".join(PARTS), help="raw, shrunk or both: with shrinkage and without")
     given = reader.parse_args()
     seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
     _say(f"seed {seed}")
     wanted = list(cells(given.names.split(","), given.populations.split(","), given.people))
-    measured = measure_all(wanted, given.page.with_suffix(".jsonl"), seed, given.minutes, given.workers)
+    parts = [part for part in PARTS if part in given.parts.split(",")]
+    measured = measure_all(wanted, given.page.with_suffix(".jsonl"), seed, given.minutes, given.workers, parts)
     command = shlex.join(["python", "-m", "keyveil.lab.honesty.page", *sys.argv[1:]])
     given.page.write_text(page(measured, command, len(wanted)) + "\n", encoding="utf-8")
 
