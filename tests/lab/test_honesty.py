@@ -17,7 +17,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.lab.honesty import page
-from keyveil.lab.honesty.cells import PARTS, Cell, Count, Measured, Part, measure
+from keyveil.lab.honesty.cells import PARTS, Cell, Count, Measured, Part, crowd, measure
 from keyveil.lab.honesty.rule import faults, holm
 from keyveil.lab.honesty.truths import Facts, resampled
 from keyveil.mechanisms.keyvalue.kvue import KVUE
@@ -118,7 +118,8 @@ def test_holm_stops_at_the_first_that_does_not_reject() -> None:
 def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Part, Cell]] = []
 
-    def quick(cell: Cell, seed: int, part: Part) -> Measured:
+    def quick(cell: Cell, seed: int, part: Part, file: Path | None) -> Measured:
+        assert file is None
         asked.append((part, cell))
         question = "frequency" if part == "raw" else "frequency, shrunk"
         return Measured(cell, seed, 1, {question: count(tested=100, covered=95)}, part=part)
@@ -157,6 +158,16 @@ def test_every_pair_of_contender_and_population_has_a_cell_before_any_has_two() 
     for start in range(0, len(wanted), 6):
         assert len({(one.contender, one.population) for one in wanted[start : start + 6]}) == 6
     assert len({(one.epsilon, one.target) for one in wanted[:6]}) > 2
+
+
+def test_real_people_are_a_file_and_their_values_are_cut_to_the_public_range(tmp_path: Path) -> None:
+    file = tmp_path / "movietweetings_100k.csv"  # a known name: values from 0 to 10
+    file.write_text("user,key,value\n" + "".join(f"{user},{user % 3},{user % 15}\n" for user in range(600)))
+    [cell] = page.real_cells(["kvue"], [file])
+    assert (cell.n, cell.population) == (600, "movietweetings_100k")
+    assert crowd(cell.population, cell.n, 1, file).facts.people.values.max() == 10
+    found = measure(cell, 1, "raw", file, least=3, most_runs=1)
+    assert found.counts["frequency"].seen == 3
 
 
 def test_a_wide_mean_of_a_certain_key_is_no_hidden_one() -> None:

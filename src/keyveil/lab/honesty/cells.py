@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import FLAGS, Estimates, Interval
 from keyveil.core.tally import Tally
 from keyveil.lab.contenders import Contender
+from keyveil.lab.datasets.real import real
 from keyveil.lab.datasets.recipes import load
 from keyveil.lab.honesty.truths import Facts, resampled
 from keyveil.lab.rounds import Blocks, ask
@@ -139,22 +141,25 @@ class Crowd:
 
 
 @lru_cache(maxsize=10)
-def _some(population: str, n: int, seed: int) -> Crowd:
+def _some(population: str, n: int, seed: int, file: Path | None) -> Crowd:
     """People whom the cells of a page share: drawing them takes longer than asking them."""
-    data = load(population, n=n, seed=seed)
+    data = load(population, n=n, seed=seed) if file is None else real(file)
     people = data.population.keyed(data.schema)
+    if file is not None:  # what lies beyond the public range is cut, and the truth is what is left
+        low, high = (np.asarray(bound, dtype=np.float64) for bound in (data.schema.low, data.schema.high))
+        people = replace(people, values=np.clip(people.values, low, high))
     return Crowd(Facts(people, data.schema), Blocks.of(people, data.schema))
 
 
 @lru_cache(maxsize=1)
-def _many(population: str, n: int, seed: int) -> Crowd:
+def _many(population: str, n: int, seed: int, file: Path | None) -> Crowd:
     """The same for so many people that one such crowd is enough to hold in memory."""
-    return _some.__wrapped__(population, n, seed)
+    return _some.__wrapped__(population, n, seed, file)
 
 
-def crowd(population: str, n: int, seed: int) -> Crowd:
-    """The people of a cell; kept, since the next cell may ask them again."""
-    return (_some if n <= KEPT_PEOPLE else _many)(population, n, seed)
+def crowd(population: str, n: int, seed: int, file: Path | None = None) -> Crowd:
+    """The people of a cell; kept, since the next cell may ask them again. Those of a file are who they are."""
+    return (_some if n <= KEPT_PEOPLE else _many)(population, n, seed, file)
 
 
 def coins_of(cell: Cell, seed: int) -> int:
@@ -162,14 +167,22 @@ def coins_of(cell: Cell, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {cell}".encode()).digest()[:7], "big")
 
 
-def measure(cell: Cell, seed: int, part: Part = "raw", least: int = LEAST, most_runs: int = MOST_RUNS) -> Measured:
+def measure(
+    cell: Cell,
+    seed: int,
+    part: Part = "raw",
+    file: Path | None = None,
+    *,
+    least: int = LEAST,
+    most_runs: int = MOST_RUNS,
+) -> Measured:
     """Ask the people of a cell until every question of a part has ``least`` tested intervals, or ``most_runs`` times.
 
     A question of which enough was seen is not asked again, nor is one that the reports do not answer. Where many
     intervals have a flag, ``SEEN`` times as many are enough, and ``least`` where nearly all have one. So many people
     that one run takes long are asked until frequencies and means are told; other questions get what comes of it.
     """
-    asked_of = crowd(cell.population, cell.n, seed)
+    asked_of = crowd(cell.population, cell.n, seed, file)
     facts, own = asked_of.facts, coins_of(cell, seed)
     schema, rng = facts.schema, np.random.default_rng(own)
     try:

@@ -16,11 +16,12 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
 from keyveil.lab.datasets.lifelike import LIFELIKE
+from keyveil.lab.datasets.real import real
 from keyveil.lab.honesty.cells import (
     HOPELESS,
     LEAST,
@@ -43,18 +44,19 @@ EPSILONS = ("0.5", "1", "2", "4")
 TARGETS: tuple[Target, ...] = ("people", "population")
 MANY = ("ssr", "topsel", "topsel-project", "kvue", "wheel", "wsr", "pckv-grr", "kv-sw")  # also at a million people
 SOME, LOTS = 10**5, 10**6
+REAL_EPSILON = "1"  # of the cells on real people
 
 _OPENING = """\
 # Honesty
 
 Do intervals hold the truth as often as they say, or say that they do not? Every mechanism and protocol is measured on
 populations with what real people bring: keys that go together, a few people who hold very much, ratings, signs, skewed
-values, values in two peaks, all values equal, thousands of keys that hardly anybody holds. No constant of an estimator
-was chosen on them, but for the limits of empirical Bayes (three of them, docs/theory.md) and of the overflow group
-(`heavy`, `activity`, `baskets`, `peaks` and `constant`, docs/decisions/0048-overflow-group.md). Mechanisms with a
-cap have that group, as a campaign has it. *People* are asked again and again and are the target
-themselves; as a *population* they are sampled with replacement, and the target is what is true
-of all of them.
+values, values in two peaks, all values equal, thousands of keys that hardly anybody holds; and once on real
+people, as many as there are ([comparison](comparison.md) names the sets). No constant of an estimator was chosen on
+them, but for the limits of empirical Bayes (docs/theory.md says on which) and of the overflow group (`heavy`,
+`activity`, `baskets`, `peaks` and `constant`, docs/decisions/0048-overflow-group.md). Mechanisms with a cap have that
+group, as a campaign has it. *People* are asked again and again and are the target themselves; as a *population* they
+are sampled with replacement, and the target is what is true of all of them.
 
 The rule (`keyveil.lab.honesty.rule`): 95 % intervals that have no flag, or only *shrunk*, hold the truth in at least
 93 % of cases (92 % after shrinkage), and plain ones of keys that are common enough in at most 97 %: one-sided tests
@@ -105,6 +107,13 @@ def cells(contenders: Sequence[str], populations: Sequence[str], people: int = S
                     yield Cell(contender, population, epsilon, LOTS, "people")
 
 
+def real_cells(contenders: Sequence[str], files: Iterable[Path]) -> Iterator[Cell]:
+    """One cell for each contender and file of real people, who are as many as they are."""
+    for file in files:
+        n = real(file).population.n
+        yield from (Cell(contender, file.stem, REAL_EPSILON, n, "people") for contender in contenders)
+
+
 def read(results: Path) -> list[Measured]:
     """What was measured before."""
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
@@ -112,9 +121,18 @@ def read(results: Path) -> list[Measured]:
 
 
 def measure_all(
-    wanted: Iterable[Cell], results: Path, seed: int, minutes: float, workers: int, parts: Sequence[Part] = tuple(PARTS)
+    wanted: Iterable[Cell],
+    results: Path,
+    seed: int,
+    minutes: float,
+    workers: int,
+    parts: Sequence[Part] = tuple(PARTS),
+    files: Mapping[str, Path] | None = None,
 ) -> list[Measured]:
-    """Measure what is missing in the results, write each part of a cell to them, and return all of them."""
+    """Measure what is missing in the results, write each part of a cell to them, and return all of them.
+
+    ``files`` are those of populations that are no recipes.
+    """
     known = {(one.cell, one.part): one for one in read(results)}
     cells = list(wanted)
     missing = [(cell, part) for part in parts for cell in cells if (cell, part) not in known]
@@ -123,7 +141,7 @@ def measure_all(
         while waiting or (missing and time.monotonic() < end):
             while missing and len(waiting) < 2 * workers and time.monotonic() < end:
                 cell, part = missing.pop(0)
-                waiting.add(pool.submit(measure, cell, seed, part))
+                waiting.add(pool.submit(measure, cell, seed, part, (files or {}).get(cell.population)))
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for one in (future.result() for future in done):
                 known[one.cell, one.part] = one
@@ -247,13 +265,16 @@ def main() -> None:
     reader.add_argument("--names", default=",".join(names()), help="who is measured, with commas")
     reader.add_argument("--populations", default=",".join(LIFELIKE), help="on whom, with commas")
     reader.add_argument("--people", type=int, default=SOME, help="how many in a cell")
+    reader.add_argument("--files", type=Path, nargs="*", default=[], help="real people to measure on as well")
     reader.add_argument("--parts", default=",".join(PARTS), help="raw, shrunk or both: with shrinkage and without")
     given = reader.parse_args()
     seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
     _say(f"seed {seed}")
     wanted = list(cells(given.names.split(","), given.populations.split(","), given.people))
-    parts = [part for part in PARTS if part in given.parts.split(",")]
-    measured = measure_all(wanted, given.page.with_suffix(".jsonl"), seed, given.minutes, given.workers, parts)
+    wanted += real_cells(given.names.split(","), given.files)
+    parts, files = [part for part in PARTS if part in given.parts.split(",")], {one.stem: one for one in given.files}
+    results = given.page.with_suffix(".jsonl")
+    measured = measure_all(wanted, results, seed, given.minutes, given.workers, parts, files)
     command = shlex.join(["python", "-m", "keyveil.lab.honesty.page", *sys.argv[1:]])
     given.page.write_text(page(measured, command, len(wanted)) + "\n", encoding="utf-8")
 
