@@ -1,7 +1,7 @@
 """One cell: a contender on a population at one epsilon. People are asked until enough intervals have been seen.
 
 Intervals of frequencies and means are those of all keys; of quantiles the medians and quartiles of some keys; of sums
-and conditionals those of a few sets and pairs of keys, drawn anew in every run. What a contender cannot tell is not
+those of the sets of a few random partitions of all keys; of conditionals those of some pairs, drawn anew in every run. What a contender cannot tell is not
 counted.
 """
 
@@ -44,7 +44,7 @@ Part = Literal["raw", "shrunk"]
 LEAST, MOST_RUNS = 400, 60  # intervals of a cell, and runs after which those that were seen must do
 SEEN = 4  # times as many intervals after which those without a flag must do
 HOPELESS = 0.05  # of the intervals, once ``LEAST`` were seen: where fewer have no flag, more runs would tell little
-SETS, PAIRS, MEDIANS = 16, 16, 40  # sets, pairs and keys that one run asks about
+PARTITIONS, SETS, PAIRS, MEDIANS = 3, 14, 40, 40  # most sets of a partition, pairs and keys that one run asks about
 KEPT_PEOPLE = 10**5  # up to which the people of several populations stay in memory
 WIDER = 1.001  # times the length of the plain interval from which on an interval counts as wider
 STRONG = 5.0  # standard errors from which on a key is one that a table must not hide
@@ -306,8 +306,11 @@ def _quantiles(source: Source) -> tuple[Answers, Answers]:
 
 
 def _sums(source: Source) -> tuple[Answers]:
-    d = source.facts.schema.d
-    sets = [source.rng.permutation(d)[: source.rng.integers(2, max(3, d // 2))].tolist() for _ in range(SETS)]
+    d, rng = source.facts.schema.d, source.rng
+    sets = list[list[int]]()
+    for _ in range(PARTITIONS):  # sets of one are apart, so that their errors have little in common
+        cuts = np.sort(rng.permutation(d - 1)[: min(SETS, max(d // 3, 1)) - 1] + 1)
+        sets += [part.tolist() for part in np.split(rng.permutation(d), cuts)]
     sums = subset_sums(source.estimates, sets, mechanism=source.mechanism, tally=source.tally)
     return ([(total, source.facts.total(keys)) for total, keys in zip(sums, sets, strict=True)],)
 
@@ -315,7 +318,7 @@ def _sums(source: Source) -> tuple[Answers]:
 def _conditionals(source: Source) -> tuple[Answers]:
     asked = Conditionals(source.mechanism, source.tally, population=source.population)
     names, found = source.facts.schema.keys, Answers()
-    for _ in range(PAIRS):
+    for _ in range(min(PAIRS, len(names))):
         key, given = source.rng.permutation(len(names))[:2].tolist()
         share = asked.frequency(names[key], {names[given]: True})
         found.append((share, source.facts.share_given(key, given)))
