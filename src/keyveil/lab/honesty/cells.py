@@ -1,8 +1,8 @@
 """One cell: a contender on a population at one epsilon. People are asked until enough intervals have been seen.
 
 Intervals of frequencies and means are those of all keys; of quantiles the medians and quartiles of some keys; of sums
-those of the sets of a few random partitions of all keys; of conditionals those of some pairs, drawn anew in every run. What a contender cannot tell is not
-counted.
+those of the sets of a few random partitions of all keys; of conditionals those of some pairs, drawn anew in every run.
+What a contender cannot tell is not counted.
 """
 
 from __future__ import annotations
