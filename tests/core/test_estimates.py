@@ -554,6 +554,21 @@ def test_a_frequency_is_wide_by_the_length_of_its_interval_whatever_the_estimate
         assert not (inside > WIDE)[[0, 1, 3, 4]].any()  # the mutant leaves those that err unflagged
 
 
+def test_where_one_frequency_is_wide_those_that_are_hardly_narrower_are_too() -> None:
+    """With one limit for each key those without a flag were those whose error made them look rare."""
+    plain, values = lunch(), np.array([0.1, 0.2, 0.3])
+
+    def flags(*lengths: float) -> list[str]:
+        half = np.array(lengths) / 2
+        found = lunch(
+            frequency=dataclasses.replace(plain.frequency, values=values, low=values - half, high=values + half)
+        )
+        return [FLAGS[code] for code in found.frequency.flag]
+
+    assert flags(0.3, 0.41, 0.51) == ["ok", "wide", "wide"]
+    assert flags(0.3, 0.41, 0.49) == ["ok", "ok", "ok"]
+
+
 def test_a_mean_is_wide_by_the_length_of_its_interval_whatever_the_estimate() -> None:
     """Cut to [-1, 1] first, a mean of 1.3 ± 0.6 would pass, and it is those that err."""
     plain = lunch()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from keyveil.cli.campaign_files import drafted
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError
-from keyveil.core.estimates import Estimates
+from keyveil.core.estimates import FLAGS, Estimates
 from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
@@ -28,11 +28,12 @@ from keyveil.lab.datasets.dataset import Dataset
 from keyveil.lab.simulate import simulate
 from keyveil.learn.comparisons import compare_keys, subset_sum
 from keyveil.learn.dependence import links
-from keyveil.learn.noise import without_undercount
+from keyveil.learn.noise import noise_alone, without_undercount
 from keyveil.learn.ranking import top
 from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow import undercount as judgement
+from keyveil.mechanisms.overflow.beside import BesideOverflow, cuts_alike
 from keyveil.mechanisms.overflow.undercount import Surplus, truncated_keys, undercount
 from keyveil.mechanisms.registry import create, create_round, forms, from_document
 from keyveil.mechanisms.responses import Solution, Spread
@@ -144,6 +145,27 @@ def test_a_correction_is_made_where_it_pays_and_reaches() -> None:
     f, variance = np.array([0.5, 0.01, 0.0]), np.full(3, 1e-4)
     assert truncated_keys(states["noise"], f, variance).tolist() == [True, False, False]
     assert not truncated_keys(states["pays"], f, variance).any()
+
+
+def test_parts_with_one_cap_are_corrected_and_their_sums_have_the_error_of_what_is_corrected() -> None:
+    """Forty keys, and half of the people hold half as many pairs again as the cap: uncorrected, all are flagged."""
+    schema, sizes = Schema(keys=40), np.where(np.arange(40_000) % 2 == 0, 2, 6)
+    rng = np.random.default_rng(1)
+    keys = np.concatenate([rng.permutation(40)[:size] for size in sizes]).astype(np.int32)
+    records = Records(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), keys, np.zeros_like(keys), 40)
+    alike = create("split", schema, 4, groups="ssr:1,wsr:1", max_pairs=4, overflow="0.03")
+    assert isinstance(alike, BesideOverflow) and cuts_alike(alike.main)
+    assert not cuts_alike(create("split", schema, 4, groups="ssr:1,kvue:1", max_pairs=4))
+    tally = alike.tally(alike.perturb_many(records, SeededCoins(2)))
+    estimates = alike.estimate(tally)
+    found, parts = estimates.header.undercount, alike.part_answers(tally)
+    assert found is not None and found.corrected and not (estimates.frequency.flag >= FLAGS.index("truncated")).any()
+    told = sum(one.frequency_weights * one.mechanism.estimate(one.tally).frequency.values for one in parts)
+    assert told == pytest.approx(estimates.frequency.values)
+    assert 4 in subset_sum(estimates, list(range(40)), mechanism=alike, tally=tally)
+    noise, some = noise_alone(estimates), np.array([3, 4])
+    variance = links(noise, alike, tally).variance(some, np.ones(2))
+    assert variance == pytest.approx(float(np.sum(noise.frequency.se[some] ** 2)), rel=0.2)
 
 
 # -- beside a mechanism ---------------------------------------------------------------------------------------------

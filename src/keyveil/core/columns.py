@@ -22,6 +22,8 @@ SHRUNK, INSUFFICIENT = FLAGS.index("shrunk"), FLAGS.index("insufficient")
 
 WIDE = 0.5
 """Share of the possible range from which on an interval is wide: it then leaves open what half of the range says."""
+ALMOST = 0.8
+"""Times ``WIDE``, from which on intervals of frequencies are wide if any is (docs/decisions/0131-wide-together.md)."""
 
 NUMBERS = ("values", "se", "low", "high")  # of a column
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from keyveil.core.attacked import Attacked
 from keyveil.core.columns import (
+    ALMOST,
     FLAGS,
     INSUFFICIENT,
     NUMBERS,
@@ -124,18 +125,28 @@ class Estimates:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "respondents", one_per_key(self.schema, self.respondents, np.int64))
-        object.__setattr__(self, "frequency", self.frequency.flagged("wide", self.frequency.longer(WIDE)))
+        wide = self._wide_frequencies()
+        object.__setattr__(self, "frequency", self.frequency.flagged("wide", wide))
         object.__setattr__(self, "mean", self.mean.flagged("wide", self.mean.longer(2 * WIDE)))
         alone = self.mean.flag if self.alone is None else self.alone
         object.__setattr__(self, "alone", one_per_key(self.schema, alone, np.int8))
         if not self.frequency.absent and not self.mean.absent:
             own = self.mean.flag != SHRUNK  # rests on its key's frequency, not on what other keys say
-            object.__setattr__(self, "mean", self.mean.flagged("wide", self.frequency.longer(WIDE) & own))
+            object.__setattr__(self, "mean", self.mean.flagged("wide", wide & own))
             doubtful = self._untold & own
             object.__setattr__(self, "mean", self.mean.flagged("insufficient", doubtful))
         for name in OPTIONAL:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, one_per_key(self.schema, getattr(self, name), np.float64))
+
+    def _wide_frequencies(self) -> NDArray[np.bool_]:
+        """The keys whose interval is too long; where one is, also those whose interval is hardly shorter.
+
+        Standard errors rise a little with the estimate. With one limit for each key the few that stay below it would be
+        those that err (docs/decisions/0131-wide-together.md).
+        """
+        wide = self.frequency.longer(WIDE)
+        return self.frequency.longer(ALMOST * WIDE) if wide.any() else wide
 
     @property
     def schema(self) -> Schema:

@@ -278,9 +278,11 @@ class MergedLinks:
 
     def of_means(self, first: int, second: int) -> float:
         """The least that it may be: a mean is a ratio of merged sums, whose parts may count differently."""
+        answers = [one.answer for one in self.parts]
+        weights = np.array([[one.frequency_weights, one.product_weights] for one in answers])[:, :, [first, second]]
+        whole = weights.sum(axis=0)  # 1 unless sums were scaled, as the correction of a cap does; a ratio is not
         total = 0.0
-        for answer, fixed, sampled in self.parts:
-            both = np.array([answer.frequency_weights, answer.product_weights])[:, [first, second]]
+        for (_, fixed, sampled), both in zip(self.parts, weights / np.where(whole > 0, whole, 1), strict=True):
             least, most = (float(np.prod(bound(both, axis=0))) for bound in (np.min, np.max))
             shared = min(fixed.of_means(first, second), sampled.of_means(first, second))
             total += shared * (most if shared < 0 else least)

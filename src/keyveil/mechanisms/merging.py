@@ -59,9 +59,14 @@ class PartAnswer:
 
     mechanism: Mechanism
     tally: Tally
-    share: float  # of all reports
+    share: float  # of all reports; more where what they say is scaled
     frequency_weights: Floats
     product_weights: Floats
+
+    def scaled(self, times: float) -> PartAnswer:
+        """The same where the merged estimates are so many times what the parts say, because a cap hides the rest."""
+        weights = times * self.frequency_weights, times * self.product_weights
+        return replace(self, share=times * self.share, frequency_weights=weights[0], product_weights=weights[1])
 
 
 def part_answers(

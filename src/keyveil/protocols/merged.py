@@ -8,8 +8,9 @@ from dataclasses import replace
 from keyveil.core.errors import ProtocolError
 from keyveil.core.estimates import Estimates
 from keyveil.core.undercount import Undercount
-from keyveil.mechanisms.capabilities import Capped, Parted, can, need
+from keyveil.mechanisms.capabilities import Capped, need
 from keyveil.mechanisms.merging import merge
+from keyveil.mechanisms.overflow.beside import cuts_alike
 from keyveil.mechanisms.overflow.undercount import Surplus, judged, size_error, solved, undercount
 from keyveil.protocols.base import Finished, Protocol
 
@@ -34,5 +35,4 @@ def judged_by(surplus: Surplus | None, told: Estimates, main: Finished, populati
         return told.under(replace(told.header, undercount=Undercount(cap)))
     solution = solved(told)
     error = size_error(mechanism, main.tally.reports, solution, population)
-    exact = can(mechanism, Parted) is None  # groups of a split may have caps of their own, or none
-    return judged(told.header, solution, told, undercount(cap, surplus, solution, error, exact))
+    return judged(told.header, solution, told, undercount(cap, surplus, solution, error, cuts_alike(mechanism)))

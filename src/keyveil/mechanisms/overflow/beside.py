@@ -196,8 +196,7 @@ class BesideOverflow(SideBySide):
         if surplus is None or not self.part_tally(tally, 0).reports:
             return Undercount(self.cap())
         error = size_error(self.main, self.part_tally(tally, 0).reports, solution, population)
-        exact = can(self.main, Parted) is None  # groups of a split may have caps of their own, or none
-        return undercount(self.cap(), surplus, solution, error, exact)
+        return undercount(self.cap(), surplus, solution, error, cuts_alike(self.main))
 
     # -- capabilities: those of the main mechanism --------------------------------------------------------------
 
@@ -220,7 +219,9 @@ class BesideOverflow(SideBySide):
         return replace(own, **{name: getattr(own, name) / heard for name in ("base", "slope", "both", "extra")})
 
     def part_answers(self, tally: Tally) -> list[PartAnswer]:
-        return list(need(self.main, Parted).part_answers(self.part_tally(tally, 0)))
+        """Those of the main group's parts, with weights that correct what they say as the overflow group has it."""
+        own, found = need(self.main, Parted).part_answers(self.part_tally(tally, 0)), self.undercount(tally)
+        return list(own) if found is None else [one.scaled(1 / found.scale) for one in own]
 
     def report_effects(self, tally: Tally) -> list[Effects]:
         """Those of the main group, on frequencies that were corrected as the overflow group says."""
@@ -322,6 +323,14 @@ class BesideOverflow(SideBySide):
             )
             for surplus, over, size in CHANCES
         ]
+
+
+def cuts_alike(mechanism: Mechanism) -> bool:
+    """Whether one cap cuts everybody's record: parts of the people may have caps of their own, or none."""
+    if can(mechanism, Parted) is None:
+        return True
+    caps = [can(part, Capped) for part in mechanism.parts] if isinstance(mechanism, SideBySide) else [None]
+    return len({None if one is None else one.cap() for one in caps} | {need(mechanism, Capped).cap()}) == 1
 
 
 @cache
