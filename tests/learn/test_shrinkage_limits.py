@@ -122,18 +122,49 @@ def test_neighbours_are_counted_around_a_key_without_itself() -> None:
     np.testing.assert_allclose(apart, [1 + np.exp(-0.245), 1 + np.exp(-0.245), 2 * np.exp(-0.245)])
 
 
+def first(others: int, doubts: Floats, clear: int) -> float:
+    """A key that is 0 or 4.6 standard errors, among others that are 0 or 4; ``clear`` of the estimates are 9."""
+    points = np.vstack([[[0.0, 4.6]], np.tile([0.0, 4.0], (others, 1))])
+    beliefs = Posterior(points, np.vstack([doubts, np.full((others, 2), 0.5)]))
+    values = np.where(np.arange(1 + others) < clear, 9.0, 2.0)
+    return float(certain_first(beliefs, values, np.ones(1 + others))[0] / 4.6)
+
+
 def test_errors_of_certain_keys_count_more_until_they_are_no_larger_than_unbiased() -> None:
     """A key that is 0 or 4.6 standard errors is drawn towards 4.6, as far as the error of all keys allows it."""
     doubtful = np.array([[0.45, 0.55]])
+    assert first(0, doubtful, 1) == pytest.approx(0.55)  # more weight would cost more than the price
+    assert 0.6 < first(6, doubtful, 3) < first(60, doubtful, 3)
+    assert first(60, np.array([[0.01, 0.99]]), 3) == pytest.approx(0.99)  # it needs no more weight
 
-    def first(others: int, doubts: Floats) -> float:
-        points = np.vstack([[[0.0, 4.6]], np.tile([0.0, 4.0], (others, 1))])
-        beliefs = Posterior(points, np.vstack([doubts, np.full((others, 2), 0.5)]))
-        return float(certain_first(beliefs, np.ones(1 + others))[0] / 4.6)
 
-    assert first(0, doubtful) == pytest.approx(0.55)  # more weight would cost more than PRICE
-    assert 0.6 < first(6, doubtful) < first(60, doubtful)
-    assert first(60, np.array([[0.01, 0.99]])) == pytest.approx(0.99)  # it needs no more weight
+def test_without_a_clear_key_every_error_counts_the_same_and_every_key_moves_freely() -> None:
+    doubtful = np.array([[0.45, 0.55]])
+    assert first(60, doubtful, 0) == pytest.approx(0.55)
+    assert first(60, doubtful, 1) > 0.6
+    (raw,) = collections(1, 2, np.linspace(0, 0.003, 50), 0.001)
+    top = raw.frequency.values.argmax()
+    for score, free in ((4.4, True), (4.6, False)):
+        values = raw.frequency.values.copy()
+        values[top] = score * 0.001
+        now = replace(raw, frequency=replace(raw.frequency, values=values), scores=values / 0.001)
+        assert np.isinf(shrinkage._frequency_moves(now)).all() == free
+
+
+def test_with_many_clear_keys_errors_of_the_most_frequent_count_more() -> None:
+    """Eight clear keys and twenty that are 0 or 3 standard errors: these lie higher than their posterior mean of 1.5,
+    at no more than the price for the error of all.
+    """
+    points = np.vstack([np.tile([9.0, 9.5], (8, 1)), np.tile([0.0, 3.0], (20, 1))])
+    beliefs = Posterior(points, np.full((28, 2), 0.5))
+    values = np.append(np.full(8, 9.0), np.full(20, 1.5))
+    centre = certain_first(beliefs, values, np.ones(28))
+    assert (centre[8:] > 1.6).all() and (certain_first(beliefs, values / 9, np.ones(28))[8:] == 1.5).all()
+
+    def error(centres: Floats) -> float:
+        return float((beliefs.weights * (points - centres[:, None]) ** 2).sum())
+
+    assert error(beliefs.mean) < error(centre) <= (1 + shrinkage.FREQUENT_PRICE) * error(beliefs.mean)
 
 
 def test_keys_that_are_alike_gain_as_much_as_without_limits() -> None:
