@@ -138,17 +138,18 @@ def test_errors_of_certain_keys_count_more_until_they_are_no_larger_than_unbiase
     assert first(60, np.array([[0.01, 0.99]]), 3) == pytest.approx(0.99)  # it needs no more weight
 
 
-def test_without_a_clear_key_every_error_counts_the_same_and_every_key_moves_freely() -> None:
+def test_without_a_clear_key_every_error_counts_the_same_and_keys_move_freely() -> None:
     doubtful = np.array([[0.45, 0.55]])
     assert first(60, doubtful, 0) == pytest.approx(0.55)
     assert first(60, doubtful, 1) > 0.6
     (raw,) = collections(1, 2, np.linspace(0, 0.003, 50), 0.001)
     top = raw.frequency.values.argmax()
-    for score, free in ((4.4, True), (4.6, False)):
+    second = raw.frequency.values.argsort()[-2]
+    for score, limited in ((3.9, 0), (4.1, 1), (4.6, 2)):
         values = raw.frequency.values.copy()
-        values[top] = score * 0.001
+        values[[second, top]] = 0.0039, score * 0.001
         now = replace(raw, frequency=replace(raw.frequency, values=values), scores=values / 0.001)
-        assert np.isinf(shrinkage._frequency_moves(now)).all() == free
+        assert np.isfinite(shrinkage._frequency_moves(now)[[second, top]]).sum() == limited
 
 
 def test_with_many_clear_keys_errors_of_the_most_frequent_count_more() -> None:

@@ -52,6 +52,7 @@ LEAST = 2.0  # standard errors below which no key counts more
 SLACK = 0.15  # standard errors that any estimate may be moved
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
 DOUBTFUL = 0.1  # the same share, from which on an estimate may be moved freely
+FIRST = 4.0  # standard errors up to which an estimate may be moved freely as long as none lies beyond ``CERTAIN``
 CROWD = 3.0  # present keys near a key that let it be moved by one standard error more; twice as many by four
 RESTS = 0.5  # standard errors of a mean below which its posterior deviation says that it rests on other keys
 COARSE = 0.1  # standard error of a mean for which it may be moved by one standard error more
@@ -267,18 +268,17 @@ def _normal(distance: Floats, error: Floats) -> Floats:
 def _frequency_moves(estimates: Estimates) -> Floats:
     """How far every frequency may be moved, [key].
 
-    A key that may well be absent moves freely, and so do all where none is clear. Otherwise the move grows with the
-    share of absent keys among those that look as frequent, which a move towards zero would serve, and with the number
-    of present keys around it, from which the law is known there.
+    A key that may well be absent moves freely, and where none is clear, so do all below ``FIRST``. Otherwise the move
+    grows with the share of absent keys among those that look as frequent, which a move towards zero would serve, and
+    with the number of present keys around it, from which the law is known there.
     """
     values, errors, scores = estimates.frequency.values, estimates.frequency.se, estimates.distances
-    if not clear_keys(values, errors):
-        return np.full(len(values), np.inf)
     absent = false_shares(scores)
     crowd = _neighbours(values, errors, absent <= TOLD)
     with np.errstate(invalid="ignore"):  # a key without an error has no score
         moves = errors * (SLACK + 2 * absent * np.maximum(scores, 0) + (crowd / CROWD) ** 2)
-    free: Floats = np.where((absent < DOUBTFUL) & np.isfinite(moves), moves, np.inf)
+        limited = (absent < DOUBTFUL) & (scores > (0 if clear_keys(values, errors) else FIRST))
+    free: Floats = np.where(limited & np.isfinite(moves), moves, np.inf)
     return free
 
 
