@@ -105,12 +105,13 @@ def oracle(f: Floats, se: Floats, x: Floats, weights: Floats) -> Floats:
 def frontier(f: Floats, se: Floats, runs: int, rng: np.random.Generator) -> list[tuple[float, float, float]]:
     """Errors of certain keys and top 20 to unbiased ones, and of all keys to plain ones, for all pairs of weights."""
     groups, x = kinds(f, se), f + se * rng.normal(size=(runs, len(f)))
-    raw = sum(groups @ (one - f) ** 2 for one in x)
+    raw = np.sum([groups @ (one - f) ** 2 for one in x], axis=0)
     reference = float(sum(((plain_values(one, se) - f) ** 2).sum() for one in x))
     found = []
     for certain, top in product(WEIGHTS if groups[0].any() else (0,), WEIGHTS):
         weights = 1 + certain * groups[0] + top * groups[1]
-        of_certain, of_top, of_all = sum(groups @ (oracle(f, se, one, weights) - f) ** 2 for one in x).tolist()
+        squares = [groups @ (oracle(f, se, one, weights) - f) ** 2 for one in x]
+        of_certain, of_top, of_all = np.sum(squares, axis=0).tolist()
         found.append((of_certain / raw[0] if raw[0] else 0.0, of_top / raw[1], of_all / reference))
     return found
 

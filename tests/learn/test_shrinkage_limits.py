@@ -18,6 +18,7 @@ from keyveil.lab import datasets
 from keyveil.lab.simulate import simulate
 from keyveil.learn import laws, shrinkage
 from keyveil.learn.shrinkage import Posterior, _mean_moves, _neighbours, bayes, certain_first
+from tests.learn.drawn_errors import cell, population
 from tests.learn.shrunk_errors import measured, unlimited
 
 Floats = NDArray[np.float64]
@@ -25,6 +26,7 @@ Record = Callable[[str, object], None]
 
 TUNED = ("zipf-beta", "gauss-beta", "activity", "tail", "constant")  # the rule and its constants were chosen on these
 OTHERS = ("baskets", "ratings", "survey", "heavy", "skewed", "peaks", "lone", "uniform-beta")
+WITHIN = ("gauss-beta", "constant", "activity", "heavy", "skewed", "peaks", "survey", "uniform-beta")  # of the goals
 MECHANISMS = ("ssr", "pckv-grr", "kvue", "wheel")
 EPSILONS = (0.5, 1, 2, 4)
 
@@ -168,6 +170,18 @@ def test_with_many_clear_keys_errors_of_the_most_frequent_count_more() -> None:
     assert error(beliefs.mean) < error(centre) <= (1 + shrinkage.FREQUENT_PRICE) * error(beliefs.mean)
 
 
+def test_the_goals_in_small() -> None:
+    """40 draws of two cells of 60 keys. Where some are certain, their error is 0.99 times the unbiased one, and 1.32
+    without limits and weights, each known to 0.05. Where none is clear, all keys have the plain error.
+    """
+    raw, rng = collections(1, 1, np.zeros(60))[0], np.random.default_rng(12)
+    clear = cell(0.5 / np.arange(1, 61), np.full(60, 0.006), raw, 40, rng)
+    assert clear["now"].certain[0] < 1.1 < clear["plain"].certain[0]
+    assert clear["now"].top[0] < 1.25 and clear["now"].covered > 0.92
+    vague = cell(0.2 / np.sqrt(np.arange(1, 61)), np.full(60, 0.25), raw, 40, rng)["now"]
+    assert vague.whole[0] < 1.02 and vague.covered > 0.92
+
+
 def test_keys_that_are_alike_gain_as_much_as_without_limits() -> None:
     """A hundred keys of one frequency: limits by neighbours on one side had 2.9 times the error of plain ones."""
     rng, d = np.random.default_rng(8), 100
@@ -184,8 +198,28 @@ def test_a_mean_moves_the_less_the_better_it_is_known() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("population", TUNED + OTHERS)
-def test_limits_on_whole_populations(population: str, record_property: Record) -> None:
+@pytest.mark.parametrize(
+    "name", ("gauss-beta", "constant", "activity", "heavy", "skewed", "peaks", "survey", "uniform-beta")
+)
+def test_goals_on_drawn_estimates(name: str, record_property: Record) -> None:
+    """Sixty draws a cell. By population, as geometric means: certain keys within 1.1 of the unbiased error, the 20 most
+    frequent within 1.25 and in no cell above 1.6, all keys within 1.02 of plain ones, of which the average of 16 cells
+    is known to 0.005; intervals hold 0.92. Long tails miss the second (docs/theory.md).
+    """
+    seed = int(os.environ.get("KEYVEIL_SEED", secrets.randbelow(1 << 31)))
+    record_property("seed", seed)
+    cells = [one["now"] for one in population(name, 60, seed)]
+    certain, top, whole = (np.array([getattr(one, part)[0] for one in cells]) for part in ("certain", "top", "whole"))
+    assert np.isfinite(top).all() and np.isfinite(whole).all()
+    assert np.exp(np.nanmean(np.log(certain))) <= 1.1
+    assert np.exp(np.log(top).mean()) <= 1.25 and top.max() <= 1.6
+    assert np.exp(np.log(whole).mean()) <= 1.02
+    assert np.mean([one.covered for one in cells]) >= 0.92
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", TUNED + OTHERS)
+def test_limits_on_whole_populations(name: str, record_property: Record) -> None:
     """All mechanisms and ε, 100,000 people, 20 runs a cell; KEYVEIL_SEED repeats a run.
 
     Bounds are for geometric means over the 16 cells of a population, and leave room above what docs/theory.md shows;
@@ -193,16 +227,16 @@ def test_limits_on_whole_populations(population: str, record_property: Record) -
     """
     seed = int(os.environ.get("KEYVEIL_SEED", secrets.randbelow(1 << 31)))
     record_property("seed", seed)
-    dataset = datasets.load(population, n=100_000, seed=seed)
-    cells = {(name, epsilon): measured(dataset, name, epsilon, 20, seed) for name in MECHANISMS for epsilon in EPSILONS}
-    for (name, epsilon), cell in cells.items():
-        record_property(f"{name} {epsilon:g}", cell)
+    dataset = datasets.load(name, n=100_000, seed=seed)
+    cells = {(way, epsilon): measured(dataset, way, epsilon, 20, seed) for way in MECHANISMS for epsilon in EPSILONS}
+    for (way, epsilon), told in cells.items():
+        record_property(f"{way} {epsilon:g}", told)
     for part, most in (("certain", 1.5), ("top", 1.25), ("top_mean", 1.25), ("whole", 1.2), ("whole_mean", 1.1)):
-        ratios = np.array([getattr(cell, part) for cell in cells.values()])
+        ratios = np.array([getattr(told, part) for told in cells.values()])
         average = float(np.exp(np.nanmean(np.log(ratios)))) if np.isfinite(ratios).any() else 0.0
         record_property(part, f"{average:.3f}, worst {np.nanmax(ratios, initial=0):.2f}")
         assert average <= most, part
-    covered = np.mean([cell.covered for cell in cells.values()], axis=0)
+    covered = np.mean([told.covered for told in cells.values()], axis=0)
     record_property("covered", " ".join(f"{share:.3f}" for share in covered))
     assert covered.min() >= 0.92
-    assert not any(cell.missing for cell in cells.values())
+    assert not any(told.missing for told in cells.values())
