@@ -41,7 +41,7 @@ def without_limits() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shrinkage, "_column", free)
-        patch.setattr(shrinkage, "certain_first", lambda beliefs, errors: beliefs.mean)
+        patch.setattr(shrinkage, "certain_first", lambda beliefs, *_: beliefs.mean)
         patch.setattr(shrinkage, "STRETCHED", ())
         patch.setattr(shrinkage, "smooth_tail", lambda laws, *_: laws)
         patch.setattr(shrinkage, "MANY_ROUNDS", 40)

@@ -18,6 +18,7 @@ from keyveil.lab import datasets
 from keyveil.lab.simulate import simulate
 from keyveil.learn import laws, shrinkage
 from keyveil.learn.shrinkage import Posterior, _mean_moves, _neighbours, bayes, certain_first
+from tests.learn.drawn_errors import cell, population
 from tests.learn.shrunk_errors import measured, unlimited
 
 Floats = NDArray[np.float64]
@@ -25,6 +26,7 @@ Record = Callable[[str, object], None]
 
 TUNED = ("zipf-beta", "gauss-beta", "activity", "tail", "constant")  # the rule and its constants were chosen on these
 OTHERS = ("baskets", "ratings", "survey", "heavy", "skewed", "peaks", "lone", "uniform-beta")
+WITHIN = ("gauss-beta", "constant", "activity", "heavy", "skewed", "uniform-beta")  # of the goals
 MECHANISMS = ("ssr", "pckv-grr", "kvue", "wheel")
 EPSILONS = (0.5, 1, 2, 4)
 
@@ -122,18 +124,62 @@ def test_neighbours_are_counted_around_a_key_without_itself() -> None:
     np.testing.assert_allclose(apart, [1 + np.exp(-0.245), 1 + np.exp(-0.245), 2 * np.exp(-0.245)])
 
 
+def first(others: int, doubts: Floats, clear: int) -> float:
+    """A key that is 0 or 4.6 standard errors, among others that are 0 or 4; ``clear`` of the estimates are 9."""
+    points = np.vstack([[[0.0, 4.6]], np.tile([0.0, 4.0], (others, 1))])
+    beliefs = Posterior(points, np.vstack([doubts, np.full((others, 2), 0.5)]))
+    values = np.where(np.arange(1 + others) < clear, 9.0, 2.0)
+    return float(certain_first(beliefs, values, np.ones(1 + others))[0] / 4.6)
+
+
 def test_errors_of_certain_keys_count_more_until_they_are_no_larger_than_unbiased() -> None:
     """A key that is 0 or 4.6 standard errors is drawn towards 4.6, as far as the error of all keys allows it."""
     doubtful = np.array([[0.45, 0.55]])
+    assert first(0, doubtful, 1) == pytest.approx(0.55)  # more weight would cost more than the price
+    assert 0.6 < first(6, doubtful, 3) < first(60, doubtful, 3)
+    assert first(60, np.array([[0.01, 0.99]]), 3) == pytest.approx(0.99)  # it needs no more weight
 
-    def first(others: int, doubts: Floats) -> float:
-        points = np.vstack([[[0.0, 4.6]], np.tile([0.0, 4.0], (others, 1))])
-        beliefs = Posterior(points, np.vstack([doubts, np.full((others, 2), 0.5)]))
-        return float(certain_first(beliefs, np.ones(1 + others))[0] / 4.6)
 
-    assert first(0, doubtful) == pytest.approx(0.55)  # more weight would cost more than PRICE
-    assert 0.6 < first(6, doubtful) < first(60, doubtful)
-    assert first(60, np.array([[0.01, 0.99]])) == pytest.approx(0.99)  # it needs no more weight
+def test_without_a_clear_key_every_error_counts_the_same_and_keys_move_freely() -> None:
+    doubtful = np.array([[0.45, 0.55]])
+    assert first(60, doubtful, 0) == pytest.approx(0.55)
+    assert first(60, doubtful, 1) > 0.6
+    (raw,) = collections(1, 2, np.linspace(0, 0.003, 50), 0.001)
+    top = raw.frequency.values.argmax()
+    second = raw.frequency.values.argsort()[-2]
+    for score, limited in ((3.9, 0), (4.1, 1), (4.6, 2)):
+        values = raw.frequency.values.copy()
+        values[[second, top]] = 0.0039, score * 0.001
+        now = replace(raw, frequency=replace(raw.frequency, values=values), scores=values / 0.001)
+        assert np.isfinite(shrinkage._frequency_moves(now)[[second, top]]).sum() == limited
+
+
+def test_with_many_clear_keys_errors_of_the_most_frequent_count_more() -> None:
+    """Eight clear keys and twenty that are 0 or 3 standard errors: these lie higher than their posterior mean of 1.5,
+    at no more than the price for the error of all.
+    """
+    points = np.vstack([np.tile([9.0, 9.5], (8, 1)), np.tile([0.0, 3.0], (20, 1))])
+    beliefs = Posterior(points, np.full((28, 2), 0.5))
+    values = np.append(np.full(8, 9.0), np.full(20, 1.5))
+    centre = certain_first(beliefs, values, np.ones(28))
+    assert (centre[8:] > 1.6).all() and (certain_first(beliefs, values / 9, np.ones(28))[8:] == 1.5).all()
+
+    def error(centres: Floats) -> float:
+        return float((beliefs.weights * (points - centres[:, None]) ** 2).sum())
+
+    assert error(beliefs.mean) < error(centre) <= (1 + shrinkage.FREQUENT_PRICE) * error(beliefs.mean)
+
+
+def test_the_goals_in_small() -> None:
+    """Draws of two cells of 60 keys. Where some are certain, their error is 0.99 times the unbiased one, and 1.32
+    without limits and weights, each known to 0.05. Where none is clear, all keys have the plain error.
+    """
+    raw, rng = collections(1, 1, np.zeros(60))[0], np.random.default_rng(12)
+    clear = cell(0.5 / np.arange(1, 61), np.full(60, 0.006), raw, 16, rng)
+    assert clear["now"].certain[0] < 1.1 < clear["plain"].certain[0]
+    assert clear["now"].top[0] < 1.25 and clear["now"].covered > 0.92
+    vague = cell(0.2 / np.sqrt(np.arange(1, 61)), np.full(60, 0.25), raw, 6, rng)["now"]
+    assert vague.whole[0] < 1.02 and vague.covered > 0.92
 
 
 def test_keys_that_are_alike_gain_as_much_as_without_limits() -> None:
@@ -152,8 +198,26 @@ def test_a_mean_moves_the_less_the_better_it_is_known() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("population", TUNED + OTHERS)
-def test_limits_on_whole_populations(population: str, record_property: Record) -> None:
+@pytest.mark.parametrize("name", WITHIN)
+def test_goals_on_drawn_estimates(name: str, record_property: Record) -> None:
+    """Sixty draws a cell. By population, as geometric means: certain keys within 1.1 of the unbiased error, the 20 most
+    frequent within 1.25 and in no cell above 1.6, all keys within 1.02 of plain ones, of which the average of 16 cells
+    is known to 0.005; intervals hold 0.92. Long tails miss the second (docs/theory.md).
+    """
+    seed = int(os.environ.get("KEYVEIL_SEED", secrets.randbelow(1 << 31)))
+    record_property("seed", seed)
+    cells = [one["now"] for one in population(name, 60, seed)]
+    certain, top, whole = (np.array([getattr(one, part)[0] for one in cells]) for part in ("certain", "top", "whole"))
+    assert np.isfinite(top).all() and np.isfinite(whole).all()
+    assert np.exp(np.nanmean(np.log(certain))) <= 1.1
+    assert np.exp(np.log(top).mean()) <= 1.25 and top.max() <= 1.6
+    assert np.exp(np.log(whole).mean()) <= 1.02
+    assert np.mean([one.covered for one in cells]) >= 0.92
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", TUNED + OTHERS)
+def test_limits_on_whole_populations(name: str, record_property: Record) -> None:
     """All mechanisms and ε, 100,000 people, 20 runs a cell; KEYVEIL_SEED repeats a run.
 
     Bounds are for geometric means over the 16 cells of a population, and leave room above what docs/theory.md shows;
@@ -161,16 +225,16 @@ def test_limits_on_whole_populations(population: str, record_property: Record) -
     """
     seed = int(os.environ.get("KEYVEIL_SEED", secrets.randbelow(1 << 31)))
     record_property("seed", seed)
-    dataset = datasets.load(population, n=100_000, seed=seed)
-    cells = {(name, epsilon): measured(dataset, name, epsilon, 20, seed) for name in MECHANISMS for epsilon in EPSILONS}
-    for (name, epsilon), cell in cells.items():
-        record_property(f"{name} {epsilon:g}", cell)
+    dataset = datasets.load(name, n=100_000, seed=seed)
+    cells = {(way, epsilon): measured(dataset, way, epsilon, 20, seed) for way in MECHANISMS for epsilon in EPSILONS}
+    for (way, epsilon), told in cells.items():
+        record_property(f"{way} {epsilon:g}", told)
     for part, most in (("certain", 1.5), ("top", 1.25), ("top_mean", 1.25), ("whole", 1.2), ("whole_mean", 1.1)):
-        ratios = np.array([getattr(cell, part) for cell in cells.values()])
+        ratios = np.array([getattr(told, part) for told in cells.values()])
         average = float(np.exp(np.nanmean(np.log(ratios)))) if np.isfinite(ratios).any() else 0.0
         record_property(part, f"{average:.3f}, worst {np.nanmax(ratios, initial=0):.2f}")
         assert average <= most, part
-    covered = np.mean([cell.covered for cell in cells.values()], axis=0)
+    covered = np.mean([told.covered for told in cells.values()], axis=0)
     record_property("covered", " ".join(f"{share:.3f}" for share in covered))
     assert covered.min() >= 0.92
-    assert not any(cell.missing for cell in cells.values())
+    assert not any(told.missing for told in cells.values())

@@ -7,13 +7,13 @@ Derivation, reasons of the constants, and what they cost: docs/theory.md, empiri
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+
+from keyveil.learn.kernels import drawn_out
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,9 +22,6 @@ Flags = NDArray[np.bool_]
 STEP = 0.35  # of the frequency grid, in standard errors
 ROUNDS = 40  # of EM for laws that are smoothed, and for means
 SMALL = 500  # keys below which a law is smoothed, and learnt without the keys that it is used for
-WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)  # of the smoothing kernel, in steps of the grid
-SCALE_STEP = 0.05  # of cells on that scale
-BEND = 4.0  # c, in standard errors: where that scale turns from linear to logarithmic
 FOLDS = 10  # groups of keys; the law of each is learnt from the other groups
 VAGUE_KEYS = 4.0  # invented keys of any frequency or mean in every law: z² at 95 %, as in Wilson's interval
 TAIL = 4.0  # standard errors above which a law of frequencies has a shape that is chosen by the keys there
@@ -46,6 +43,51 @@ class Laws:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class _Keys:
+    """Likelihoods of keys, each in a window of the grid. Keys with windows that start near each other form a block:
+    likelihoods [keys, cells] from a first cell on, so that sums over keys or cells are products of matrices.
+    """
+
+    rows: Floats  # [d, window]
+    at: Ints  # [d, window], whole windows
+    size: int
+
+    def blocks(self) -> list[tuple[Ints, slice, Floats]]:
+        starts, window = self.at[:, 0], self.at.shape[1]
+        found = []
+        for part in np.unique(starts // max(window // 4, 1)):
+            keys = np.flatnonzero(starts // max(window // 4, 1) == part)
+            first, last = int(starts[keys].min()), int(starts[keys].max()) + window
+            table = np.zeros((len(keys), last - first))
+            np.put_along_axis(table, self.at[keys] - first, self.rows[keys], axis=1)
+            found.append((keys, slice(first, last), table))
+        return found
+
+    def after(self, laws: Floats, told: Flags, vague: Floats, rounds: int, smooth: bool = False) -> Floats:
+        """Laws [laws, size] after so many rounds of EM, each with the keys that it is told, [laws, d]."""
+        blocks, counts = self.blocks(), told.sum(axis=1, keepdims=True)
+        for _ in range(rounds):
+            drawn = np.zeros(laws.shape)
+            for keys, cells, table in blocks:
+                chances = np.maximum(laws[:, cells] @ table.T, 1e-300)
+                drawn[:, cells] += (told[:, keys] / chances) @ table
+            laws = (laws * drawn + VAGUE_KEYS * vague) / (counts + VAGUE_KEYS)
+            if smooth:
+                inner = (laws[:, :-2] + 2 * laws[:, 1:-1] + laws[:, 2:]) / 4
+                first, last = (3 * laws[:, :1] + laws[:, 1:2]) / 4, (laws[:, -2:-1] + 3 * laws[:, -1:]) / 4
+                laws = np.concatenate([first, inner, last], axis=1)
+        return np.where(counts, laws, vague)
+
+    def foretold(self, laws: Floats, group: Ints) -> Floats:
+        """Logarithms of how likely every key is by its group's law under every kernel, laws [groups, kernels, size]."""
+        found = np.empty((len(group), laws.shape[1]))
+        for number in np.unique(group):
+            mine = group == number
+            found[mine] = np.einsum("dw,kdw->dk", self.rows[mine], laws[number][:, self.at[mine]])
+        return np.log(np.maximum(found, 1e-300))
+
+
 def learnt(
     likelihood: Floats, places: Ints, vague: Floats, known: Flags, rounds: int, stretched: Sequence[float] = ()
 ) -> Laws:
@@ -55,24 +97,18 @@ def learnt(
     averaged over kernels by how well they foretell the keys that they were not told. ``stretched`` has the widths of
     kernels that widen with the frequency.
     """
-    rows, at, size = likelihood[known], places[known], len(vague)
-    if len(rows) >= SMALL:
-        return Laws(_fitted(rows, at, vague, rounds)[None], np.zeros(len(known), dtype=np.int64))
-    fold, kernels = _dealt(rows, at), [partial(_smoothed, width=width) for width in WIDTHS if 4 * width < size]
-    kernels += [partial(_stretched, width=width) for width in stretched]
+    keys, fold = _Keys(likelihood[known], places[known], len(vague)), np.zeros(len(known), dtype=np.int64)
+    if len(keys.rows) >= SMALL:
+        every = np.ones((1, len(keys.rows)), dtype=np.bool_)
+        return Laws(keys.after(vague[None], every, vague, rounds), fold)
+    fold = _dealt(keys.rows, keys.at)
     groups = int(fold.max()) + 1
-    laws, scores = np.empty((groups + 1, len(kernels), size)), np.zeros(len(kernels))
-    for group in range(groups + 1):
-        told, held_out = fold != group, fold == group
-        law = _fitted(rows[told], at[told], vague, ROUNDS)
-        for number, kernel in enumerate(kernels):
-            laws[group, number] = kernel(law)
-            foretold = (rows[held_out] * laws[group, number][at[held_out]]).sum(axis=1)
-            scores[number] += np.log(np.maximum(foretold, 1e-300)).sum()
-    trust = np.exp(scores - scores.max())
+    told = fold != np.arange(groups + 1)[:, None]
+    laws = keys.after(np.tile(vague, (groups + 1, 1)), told, vague, ROUNDS, smooth=True)
+    drawn = drawn_out(laws, stretched, STEP)
     of_key = np.full(len(known), groups)
     of_key[known] = fold
-    return Laws(np.tensordot(trust / trust.sum(), laws, axes=(0, 1)), of_key)
+    return Laws(_averaged(keys.foretold(drawn, fold), drawn), of_key)
 
 
 def smooth_tail(laws: Laws, likelihood: Floats, places: Ints, vague: Floats, known: Flags) -> Laws:
@@ -83,44 +119,35 @@ def smooth_tail(laws: Laws, likelihood: Floats, places: Ints, vague: Floats, kno
     keys that they were not told: a shape that is chosen by all keys, or with a mass of its own, serves the many near
     zero, or keys that are there by chance.
     """
-    rows, at, size, edge = likelihood[known], places[known], len(vague), round(TAIL / STEP)
-    clear = _centres(rows, at) * STEP > TAIL + CLEAR
-    if np.count_nonzero(clear) < LEAST_CLEAR or edge >= size - 1:
+    keys, edge = _Keys(likelihood[known], places[known], len(vague)), round(TAIL / STEP)
+    clear = _centres(keys.rows, keys.at) * STEP > TAIL + CLEAR
+    if np.count_nonzero(clear) < LEAST_CLEAR or edge >= len(vague) - 1:
         return laws
     one_law = len(laws.shares) == 1
     group, shares = laws.group.copy(), laws.shares.copy()
     if one_law:  # of so many keys that only clear ones would feel themselves in it
         group[:] = FOLDS
-        group[np.flatnonzero(known)[clear]] = _dealt(rows[clear], at[clear])
+        group[np.flatnonzero(known)[clear]] = _dealt(keys.rows[clear], keys.at[clear])
         shares = np.repeat(laws.shares, FOLDS + 1, axis=0)
-    kernels = [partial(_smoothed, width=width) for width in WIDTHS if 4 * width < size]
-    kernels += [partial(_stretched, width=width) for width in TAIL_WIDTHS]
-    shapes, scores = np.empty((len(shares), len(kernels), size - edge)), np.zeros(len(kernels))
-    for number, law in enumerate(shares):
-        held_out = clear & (group[known] == number)
-        told = ~held_out if one_law else group[known] != number
-        others = _once_more(rows[told], at[told], law, vague)
-        if one_law:
-            shares[number] = others
-        for which, kernel in enumerate(kernels):
-            shape = kernel(others)[edge:]
-            shapes[number, which] = shape / max(float(shape.sum()), 1e-300)
-            above = np.append(np.zeros(edge), shapes[number, which])
-            foretold = (rows[held_out] * above[at[held_out]]).sum(axis=1)
-            scores[which] += np.log(np.maximum(foretold, 1e-300)).sum()
-    trust = np.exp(scores - scores.max())
-    tails = np.tensordot(trust / trust.sum(), shapes, axes=(0, 1))
+    held_out = (group[known] == np.arange(len(shares))[:, None]) & (clear | (not one_law))
+    others = keys.after(shares, ~held_out, vague, 1)
+    if one_law:
+        shares = others
+    shapes = drawn_out(others, TAIL_WIDTHS, STEP)
+    shapes[..., :edge] = 0
+    shapes /= np.maximum(shapes.sum(axis=2, keepdims=True), 1e-300)
+    apart = _Keys(keys.rows[clear], keys.at[clear], keys.size)
+    tails = _averaged(apart.foretold(shapes, group[known][clear]), shapes)[:, edge:]
     shares[:, edge:] = tails * shares[:, edge:].sum(axis=1, keepdims=True)
     return Laws(shares, group)
 
 
-def _once_more(rows: Floats, at: Ints, law: Floats, vague: Floats) -> Floats:
-    """A law after one more round of EM with these keys."""
-    weights = rows * law[at]
-    weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
-    told = np.bincount(at.ravel(), weights=weights.ravel(), minlength=len(vague))
-    after: Floats = (told + VAGUE_KEYS * vague) / (len(rows) + VAGUE_KEYS)
-    return after
+def _averaged(foretold: Floats, laws: Floats) -> Floats:
+    """Laws [groups, kernels, size] averaged over kernels by how well they foretell all keys, [groups, size]."""
+    scores = foretold.sum(axis=0)
+    trust = np.exp(scores - scores.max())
+    averaged: Floats = np.tensordot(trust / trust.sum(), laws, axes=(0, 1))
+    return averaged
 
 
 def _centres(rows: Floats, at: Ints) -> Floats:
@@ -129,46 +156,9 @@ def _centres(rows: Floats, at: Ints) -> Floats:
     return centres
 
 
-def _fitted(rows: Floats, at: Ints, vague: Floats, rounds: int) -> Floats:
-    """EM from the vague law, smoothed for few keys."""
-    law = vague
-    for _ in range(rounds if len(rows) else 0):
-        law = _once_more(rows, at, law, vague)
-        if len(rows) < SMALL:
-            padded = np.pad(law, 1, mode="edge")
-            law = (padded[:-2] + 2 * law + padded[2:]) / 4
-    return law
-
-
 def _dealt(rows: Floats, at: Ints) -> Ints:
     """Groups that are each as diverse as all keys: dealt in the order of estimates, not as keys happen to lie."""
-    centre = _centres(rows, at)
+    centre = _centres(rows, at).round(9)  # keys that are equal but for rounding stay in their order
     rank = np.empty(len(rows), dtype=np.int64)
     rank[np.argsort(centre, kind="stable")] = np.arange(len(rows))
     return rank % FOLDS
-
-
-def _smoothed(law: Floats, width: float) -> Floats:
-    """A law drawn out by a normal kernel, mirrored at both ends."""
-    if not width:
-        return law
-    reach = min(math.ceil(4 * width), len(law) - 1)
-    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
-    drawn: Floats = np.convolve(np.pad(law, reach, mode="symmetric"), weights, "valid")
-    drawn /= drawn.sum()
-    return drawn
-
-
-def _stretched(law: Floats, width: float) -> Floats:
-    """A law of frequencies drawn out by a normal kernel on the scale log(1 + f/``BEND``), with f in standard errors.
-
-    Frequent keys lie far apart, as on a logarithmic scale; near zero, where most keys are, the kernel is narrow.
-    """
-    edges = np.maximum(np.arange(len(law) + 1) - 0.5, 0.0) * STEP
-    scale = np.log1p(edges / BEND)
-    cells = np.linspace(0, scale[-1], max(math.ceil(scale[-1] / SCALE_STEP), 8) + 1)
-    shares = np.diff(np.interp(cells, scale, np.append(0.0, np.cumsum(law))))
-    drawn = _smoothed(shares, width / float(cells[1]))
-    found: Floats = np.diff(np.interp(scale, cells, np.append(0.0, np.cumsum(drawn))))
-    found /= found.sum()
-    return found

@@ -42,11 +42,17 @@ STRONG = 8.0  # standard errors above zero from which a frequency is as good as 
 STRETCHED = (0.1, 0.2, 0.4, 0.8)  # of kernels for frequencies that widen with the frequency, on the scale log(1 + f/c)
 _NO_CAP = Undercount(0)  # adds nothing to any error
 CERTAIN = 4.5  # standard errors from which on errors of frequencies may count more than those of other keys
-EXTRA = (0, 1, 2, 4, 8, 16, 32)  # how much more they may count
-PRICE = 1.04  # most by which that may multiply the error that is foretold for all keys
+EXTRA = (0.5, 1, 2, 4, 8, 16, 32, 64)  # how much more they may count
+PRICES = (0.0, 0.03, 0.04, 0.05)  # share by which that may raise the error of all keys; by the number of clear keys
+GOAL = 0.95  # error of certain keys that is to be foretold, as a multiple of the unbiased one
+FREQUENT = 20  # keys whose errors may count more besides
+FREQUENT_PRICE = 0.08  # what that may raise the error of all keys to, with weights of certain keys
+MANY_CLEAR = 8  # clear keys from which on it may
+LEAST = 2.0  # standard errors below which no key counts more
 SLACK = 0.15  # standard errors that any estimate may be moved
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
 DOUBTFUL = 0.1  # the same share, from which on an estimate may be moved freely
+FIRST = 4.0  # standard errors up to which an estimate may be moved freely as long as none lies beyond ``CERTAIN``
 CROWD = 3.0  # present keys near a key that let it be moved by one standard error more; twice as many by four
 RESTS = 0.5  # standard errors of a mean below which its posterior deviation says that it rests on other keys
 COARSE = 0.1  # standard error of a mean for which it may be moved by one standard error more
@@ -59,7 +65,7 @@ def bayes(estimates: Estimates) -> Estimates:
     z, found = normal_quantile(estimates.confidence), estimates.header.undercount or _NO_CAP
     noise = without_undercount(estimates)
     beliefs = _frequencies(noise.frequency.values, noise.frequency.se)
-    centre = certain_first(beliefs, noise.frequency.se)
+    centre = certain_first(beliefs, noise.frequency.values, noise.frequency.se)
     spread = np.hypot(beliefs.sd, beliefs.mean - centre)  # root mean square distance of the truth from the centre
     wider = np.hypot(spread, math.sqrt(found.common) * beliefs.mean)
     frequency = _column(estimates.frequency, centre, wider, _frequency_moves(estimates), z)
@@ -112,29 +118,77 @@ class Posterior:
         return sd
 
 
-def certain_first(beliefs: Posterior, errors: Floats) -> Floats:
-    """Posterior means in which frequencies beyond ``CERTAIN`` standard errors have larger weights, [key].
+def certain_first(beliefs: Posterior, values: Floats, errors: Floats) -> Floats:
+    """Posterior means in which frequencies of certain and of the most frequent keys have larger weights, [key].
 
-    They minimise the expected error in which those of certain keys count more. How much more is the least for which
-    the posterior foretells that certain keys have no larger error than unbiased estimates have, as far as the error of
-    all keys is not foretold to grow by more than ``PRICE`` allows.
+    They minimise the expected error in which those of some keys count more: first of certain keys, then of the
+    ``FREQUENT`` most frequent ones. How much more is the least for which the posterior foretells that these keys have
+    hardly a larger error than unbiased estimates have, as far as the error of all keys is not foretold to grow by more
+    than a price. The price rises with the number of keys that are clear: where there is none, what a law says of
+    certain keys is what it was told of keys that could be anywhere, and every error counts the same.
     """
     known = np.isfinite(errors) & (errors > 0)
     errors = np.where(known, errors, np.inf)  # a key without an estimate is not certain
-    certain = beliefs.points > CERTAIN * errors[:, None]
-    unbiased = float(np.nansum((beliefs.weights * certain).sum(axis=1) * np.where(known, errors, 0) ** 2))
-    chosen, least = beliefs.mean, math.inf
-    for extra in EXTRA:
-        weights = beliefs.weights * (1 + extra * certain)
-        centre: Floats = (weights * beliefs.points).sum(axis=1) / weights.sum(axis=1)
-        squares = beliefs.weights * (beliefs.points - centre[:, None]) ** 2
-        least = min(least, float(squares.sum()))
-        if float(squares.sum()) > PRICE * least:
-            break
-        chosen = centre
-        if float(squares[certain].sum()) <= unbiased:
-            break
-    return chosen
+    clear = clear_keys(values, errors)
+    every = _Moments.of(beliefs.weights, beliefs.points)
+    certain = _Moments.of(beliefs.weights * (beliefs.points > CERTAIN * errors[:, None]), beliefs.points)
+    threshold = max(_threshold(beliefs), LEAST * float(np.median(errors)))
+    among = (beliefs.points >= threshold * (1 - 1e-9)) & known[:, None]
+    frequent = _Moments.of(beliefs.weights * among, beliefs.points)
+    fewest = len(PRICES) - 1
+    of_frequent = FREQUENT_PRICE * min(max(clear - fewest, 0) / (MANY_CLEAR - fewest), 1)
+    weighted, least = every, every.squares(every.centre)
+    for group, price, goal in ((certain, PRICES[min(clear, fewest)], GOAL), (frequent, of_frequent, 1.0)):
+        unbiased, before = goal * float((group.total * np.where(known, errors, 0) ** 2).sum()), weighted
+        for extra in EXTRA if price else ():
+            if group.squares(weighted.centre) <= unbiased:
+                break
+            heavier = before.plus(group, extra)
+            if every.squares(heavier.centre) > (1 + price) * least:
+                break
+            weighted = heavier
+    return weighted.centre
+
+
+def clear_keys(values: Floats, errors: Floats) -> int:
+    """How many estimates lie beyond ``CERTAIN`` standard errors."""
+    with np.errstate(invalid="ignore"):
+        return int(np.count_nonzero(values > CERTAIN * errors))
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Sums of weights, of weighted points and of their weighted squares, each [key]."""
+
+    total: Floats
+    first: Floats
+    second: Floats
+
+    @classmethod
+    def of(cls, weights: Floats, points: Floats) -> _Moments:
+        product = weights * points
+        return cls(weights.sum(axis=1), product.sum(axis=1), (product * points).sum(axis=1))
+
+    def plus(self, other: _Moments, extra: float) -> _Moments:
+        parts = ((self.total, other.total), (self.first, other.first), (self.second, other.second))
+        return _Moments(*(mine + extra * theirs for mine, theirs in parts))
+
+    @property
+    def centre(self) -> Floats:
+        centre: Floats = self.first / self.total
+        return centre
+
+    def squares(self, centre: Floats) -> float:
+        """The expected squared error of these centres, over all keys."""
+        return float((self.second - 2 * centre * self.first + centre**2 * self.total).sum())
+
+
+def _threshold(beliefs: Posterior) -> float:
+    """The frequency above which ``FREQUENT`` keys are expected; 0 if there are fewer."""
+    step = float(beliefs.points[0, 1] - beliefs.points[0, 0])
+    cells = np.rint(beliefs.points / step).astype(np.int64)
+    above = np.cumsum(np.bincount(cells.ravel(), beliefs.weights.ravel())[::-1])[::-1]
+    return float(np.count_nonzero(above >= FREQUENT)) * step
 
 
 def _frequencies(values: Floats, errors: Floats) -> Posterior:
@@ -214,16 +268,17 @@ def _normal(distance: Floats, error: Floats) -> Floats:
 def _frequency_moves(estimates: Estimates) -> Floats:
     """How far every frequency may be moved, [key].
 
-    A key that may well be absent moves freely. Otherwise the move grows with the share of absent keys among those that
-    look as frequent, which a move towards zero would serve, and with the number of present keys around it, from which
-    the law is known there.
+    A key that may well be absent moves freely, and where none is clear, so do all below ``FIRST``. Otherwise the move
+    grows with the share of absent keys among those that look as frequent, which a move towards zero would serve, and
+    with the number of present keys around it, from which the law is known there.
     """
     values, errors, scores = estimates.frequency.values, estimates.frequency.se, estimates.distances
     absent = false_shares(scores)
     crowd = _neighbours(values, errors, absent <= TOLD)
     with np.errstate(invalid="ignore"):  # a key without an error has no score
         moves = errors * (SLACK + 2 * absent * np.maximum(scores, 0) + (crowd / CROWD) ** 2)
-    free: Floats = np.where((absent < DOUBTFUL) & np.isfinite(moves), moves, np.inf)
+        limited = (absent < DOUBTFUL) & (scores > (0 if clear_keys(values, errors) else FIRST))
+    free: Floats = np.where(limited & np.isfinite(moves), moves, np.inf)
     return free
 
 
