@@ -143,9 +143,10 @@ class Pilot(Protocol):
         return group.seen_as(TellsSizes).law(group.tally)
 
     def cap(self, finished: History) -> int:
-        """The most pairs that count in the main round."""
-        law = self.law(finished)
-        return self.max_pairs or (law.quantile(self.quantile) if law else 1)
+        """The most pairs that count in the main round; below what the pilot counts, so that it tells who exceeds it."""
+        law, most = self.law(finished), self.most or 1
+        told = most if most == self.schema.d else max(most - 1, 1)
+        return self.max_pairs or (min(law.quantile(self.quantile), told) if law else 1)
 
     def weights(self, finished: History) -> tuple[int, ...] | None:
         """Weights that favour rare keys, if there are to be any."""

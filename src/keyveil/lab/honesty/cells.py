@@ -261,13 +261,21 @@ def _columns(
         count = counts.setdefault(question + form, Count())
         tested = count.add(column.low, column.high, target, column.flag)
         inside = (column.low <= target) & (target <= column.high)
-        # an unshrunk interval is as long as its error says; without the errors of a cap it would be shorter
+        # an unshrunk interval is as long as its error says; with noise alone it would be shorter
         once = before.se * (column.high - column.low) / column.se if not form else before.high - before.low
+        ordinary = enough
+        if (
+            question == "mean"
+            and not form
+            and estimates.product_noise_se is not None
+            and estimates.product_se is not None
+        ):
+            noise = estimates.product_noise_se / estimates.product_se
+            once, ordinary = once * noise, enough & (noise * WIDER >= 1)
         count.compare(column.high - column.low, once)
-        _plain(count, tested & enough & (column.flag == 0), inside)
-        hiding = column.flag > FLAGS.index("shrunk")
-        if question == "mean":
-            hiding &= column.flag != FLAGS.index("wide")  # a key may be certain and its mean not: the interval shows it
+        _plain(count, tested & ordinary & (column.flag == 0), inside)
+        # a key may be certain and what it is not: the interval shows it
+        hiding = (column.flag > FLAGS.index("shrunk")) & (column.flag != FLAGS.index("wide"))
         count.strong += int(strong.sum())
         count.strong_flagged += int((strong & hiding).sum())
         cut = column.flag == FLAGS.index("truncated")

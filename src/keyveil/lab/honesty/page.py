@@ -23,6 +23,7 @@ from pathlib import Path
 from keyveil.lab.datasets.lifelike import LIFELIKE
 from keyveil.lab.datasets.real import real
 from keyveil.lab.honesty.cells import (
+    COLUMNS,
     HOPELESS,
     LEAST,
     MOST_RUNS,
@@ -61,8 +62,9 @@ are sampled with replacement, and the target is what is true of all of them.
 The rule (`keyveil.lab.honesty.rule`): 95 % intervals that have no flag, or only *shrunk*, hold the truth in at least
 93 % of cases (92 % after shrinkage), and plain ones of keys that are common enough in at most 97 %: one-sided tests
 with Holm's correction over all cells. Of keys called *truncated* at least 80 % are undercounted by more than a quarter
-of a standard error. Of keys whose true frequency is beyond five standard errors at most half are flagged; *wide* means
-do not count there, since a key may be certain and its mean not, and the interval shows it.
+of a standard error. Of keys whose true frequency is beyond five standard errors at most half are flagged; *wide* does
+not count there, since a key may be certain while its frequency or mean is not, and the interval shows it. Plain are
+intervals that allow for noise alone; where others are longer, the page says how many times.
 
 The page is written by"""
 
@@ -78,7 +80,8 @@ _FLAGS = """\
 
 For every population, at ε = 0.5, 1, 2 and 4, the share of keys whose frequency or mean has a flag other than *shrunk*,
 over all cells at that ε. Then how many times as long as plain ones are intervals that are longer: those of frequencies
-where a cap may hide something, and those of frequencies and means after shrinkage. "–" says that none is."""
+where a cap may hide something, those of means that allow for values that were cut, and those after shrinkage. "–" says
+that none is."""
 
 
 def cells(contenders: Sequence[str], populations: Sequence[str], people: int = SOME) -> Iterator[Cell]:
@@ -134,8 +137,7 @@ def measure_all(
     ``files`` are those of populations that are no recipes.
     """
     known = {(one.cell, one.part): one for one in read(results)}
-    cells = list(wanted)
-    missing = [(cell, part) for part in parts for cell in cells if (cell, part) not in known]
+    missing = [(cell, part) for cell in wanted for part in parts if (cell, part) not in known]
     end, waiting = time.monotonic() + 60 * minutes, set[Future[Measured]]()
     with ProcessPoolExecutor(workers) as pool, results.open("a", encoding="utf-8") as file:
         while waiting or (missing and time.monotonic() < end):
@@ -209,7 +211,7 @@ def _unflagged(counts: Sequence[Count]) -> int:
 
 
 def _flags(measured: Sequence[Measured]) -> str:
-    widened = ("frequency", "frequency, shrunk", "mean, shrunk")
+    widened = COLUMNS
     head = ["who", "population", "frequencies", "means", *(f"{question}, times" for question in widened)]
     rows = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
     groups: dict[tuple[str, str], list[Measured]] = {}

@@ -70,6 +70,12 @@ class TopSelPilot(SideBySide):
         assert isinstance(question, EnergyQuestion)
         return question.energy(own) if own.reports else None
 
+    @property
+    def width(self) -> int:
+        """How many set sizes an answer stands for; 1 where the law is public."""
+        question = self.parts[-1]
+        return question.width if isinstance(question, SizeClasses) else 1
+
     def law(self, tally: Tally) -> SizeLaw | None:
         """The law of set sizes; None if nobody was asked."""
         if not self.asks_sizes:
