@@ -54,6 +54,19 @@ def test_the_cap_is_the_quantile_of_the_sizes_that_the_pilot_tells() -> None:
     assert finished[1].tally.reports > 3.9 * finished[0].tally.reports
 
 
+def test_a_cap_that_the_pilot_chose_is_one_that_it_can_judge() -> None:
+    """Nine of ten people hold all eight keys, and the pilot counts four: who holds more is still told."""
+    sizes = np.where(np.arange(6000) % 10 == 0, 1, 8)
+    keys = np.concatenate([np.arange(size) for size in sizes])
+    crowd = Population.from_columns(np.repeat(np.arange(6000), sizes), keys, np.zeros(len(keys)))
+    for most, cap in ((4, 3), (8, 8)):
+        pilot = Pilot(SCHEMA, Fraction(4), share=Fraction(1, 5), most=most)
+        finished = finish(pilot, crowd, 2)
+        found = pilot.estimate(finished).header.undercount
+        assert getattr(finished[1].round.mechanism, "max_pairs", 0) == cap
+        assert found is None if most == 8 else found is not None and found.state == "truncated"
+
+
 def test_everybody_answers_once_with_the_whole_budget() -> None:
     pilot = Pilot(SCHEMA, Fraction(1), "wsr", theta=Fraction(1, 4))
     finished = finish(pilot, people(3000, 1), 1)

@@ -50,6 +50,15 @@ def around(shares: Any = SHARES, means: Any = MEANS, radius: int = 700, **option
     return Project(SCHEMA, ONE, tuple(centres.tolist()), (256,) * 2 * KEYS, radius, **options)
 
 
+def test_nothing_is_projected_where_set_sizes_are_hardly_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 400 keys each: the lowest class of sizes is 1 to 25. Without the rule the planner would project."""
+    crowd = datasets.independent(20_000, np.full(400, 1 / 400), np.zeros(400), 3)
+    protocol = TopSelProject(Schema(keys=400), Fraction(4))
+    for classes, kind in ((2, "topsel"), (0, "project")):
+        monkeypatch.setattr("keyveil.protocols.topsel_project.CLASSES", classes)
+        assert finish(protocol, crowd, 1)[1].round.mechanism.name == kind
+
+
 # -- the mechanism --------------------------------------------------------------------------------------------------
 
 
