@@ -4,7 +4,7 @@ import { kvue } from "./src/mechanisms/kvue.js";
 import { ssr } from "./src/mechanisms/ssr.js";
 
 export { Coins } from "./src/coins.js";
-export { KeyveilError } from "./src/errors.js";
+export { KeyveilError } from "./src/wire.js";
 export { BrowserStorage, MemoryStorage } from "./src/storage.js";
 export const mechanisms = { ssr, kvue };
 

@@ -1,11 +1,14 @@
 /** A campaign in words for the person who decides. */
-import { shown, spelled } from "./ledger.js";
+import { ceilDivide, text } from "./wire.js";
 
 const KEYS = 12; // so many are named; of the others only their number
 
+/** ε for people: six places, rounded up; what is stored and compared is exact. */
+const shown = ([above, below]) => text([ceilDivide(above * 1000000n, below), 1000000n]);
+
 /** Text from elsewhere loses what could steer a terminal or a page. */
-export function explained({ notice: { campaign, round }, spent, consent, agreed, remarks, refusal }) {
-  const { document, schema, several, ends, hash } = campaign;
+export function explained({ notice: { campaign, round }, spent, consent, agreed, durable, clock, refusal }) {
+  const { document, schema, several, ends, until, hash } = campaign;
   const { name, purpose, protocol, contact, enrolment, retention_days, min_reports, every_days, series_until, renew_days, one_in } = document;
   const keys = schema.names.slice(0, KEYS).join(", ") + (schema.d > KEYS ? `, and ${schema.d - KEYS} that are not named here` : "");
   const each = renew_days
@@ -18,7 +21,7 @@ export function explained({ notice: { campaign, round }, spent, consent, agreed,
     Why: purpose,
     What: `which of ${schema.d} keys you have (${keys}), and their values`,
     "How often": several ? "one report in each round that asks you, all within the same epsilon" : "one report",
-    Until: campaign.until ?? "no last day is named",
+    Until: until ?? "no last day is named",
     Later: ends && `${later}${series_until ? `, until ${series_until}` : ""}; ${each}, each time at epsilon ${protocol.epsilon}`,
     Privacy: `epsilon ${protocol.epsilon} for the whole campaign (${protocol.name})`,
     Now: round ? `round ${round.number} costs epsilon ${shown(round.cost)}, computed here from ${round.mechanism.name}` : "nothing is asked",
@@ -26,10 +29,11 @@ export function explained({ notice: { campaign, round }, spent, consent, agreed,
     Kept: `single reports for at most ${retention_days} days; nothing is shown before ${min_reports} people have reported`,
     Enrolment: enrolment,
     Contact: contact || "none is named",
-    Spent: spent.map(spelled).join("; "),
+    Spent: spent.map(({ cap, spent, limit }) => `${cap.replace("_", " ")}: ${shown(spent)} of ${limit}`).join("; "),
     Consent: consent === "given" && !agreed ? "given to something else: this campaign has changed" : (consent ?? "not given yet"),
-    Note: remarks.join(" "),
-    Verdict: refusal,
+    Storage: !durable && "this browser may forget what was spent: each clearing of its data can cost one more epsilon a round",
+    Clock: clock && `it was once at ${clock}: until then no period of a cap ends`,
+    Verdict: refusal && `this device would not answer now (${refusal})`,
   };
   const page = Object.entries(lines).filter(([, said]) => said);
   return [`${name} (${hash.slice(0, 8)}…)`, ...page.map(([what, said]) => `${what}: ${said.replace(/[\p{C}\p{Z}]/gu, " ")}`)].join("\n");

@@ -1,11 +1,9 @@
 /** PCKV: one sampled pair of a padded record; its key and sign are perturbed together (Gu et al. 2020). */
-import { lieThreshold, tightest } from "../thresholds.js";
-import { signs } from "../channels.js";
-import { symbol } from "../codecs.js";
-import { atMost, ceilDivide, expFloor, levels, RESOLUTION, subtract } from "../exact.js";
-import { exactly } from "../groups.js";
-import { only, read, rule, whole } from "../mechanisms.js";
+import { only, read, rule, symbol, whole } from "../mechanisms.js";
+import { chances, exactly, lieThreshold, tightest } from "../numbers.js";
+import { signs } from "../schema.js";
 import { labelledKeys } from "../sparse.js";
+import { atMost, ceilDivide, expFloor, levels, RESOLUTION, subtract } from "../wire.js";
 
 const LEAST = [1n, 1000n]; // ε that a key or a value is left with
 
@@ -15,12 +13,12 @@ function sampled({ schema, epsilon, options }) {
     max_pairs: whole(1, schema.d),
     split: only("tight", "paper"),
     estimator: only("unbiased", "published"),
-    value_epsilon: (value, name) => (value === undefined ? null : exactly(value, name)),
+    value_epsilon: (value) => (value === undefined ? null : exactly(value)),
   });
   const tight = split === "tight";
   const sign = given ?? (tight ? epsilon : [epsilon[0], 2n * epsilon[1]]);
-  rule(!given || atMost(LEAST, given), "value_epsilon");
-  rule(atMost(sign, tight ? epsilon : subtract(epsilon, LEAST)), "value_epsilon");
+  rule(!given || atMost(LEAST, given));
+  rule(atMost(sign, tight ? epsilon : subtract(epsilon, LEAST)));
   return { cap, tight, given, sign, sample: (pairs, coins) => pairs[coins.below(Math.max(pairs.length, cap))] };
 }
 
@@ -68,9 +66,9 @@ export function pckvUe(asked) {
     const plus = pair && signs.draw(pair[1], coins);
     const own = pair ? coins.choose(plus ? truth : [truth[0], truth[2], truth[1]]) : 0;
     const others = [...Array(schema.d).keys()].filter((key) => key !== pair?.[0]);
-    const speaks = coins.chances(2n * fake, 2n * RESOLUTION, others.length);
+    const speaks = chances(coins, 2n * fake, 2n * RESOLUTION, others.length);
     const keys = others.filter((_, at) => speaks[at]);
-    const signed = coins.chances(1n, 2n, keys.length);
+    const signed = chances(coins, 1n, 2n, keys.length);
     const said = keys.map((key, at) => 2 * key + Number(signed[at]));
     return (own ? [...said, 2 * pair[0] + own - 1] : said).sort((a, b) => a - b);
   };
