@@ -1,4 +1,4 @@
-/** The device with every mechanism that it knows; `keyveil/small` has ssr and kvue only, `keyveil/node` files. */
+/** The device with every mechanism; `keyveil/small` has two, `keyveil/node` files. */
 import { Device as Base } from "./src/device.js";
 import { explained } from "./src/explain.js";
 import { reading } from "./src/rounds.js";

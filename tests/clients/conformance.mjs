@@ -6,7 +6,7 @@ import { Coins } from "../../clients/javascript/src/coins.js";
 import { build, packed } from "../../clients/javascript/src/mechanisms.js";
 import { Scales } from "../../clients/javascript/src/scales.js";
 import { mechanisms } from "../../clients/javascript/src/table.js";
-import { hex } from "../../clients/javascript/src/wire.js";
+import { hex, parse } from "../../clients/javascript/src/wire.js";
 
 const CHUNK = 16;
 
@@ -64,7 +64,7 @@ for (const one of listed) {
   const called = `${one.mechanism} ${JSON.stringify(one.options)} ${one.epsilon}`;
   try {
     const schema = await Scales.read(one.schema);
-    const made = await build({ name: one.mechanism, schema, epsilon: one.epsilon, options: one.options }, mechanisms);
+    const made = await build({ name: one.mechanism, schema, epsilon: parse(one.epsilon), options: one.options }, mechanisms);
     const told = { fingerprint: hex(made.fingerprint), report_bytes: made.codec.size, ratio: reduced(made.ratio) };
     if (what === "write") one.salt = randomBytes(8).toString("hex");
     const mine = { ...told, ...answers(made, schema, one) };

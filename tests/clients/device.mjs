@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { build } from "../../clients/javascript/src/mechanisms.js";
 import { Scales } from "../../clients/javascript/src/scales.js";
-import { hash } from "../../clients/javascript/src/wire.js";
+import { hash, parse } from "../../clients/javascript/src/wire.js";
 import { BrowserStorage, Device, FileStorage, KeyveilError, MemoryStorage, mechanisms } from "../../clients/javascript/node.js";
 
 const [, , place, ...only] = process.argv;
@@ -32,7 +32,7 @@ class Collector {
     const campaign = { keyveil: 1, name: "snacks", ...plain, ...usual, ...changes };
     const schema = await Scales.read(campaign.schema);
     const asked = { mechanism: "kvue", epsilon: campaign.protocol.epsilon, options: { bins: null }, part: ["0", "1"], round: 1, ...round };
-    const made = await build({ name: asked.mechanism, schema, epsilon: asked.epsilon, options: asked.options }, mechanisms);
+    const made = await build({ name: asked.mechanism, schema, epsilon: parse(asked.epsilon), options: asked.options }, mechanisms);
     const document = { keyveil: 1, campaign: await hash(campaign), ...asked, report_bytes: made.codec.size };
     const shown = { number: asked.round, state: "open", hash: await hash(document), document };
     this.view = { campaign, hash: await hash(campaign), state: "open", round: shown };

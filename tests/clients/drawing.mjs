@@ -9,13 +9,13 @@ import { pathToFileURL } from "node:url";
 
 const [, , client, question] = process.argv;
 const from = (path) => import(pathToFileURL(`${client}/src/${path}`).href);
-const [{ Coins }, { build }, { Scales }, { mechanisms }] = await Promise.all(
-  ["coins.js", "mechanisms.js", "scales.js", "table.js"].map(from),
+const [{ Coins }, { build }, { Scales }, { mechanisms }, { parse }] = await Promise.all(
+  ["coins.js", "mechanisms.js", "scales.js", "table.js", "wire.js"].map(from),
 );
 
 const asked = JSON.parse(question);
 const schema = await Scales.read(asked.schema);
-const made = await build({ name: asked.mechanism, schema, epsilon: asked.epsilon, options: asked.options }, mechanisms);
+const made = await build({ name: asked.mechanism, schema, epsilon: parse(asked.epsilon), options: asked.options }, mechanisms);
 const { size } = made.codec;
 const key = createHash("sha256").update(asked.seed).digest().subarray(0, 16);
 const stream = createCipheriv("aes-128-ctr", key, Buffer.alloc(16));

@@ -9,7 +9,7 @@ import { reading } from "../../clients/javascript/src/rounds.js";
 import { Scales } from "../../clients/javascript/src/scales.js";
 import { labelledKeys, noisyBits } from "../../clients/javascript/src/sparse.js";
 import { mechanisms } from "../../clients/javascript/src/table.js";
-import { canonical, derivedId, hash, hex, periodOf, publicIndex, publicWord, unhex, utf8 } from "../../clients/javascript/src/wire.js";
+import { canonical, derivedId, hash, hex, parse, periodOf, publicIndex, publicWord, unhex, utf8 } from "../../clients/javascript/src/wire.js";
 
 const kit = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const [checked, wrong] = [{}, []];
@@ -34,7 +34,7 @@ for (const { campaign, document, canonical: text, sha256, fingerprint, varies } 
   same("hash", await hash(document), sha256);
   if (["olh", "privkv-round"].includes(document.mechanism)) continue; // which devices or this device do not answer
   const schema = await schemaOf(kit.campaigns.find((one) => one.document.name === campaign).document);
-  const one = await build({ name: document.mechanism, schema, epsilon: document.epsilon, options: document.options }, mechanisms);
+  const one = await build({ name: document.mechanism, schema, epsilon: parse(document.epsilon), options: document.options }, mechanisms);
   same("fingerprint", hex(one.fingerprint), fingerprint);
   same("report_bytes", [one.codec.size, one.codec.varies], [document.report_bytes, varies]);
   made.set(fingerprint, one);
@@ -67,8 +67,8 @@ for (const { id, fingerprint, group_fingerprint, word: theirs, payload, padded }
 const bits = (payload, length) => Array.from({ length }, (_, at) => (unhex(payload)[at >> 3] >> (at & 7)) & 1);
 for (const one of kit.payloads) {
   const ones = () => { // as a fraction: the share of ones times their number
-    const [above, below] = fraction(one.share ?? "0.5");
-    return [above * BigInt(one.length), below];
+    const [whole, rest] = (one.share ?? "0.5").split(".");
+    return [BigInt(whole + rest) * BigInt(one.length), 10n ** BigInt(rest.length)];
   };
   const rare = "length" in one;
   const places = (payload) => payload.flatMap((bit, place) => (bit ? [place] : []));
@@ -96,7 +96,7 @@ const refusal = async (view, name, float = false) => {
   const text = JSON.stringify(view).replace('"min_reports":1000,', `"min_reports":1000${float ? ".0" : ""},`); // JSON.parse forgot it
   try {
     const get = async (path) => utf8(path.startsWith("campaigns/") ? text : JSON.stringify(kit.dictionaries[0].keys));
-    await readNotice(get, name, { mechanisms, reading });
+    await readNotice(get, name, { mechanisms, reading, prefix: "" });
     return "nothing";
   } catch (error) {
     return error.code ?? `${error}`;

@@ -8,7 +8,6 @@ const NAME = /^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/;
 export const rule = (holds, code) => demand(holds, `campaign/${code}`);
 export const isText = (given) => typeof given === "string" && [...given].length <= 2000;
 
-/** Those after `contact` may be left out. */
 const FIELDS = {
   __proto__: null,
   keyveil: (given) => given === 1,
@@ -39,11 +38,10 @@ function check(given, fields, needed) {
   }
 }
 
-/** `starts` and `ends` are null unless every round names its days. */
 function readTerms(document) {
   rule(canonical(document).length <= 1 << 20, "document");
   check(document, FIELDS, 10);
-  const { name, protocol, rounds, every_days: every, series_until: last, renew_days: renew, renew_from: from, one_in } = document;
+  const { protocol, rounds, every_days: every, series_until: last, renew_days: renew, renew_from: from, one_in } = document;
   let before = "";
   for (const window of rounds) {
     check(window, WINDOW, 0);
@@ -51,27 +49,24 @@ function readTerms(document) {
     rule(before <= opens && opens <= closes, "dates");
     before = window.closes ?? before;
   }
-  const days = (end) => rounds.every((window) => window[end]) && rounds.map((window) => window[end]).sort();
-  const until = days("closes") ? days("closes").at(-1) : null;
-  const [starts, ends] = until && days("opens") ? [days("opens")[0], until] : [null, null];
+  const [opens, closes] = ["opens", "closes"].map((end) => rounds.map((window) => window[end]).sort());
+  const until = closes.at(-1) ?? null;
+  const [starts, ends] = opens.at(-1) && until ? [opens[0], until] : [null, null];
   rule(!renew === !from && !(renew && one_in), "periods");
   rule(every ? ends && daysBetween(starts, ends) < every && ends <= (last ?? ends) : !last, "every");
-  rule(text(readEpsilon(protocol.epsilon)) === protocol.epsilon, "document");
-  return { document, name, starts, ends, until };
+  const epsilon = readEpsilon(protocol.epsilon);
+  rule(text(epsilon) === protocol.epsilon, "document");
+  return { document, epsilon, starts, ends, until };
 }
 
-/** The campaign of a name and its open round; `reading` says how schemas and rounds are read. */
-export async function readNotice(get, name, { mechanisms, reading }) {
+export async function readNotice(get, name, { mechanisms, reading, prefix }) {
   rule(NAME.test(name), "name");
   const body = await get(`campaigns/${name}`);
   try {
     const { campaign: document, hash: stated, state, round } = parseJson(body);
-    reading.screen?.(document);
-    const campaign = readTerms(document);
-    campaign.schema = await reading.schema(document.schema, get);
-    campaign.hash = await hash(document);
+    const campaign = { ...readTerms(document), name, series: prefix + name, hash: await hash(document) };
     campaign.terms = await hash({ ...document, rounds: document.rounds.map(({ enough = null }) => enough) });
-    reading.protocol?.(campaign, mechanisms);
+    Object.assign(campaign, await reading.question(document, get, mechanisms));
     rule(document.name === name && campaign.hash === stated, "changed");
     return { campaign, state, round: round?.state === "open" ? await reading.round(campaign, round, mechanisms) : null };
   } catch (reason) {
@@ -79,8 +74,7 @@ export async function readNotice(get, name, { mechanisms, reading }) {
   }
 }
 
-/** What is announced of a round must be what was made of its mechanism. */
-export async function roundOf(campaign, { document, hash: stated, number }, mechanism, planned, more) {
+export async function roundOf(campaign, { document, hash: stated, number }, mechanism, planned) {
   demand(mechanism.codec.size <= 1 << 16, "device/limits");
   rule(canonical(document) === canonical({ ...planned, keyveil: 1, campaign: campaign.hash, report_bytes: mechanism.codec.size }), "round");
   const own = await hash(document);
@@ -88,15 +82,15 @@ export async function roundOf(campaign, { document, hash: stated, number }, mech
   const { rounds } = campaign.document;
   const opens = rounds.slice(0, number).map((window) => window.opens ?? "").sort().at(-1);
   const closes = rounds[number - 1]?.closes ?? campaign.until;
-  return { document, hash: own, number, mechanism, opens, closes, cost: logCeiling(mechanism.ratio), ...more };
+  return { document, hash: own, number, mechanism, opens, closes, cost: logCeiling(mechanism.ratio) };
 }
 
 /** Campaigns for browsers name every option, so that their one round follows from them. */
 async function onlyRound(campaign, round, table) {
   const { browser, protocol: { name, epsilon, ...options } } = campaign.document;
   demand(browser, "device/options");
-  const mechanism = await build({ name, schema: campaign.schema, epsilon, options }, table);
+  const mechanism = await build({ ...campaign, name, options }, table);
   return roundOf(campaign, round, mechanism, { round: 1, mechanism: name, epsilon, options, part: ["0", "1"] });
 }
 
-export const reading = { schema: (document) => Schema.read(document), round: onlyRound };
+export const reading = { question: async ({ schema }) => ({ schema: await Schema.read(schema) }), round: onlyRound };

@@ -1,7 +1,7 @@
-/** Randomness: uniform whole numbers from the bytes of Web Crypto, by rejection; docs/wire.md has what each verb reads. */
+/** Uniform whole numbers from the bytes of Web Crypto, by rejection (docs/wire.md, "Draws"). */
 import { demand, fromBytes } from "./wire.js";
 
-const LARGEST = 1 << 16; // bytes that getRandomValues gives at once
+const LARGEST = 1 << 16;
 
 function systemBytes(count) {
   const drawn = new Uint8Array(count);
@@ -14,7 +14,6 @@ export class Coins {
     this.bytes = bytes;
   }
 
-  /** Uniform below a bound and of its type. */
   below(bound) {
     const [drawn] = this.belowEach(bound, 1);
     return typeof bound === "bigint" ? drawn : Number(drawn);

@@ -11,8 +11,6 @@ import { CAPS, changedCaps, lines, refuseBeyond, total, where } from "./ledger.j
 import { drawn } from "./mechanisms.js";
 import { dayOf, daysBetween, demand, derivedId, hex, periodOf, text } from "./wire.js";
 
-const MOST_JUMP = 400; // days that a clock may be ahead of the latest day seen
-
 export class Device {
   #caps;
   #secret = null; // of the books that this device works with
@@ -24,8 +22,6 @@ export class Device {
     this.#caps = caps;
   }
 
-  // -- what the owner sees and decides
-
   async explain(name) {
     const notice = await this.#shown(name);
     const { campaign, round, durable } = notice;
@@ -34,10 +30,10 @@ export class Device {
       const agreed = consent === "given" && isAgreed(state, campaign);
       const trial = structuredClone(state); // what an answer would do, as if it were agreed to
       agree(trial, campaign);
-      const trying = round && !found(state, notice) && this.#answer(trial, day, notice, {}, "", true);
-      const refusal = (await trying?.then?.(() => null, (reason) => reason.code)) || null;
-      const clock = day > this.#today() ? day : null; // until then no period of a cap ends
-      const spent = this.#lines(state, campaign, day);
+      const asks = round && !found(state, notice);
+      const refusal = asks ? await this.#answer(trial, day, notice, {}, "", true).then(() => null, ({ code }) => code) : null;
+      const clock = day > this.#today() ? day : null;
+      const spent = lines(state, campaign, day, this.reading.aside?.(state, campaign, day));
       const told = { name, hash: campaign.hash, consent, agreed, durable, clock, refusal, spent, notice };
       return { ...told, text: this.explained(told), epsilon: round && text(round.cost) };
     });
@@ -84,17 +80,16 @@ export class Device {
     await this.#books((state, day) => (state.latest = day));
   }
 
-  // -- reporting
-
   async report(name, record, { token = null, shown } = {}) {
     this.#refuseSignal();
     await this.#books((state) => need(state, this.prefix + name));
-    demand(token === null || /^[\x21-\x7e]{1,1000}$/.test(token), "enrolment/token");
+    demand(token === null || /^[!-~]{1,1000}$/.test(token), "enrolment/token");
     const notice = await this.#shown(name, shown);
     const since = Date.now();
     if (!notice.round) {
-      const opens = notice.campaign.document.rounds.map((window) => window.opens).filter((day) => day > this.#today()).sort()[0];
-      return outcome({ name, ...(["open", "draft"].includes(notice.state) ? { state: "between", opens } : { state: "closed" }) });
+      const state = ["open", "draft"].includes(notice.state) ? "between" : "closed";
+      const opens = notice.campaign.document.rounds.map((window) => window.opens).filter((day) => state === "between" && day > this.#today());
+      return outcome({ name, state, opens: opens.sort()[0] });
     }
     const [entry, told] = await this.#books((state, day) => this.#answer(state, day, notice, record, token));
     if (entry?.state !== "waiting") return told;
@@ -128,7 +123,7 @@ export class Device {
     if (earlier) return renewed(earlier, token);
     demand(document.enrolment === "none" || token !== null, "enrolment/needed");
     demand(durable || document.browser, "storage/fleeting");
-    demand(daysBetween(state.latest, today) <= MOST_JUMP, "device/clock");
+    demand(daysBetween(state.latest, today) <= 400, "device/clock"); // a clock so far ahead of the latest day seen is wrong
     const { day: left, campaign: known } = state.consents[series].paused ?? {};
     const first = periodOf(document, day);
     const begun = (round.opens ? round.opens <= left : known === own) || (first && first <= left);
@@ -165,21 +160,15 @@ export class Device {
   #pay(state, day, campaign, { cost }) {
     const own = where(state.entries, { series: campaign.series, campaign: campaign.hash });
     refuseBeyond(cost, [{ spent: total(own), limit: campaign.document.protocol.epsilon }]);
-    refuseBeyond(campaign.several && !own.length ? campaign.several : cost, this.#lines(state, campaign, day));
+    const whole = campaign.several && !own.length ? campaign.epsilon : cost;
+    refuseBeyond(whole, lines(state, campaign, day, this.reading.aside?.(state, campaign, day)));
   }
 
-  #lines(state, campaign, day) {
-    return lines({ ...state, aside: this.reading.aside?.(state, campaign, day) }, campaign, day);
-  }
-
-  /** One coin for a series, then counting. */
   #turn(state, { series, terms, hash, document: { one_in: oneIn } }) {
     const turn = (state.turns[`${series} ${terms}`] ??= { place: this.coins.below(oneIn), met: -1 });
     if (turn.campaign !== hash) Object.assign(turn, { met: turn.met + 1, campaign: hash });
     return turn.met % oneIn === turn.place;
   }
-
-  // -- storage, clock and signals
 
   /**
    * Alone with the books, and with the latest day ever seen: setting the clock back gives no budget back. A step that fails
@@ -213,11 +202,9 @@ export class Device {
     demand(this.ignoreSignals || !(globalPrivacyControl === true || doNotTrack === "1"), "consent/signal");
   }
 
-  /** What the collector serves, or what it served when it was shown. */
   async #shown(name, shown) {
     demand(!shown || shown.name === name, "consent/other");
     const notice = shown?.notice ?? (await readNotice((path) => this.#get(path), name, this));
-    notice.campaign.series = this.prefix + name;
     return { ...notice, durable: await this.storage.durable() };
   }
 

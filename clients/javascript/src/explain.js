@@ -1,10 +1,10 @@
 /** A campaign in words for the person who decides. */
-import { ceilDivide, text } from "./wire.js";
+import { ceilDivide, text, UNIT } from "./wire.js";
 
 const KEYS = 12; // so many are named; of the others only their number
 
 /** ε for people: six places, rounded up; what is stored and compared is exact. */
-const shown = ([above, below]) => text([ceilDivide(above * 1000000n, below), 1000000n]);
+const shown = (epsilon) => text(ceilDivide(epsilon * 1000000n, UNIT) * (UNIT / 1000000n));
 
 /** Text from elsewhere loses what could steer a terminal or a page. */
 export function explained({ notice: { campaign, round }, spent, consent, agreed, durable, clock, refusal }) {

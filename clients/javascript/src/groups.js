@@ -1,9 +1,8 @@
-/** Mechanisms side by side: the id of a report decides which of them it answers, and all reports have one length. */
+/** Mechanisms side by side: a report's id decides which one it answers, and all reports have one length. */
 import { build, rule } from "./mechanisms.js";
-import { exactly, fraction, ONE, spelled, ZERO } from "./numbers.js";
-import { add, atMost, ceilDivide, hex, printed, publicWord, sha256, subtract, utf8 } from "./wire.js";
+import { add, atMost, exactly, fraction, ONE, spelled, subtract, ZERO } from "./numbers.js";
+import { ceilDivide, hex, printed, publicWord, sha256, text, utf8 } from "./wire.js";
 
-/** The test of which ids belong to a part [start, stop] of the people. */
 export async function parting(hash) {
   const key = await sha256(Uint8Array.of(...hash, ...utf8("part")));
   const bound = ([above, below]) => ceilDivide(above << 32n, below);
@@ -13,10 +12,9 @@ export async function parting(hash) {
   };
 }
 
-/** Parts are [share, mechanism]. */
-export async function sideBySide(parts, { name, schema, stated }, cap) {
+export async function sideBySide(parts, { name, schema, epsilon }, cap) {
   const listed = parts.map(([share, { fingerprint }]) => [spelled(share), hex(fingerprint)]);
-  const fingerprint = await printed({ mechanism: name, epsilon: stated, parts: listed, schema: schema.hash });
+  const fingerprint = await printed({ mechanism: name, epsilon: text(epsilon), parts: listed, schema: schema.hash });
   const holds = await parting(fingerprint);
   let start = ZERO;
   const tests = parts.map(([share]) => holds([start, (start = add(start, share))]));
@@ -39,7 +37,7 @@ export const beside = (program) => async (asked) => {
   if (overflow === undefined) return program(asked);
   const share = exactly(overflow);
   rule(share[0] > 0n && !atMost(ONE, share) && options.estimator !== "published");
-  const one = (name, options) => build({ ...asked, epsilon: asked.stated, name, options }, asked.table);
+  const one = (name, options) => build({ ...asked, name, options }, asked.table);
   const main = await one(asked.name, options);
   if (main.cap === asked.schema.d) return sideBySide([[ONE, main]], asked, main.cap);
   return sideBySide([[subtract(ONE, share), main], [share, await one("overflow", { max_pairs: main.cap })]], asked, main.cap);
@@ -47,10 +45,8 @@ export const beside = (program) => async (asked) => {
 
 const UNCAPPED = ["kvue", "topsel", "block"];
 
-/** What is said once for all groups that have a cap. */
 export const common = (name, max_pairs) => (max_pairs === undefined || UNCAPPED.includes(name) ? {} : { max_pairs });
 
-/** The groups of `split`, in their one spelling. */
 export async function split(asked) {
   const { groups, group_options: own, max_pairs, ...strange } = asked.options;
   const listed = `${groups}`.split(",").map((entry) => /^([a-z0-9-]{1,40}):([1-9]\d{0,14})$/.exec(entry) ?? []);
@@ -61,7 +57,7 @@ export async function split(asked) {
   const [parts, caps] = [[], new Set()];
   for (const [, name, share] of listed) {
     rule(max_pairs === undefined || !("max_pairs" in own[name]));
-    const made = await build({ ...asked, epsilon: asked.stated, name, options: { ...own[name], ...common(name, max_pairs) } }, asked.table);
+    const made = await build({ ...asked, name, options: { ...own[name], ...common(name, max_pairs) } }, asked.table);
     if (made.cap !== undefined) caps.add(made.cap);
     parts.push([[BigInt(share), total], made]);
   }
@@ -69,7 +65,6 @@ export async function split(asked) {
   return sideBySide(parts, asked, caps.size ? Math.max(...caps) : undefined);
 }
 
-/** The shares of groups such as "ssr:0.5,kvue:1", in one spelling. */
 export function shares(named) {
   const listed = `${named}`.split(",").map((entry) => entry.trim().split(/\s*:\s*/));
   const total = listed.map(([, share]) => fraction(share)).reduce(add);

@@ -1,8 +1,6 @@
 /** Requests that do not tell who asks, and a stored report that is sent with the same bytes until it arrives. */
 import { demand, KeyveilError, parseJson, unhex } from "./wire.js";
 
-const LARGEST = 8 << 20; // bytes of an answer
-const PATIENT = 120_000; // milliseconds
 const QUIET = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store", redirect: "error" };
 
 /** A collector at an address such as https://collector.example; plain HTTP only on this machine. */
@@ -14,9 +12,9 @@ export function http(address) {
   const request = async (method, path, body, headers) => {
     let [size, pieces] = [0, []];
     try {
-      const answer = await fetch(origin + pathname.replace(/\/+$/, "") + path, { method, body, headers, signal: AbortSignal.timeout(PATIENT), ...QUIET });
+      const answer = await fetch(origin + pathname.replace(/\/+$/, "") + path, { method, body, headers, signal: AbortSignal.timeout(120_000), ...QUIET });
       for (let reader = answer.body?.getReader(), piece; reader && !(piece = await reader.read()).done; pieces.push(piece.value))
-        demand((size += piece.value.length) <= LARGEST, "transport/too-large");
+        demand((size += piece.value.length) <= 8 << 20, "transport/too-large");
       return { status: answer.status, headers: answer.headers, body: new Uint8Array(await new Blob(pieces).arrayBuffer()) };
     } catch (reason) {
       throw reason instanceof KeyveilError ? reason : new KeyveilError("transport/unreachable");
@@ -33,7 +31,6 @@ function said({ body }) {
   }
 }
 
-/** The code of a problem document (RFC 9457), if an answer is one. */
 export function problemCode(answer) {
   const code = /^application\/problem\+json\s*(;|$)/.test(answer.headers.get("content-type")) && said(answer)?.code;
   return /^[a-z0-9-]{1,40}\/[a-z0-9-]{1,40}$/.test(code) ? code : null;
@@ -42,10 +39,8 @@ export function problemCode(answer) {
 /** Seconds; a drawn report leaves at a multiple of `pace` after the reading. */
 export const PATIENCE = { tries: 5, first: 1, longest: 60, pace: 0.25 };
 
-/** Problems that may pass by themselves. */
 export const PASSING = ["campaign/unknown", "round/unknown", "round/waiting"];
 
-/** A batch of one report (docs/wire.md). */
 export function batch({ round, document, report, payload }) {
   const bytes = unhex(`4b56520100000000000001000000${document}${report}${payload}`);
   const view = new DataView(bytes.buffer);
@@ -54,7 +49,6 @@ export function batch({ round, document, report, payload }) {
   return bytes;
 }
 
-/** With growing pauses. */
 export async function deliver(parcel, { transport, coins, patience: { tries, first, longest }, sleep, now }) {
   for (let pause = first; ; pause = Math.min(2 * pause, longest)) {
     const { after = 0, ...heard } = await attempt(parcel, transport, now);
@@ -89,5 +83,5 @@ function judged(answer, report) {
   const { id, code } = refused?.[0] ?? {};
   if (["[1,0,0,0]", "[0,1,0,0]"].includes(counted)) return { state: "sent", code: null };
   if (counted !== "[0,0,1,0]" || id !== report || typeof code !== "string") return null;
-  return { state: "refused", code: code.replace(/[^\x20-\x7e]/g, " ").slice(0, 80) };
+  return { state: "refused", code: code.replace(/[^ -~]/g, " ").slice(0, 80) };
 }

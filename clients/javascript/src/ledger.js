@@ -1,5 +1,5 @@
 /** What was released, what it cost, and how much more may be spent. Nothing is ever given back. */
-import { add, atMost, daysBetween, demand, parse, text } from "./wire.js";
+import { daysBetween, demand, parse, text } from "./wire.js";
 
 /** The most ε that may leave a device: in any `days` days and ever, about one schema and about all. */
 export const CAPS = { days: 30, schema_period: "2", schema_life: "8", period: "4", life: "16" };
@@ -11,23 +11,21 @@ export function changedCaps(known, changes, loosen) {
     demand(/^\d{1,9}(\.\d{1,30})?$/.test(value), "epsilon/invalid");
     caps[name] = name === "days" ? Number(value) : text(parse(value));
     const both = [parse(caps[name]), parse(known[name])];
-    demand(loosen || atMost(...(name === "days" ? both.reverse() : both)), "budget/looser");
+    demand(loosen || (name === "days" ? both.reverse() : both).reduce((one, other) => one <= other), "budget/looser");
   }
   return caps;
 }
 
-/** The entries that have some things in common. */
 export const where = (entries, wanted) => entries.filter((one) => Object.keys(wanted).every((name) => one[name] === wanted[name]));
 
-export const total = (list) => list.reduce((sum, one) => add(sum, parse(one.epsilon)), [0n, 1n]);
+export const total = (list) => list.reduce((sum, one) => sum + parse(one.epsilon), 0n);
 
-/** What counts against each cap on a day, also of what is set `aside`. */
-export const lines = ({ caps, entries, aside = [] }, { schema }, day) =>
+export const lines = ({ caps, entries }, { schema }, day, aside = []) =>
   Object.keys(CAPS).slice(1).map((cap) => {
     const counts = (one) => (/life/.test(cap) || daysBetween(one.day, day) < caps.days) && (!/schema/.test(cap) || one.schema === schema.hash);
     return { cap, limit: caps[cap], spent: total([...entries, ...aside].filter(counts)) };
   });
 
 export function refuseBeyond(cost, held) {
-  for (const { spent, limit } of held) demand(atMost(add(cost, spent), parse(limit)), "budget/exceeded");
+  for (const { spent, limit } of held) demand(cost + spent <= parse(limit), "budget/exceeded");
 }

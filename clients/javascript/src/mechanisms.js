@@ -1,17 +1,16 @@
-/** A mechanism from the options of a round: its ratio, codec and program; what programs draw from and write with. */
-import { atMost, demand, expFloor, hex, isWhole, levels, parse, printed, publicWord } from "./wire.js";
+/** A mechanism from its options: ratio, codec and program; what programs draw from and write with (docs/wire.md). */
+import { demand, expFloor, hex, isWhole, levels, parse, printed, publicWord, text } from "./wire.js";
 
 /** A program gives {ratio, codec, respond}; one of several mechanisms has its fingerprint and encoding, too. */
 export async function build(asked, table) {
   const { name, schema, options, epsilon } = asked;
-  const exact = readEpsilon(epsilon);
   demand(Object.hasOwn(table, name), "mechanism/unknown");
-  const made = await table[name]({ ...asked, epsilon: exact, stated: epsilon, table });
+  const made = await table[name]({ ...asked, table });
   const [above, below] = made.ratio;
-  demand(above << 256n <= expFloor(exact, 256n) * below, "privacy/exceeded");
+  demand(above << 256n <= expFloor(epsilon, 256n) * below, "privacy/exceeded");
   if (made.fingerprint) return { ...made, name };
   const { estimator, ...told } = options; // how its tallies are read has no part in a fingerprint
-  const fingerprint = await printed({ mechanism: name, epsilon, options: told, schema: schema.hash });
+  const fingerprint = await printed({ mechanism: name, epsilon: text(epsilon), options: told, schema: schema.hash });
   const respond = (pairs, id, coins) => made.respond(pairs, publicWord(id, fingerprint), coins, fingerprint);
   const encode = (payload, id, size = made.codec.size) => packed(made.codec.bits(payload), size, made.codec.varies);
   return { ...made, name, fingerprint, respond, encode };
@@ -23,16 +22,13 @@ export const drawn = ({ encode, respond }, pairs, id, coins) => hex(encode(respo
 export function readEpsilon(given) {
   demand(typeof given === "string" && /^\d+(\.\d+)?$/.test(given) && Number(given), "epsilon/invalid");
   const epsilon = parse(given);
-  demand(atMost(epsilon, [32n, 1n]), "epsilon/too-large");
-  demand(atMost([1n, 1000n], epsilon), "epsilon/too-small");
+  demand(epsilon <= parse("32"), "epsilon/too-large");
+  demand(epsilon >= parse("0.001"), "epsilon/too-small");
   return epsilon;
 }
 
-// -- options, each in its one resolved spelling
-
 export const rule = (holds) => demand(holds, "mechanism/option");
 
-/** Every option by its own reader. */
 export function read(given, takes) {
   rule(Object.keys(given).every((name) => Object.hasOwn(takes, name)));
   return Object.fromEntries(Object.entries(takes).map(([name, take]) => [name, take(given[name])]));
@@ -42,9 +38,6 @@ const reader = (fits) => (value) => (rule(fits(value)), value);
 export const whole = (low, high) => reader(isWhole(low, high));
 export const only = (...known) => reader((value) => known.includes(value));
 
-// -- channels
-
-/** The true state weighs e^ε times as much as each other one. */
 export function trueState(states, epsilon) {
   const [high, low] = levels(epsilon);
   const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
@@ -57,7 +50,6 @@ function ways(n, k) {
   return count;
 }
 
-/** All subsets of one size: weight e^ε if one meets what a person holds, else 1. */
 export function subset(symbols, size, held, epsilon) {
   const [high, low] = levels(epsilon);
   const hits = Array.from({ length: Math.min(held, size) + 1 }, (_, hit) => (hit ? high : low) * ways(held, hit) * ways(symbols - held, size - hit));
@@ -89,13 +81,11 @@ export const ones = (count) => Array(count).fill(1);
 export const low = (number, size) => Array.from({ length: size }, (_, place) => (number >> place) & 1);
 export const rice = (number, shift) => [...ones(number >> shift), 0, ...low(number, shift)];
 
-/** One of some outputs. */
 export function symbol(outputs) {
   const size = outputs > 1 ? ((outputs - 1).toString(2).length + 7) >> 3 : 0;
   return { size, varies: false, bits: (payload) => low(payload, 8 * size) };
 }
 
-/** Of lengths that vary: `longest` in bits. */
 export const varying = (longest, bits, average) => ({ size: ((longest + 7) >> 3) + 1, varies: true, bits, average });
 
 /** Sets of symbols: how many are missing in unary, then the gaps in Rice code. */
@@ -112,7 +102,7 @@ function realMembers(symbols, size, dummies) {
     tail *= Math.max(0, 1 - size / (everything - place));
     if ((place + 1) % 2 ** shift === 0) unary += tail;
   }
-  const most = shift ? Math.min(size, symbols) : Math.max(0, size - dummies); // members of the longest payload
+  const most = shift ? Math.min(size, symbols) : Math.max(0, size - dummies);
   const bits = (payload) => [...ones(size - payload.length), 0, ...payload.flatMap((member, at) => rice(member - (at ? payload[at - 1] + 1 : 0), shift))];
   const absent = (size * dummies) / everything;
   return varying(1 + size + most * shift + ((symbols - most) >> shift), bits, 1 + absent + (size - absent) * (1 + shift + unary));
@@ -142,7 +132,6 @@ export function denseMembers(symbols, size, dummies) {
   return varying(2 * triples + Math.min(size, 2 * triples), bits, average);
 }
 
-/** The form that is shorter on average. */
 export function members(...given) {
   const [gaps, dense] = [realMembers(...given), denseMembers(...given)];
   return gaps.average <= dense.average ? gaps : dense;

@@ -1,32 +1,31 @@
-/** Fractions, thresholds of single bits, and hashes, for mechanisms that need them; rounded so that they tell no more. */
+/** Fractions, thresholds of single bits, and hashes, rounded so that they tell no more. */
 import { rule, symbol } from "./mechanisms.js";
-import { ceilDivide, demand, expFloor, levels, parse, RESOLUTION, text } from "./wire.js";
+import { ceilDivide, demand, expFloor, levels, parse, RESOLUTION, text, UNIT } from "./wire.js";
 
 export const [ZERO, ONE] = [[0n, 1n], [1n, 1n]];
 
-/** A decimal, or a quotient such as "1/3". */
+/** Fractions are [numerator, denominator]: a decimal, or a quotient such as "1/3". */
 export function fraction(given) {
-  const [one, other] = `${given}`.split("/").map(parse);
-  demand(!other || (other[0] > 0n && other[1] === 1n), "document/number");
-  return other ? [one[0], one[1] * other[0]] : one;
+  const [above, below = UNIT] = `${given}`.split("/").map(parse);
+  demand(below > 0n, "document/number");
+  return [above, below];
 }
+
+export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
+export const subtract = (one, [a, b]) => add(one, [-a, b]);
+export const atMost = ([a, b], [c, d]) => a * d <= c * b;
 
 const gcd = (a, b) => (b ? gcd(b, a % b) : a < 0n ? -a : a);
 
-/** A decimal where it is one, "a/b" otherwise. */
 export function spelled([a, b]) {
   const [above, below] = [a / gcd(a, b), b / gcd(a, b)];
-  const ten = 10n ** BigInt(below.toString(2).length);
-  return ten % below ? `${above}/${below}` : text([(above * ten) / below, ten]);
+  return UNIT % below ? `${above}/${below}` : text((above * UNIT) / below);
 }
 
-/** An option that is a number in its one spelling. */
 export const exactly = (value) => {
   rule(typeof value === "string" && spelled(fraction(value)) === value);
   return fraction(value);
 };
-
-// -- channels
 
 export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
 
@@ -53,7 +52,6 @@ export function twoLevel(outputs, marked, epsilon) {
   return { ratio: marked && marked < outputs ? [high, low] : ONE, codec: symbol(outputs), draw };
 }
 
-/** Randomised response. */
 export function oneOf(outputs, epsilon) {
   const channel = twoLevel(outputs, 1, epsilon);
   const draw = (truth, coins) => {
@@ -81,7 +79,7 @@ export function chances(coins, numerator, denominator, count) {
 
 // -- seeded hashes of symbols and streams of bits (src/keyveil/kernels/hashing.py)
 
-export const STRIDE = 0x9e3779b97f4a7c15n; // of splitmix64
+export const STRIDE = 0x9e3779b97f4a7c15n;
 const wrapped = (word) => BigInt.asUintN(64, word);
 
 export function hashSymbol(seed, value, g) {
@@ -93,7 +91,6 @@ export function hashSymbol(seed, value, g) {
   return Number((BigInt(Math.imul(x, 0xd35a2d97) >>> 0) * BigInt(g)) >> 32n);
 }
 
-/** The output of splitmix64 at a state. */
 export function stirred(word) {
   let bits = wrapped(word);
   bits = wrapped((bits ^ (bits >> 30n)) * 0xbf58476d1ce4e5b9n);

@@ -1,26 +1,31 @@
-/** What the whole device reads beyond campaigns for browsers: several rounds, options that are not named, and why not. */
+/** What the whole device reads beyond campaigns for browsers: several rounds, and options that are not named. */
 import { isText, roundOf, rule } from "./campaign.js";
 import { common, parting, shares } from "./groups.js";
 import { total, where } from "./ledger.js";
-import { build, read, rule as option } from "./mechanisms.js";
-import { exactly, fraction, ONE, spelled } from "./numbers.js";
+import { build, read, readEpsilon, rule as option } from "./mechanisms.js";
+import { atMost, exactly, fraction, ONE, spelled } from "./numbers.js";
 import { Scales } from "./scales.js";
-import { atMost, canonical, demand, isObject, isWhole, parse, subtract, text, unhex } from "./wire.js";
+import { canonical, demand, isObject, isWhole, parse, text, unhex, UNIT } from "./wire.js";
 
 const planned = (holds) => rule(holds, "round");
 
-// -- sizes, before anything of that size is made
-
-const PAIRS = ["max_pairs", "padding", "set_sizes", "sizes", "most"]; // options that count pairs of a record
+const PAIRS = ["max_pairs", "padding", "set_sizes", "sizes", "most"];
 const limit = (holds) => demand(holds, "device/limits");
 
-function screen({ schema: { keys, low, high, levels }, protocol }) {
+async function question({ schema, protocol, renew_days }, get, table) {
+  const { keys, low, high, levels } = schema;
+  const { name } = protocol;
   const count = isObject(keys) ? keys.count : (keys.length ?? keys);
   rule(typeof keys !== "string", "document");
   limit(!(count > 1 << 16));
   const most = Array.isArray(levels) ? Math.max(levels.length, ...levels.map((row) => row?.length ?? 0)) : 2;
-  const counted = protocol.name === "pilot" && { most: Math.min(count, 32) }; // unless it says another
+  const counted = name === "pilot" && { most: Math.min(count, 32) };
   refuseNumbers([low, high, levels, { ...counted, ...protocol }], count, most);
+  const read = await Scales.read(schema, get);
+  demand(Object.hasOwn(table, name), "mechanism/unknown");
+  const several = Boolean(table[name].plan);
+  rule(!several || !renew_days, "periods");
+  return { schema: read, several };
 }
 
 /** Whole numbers with the names before them, also in a text such as "ssr.max_pairs=3". */
@@ -38,15 +43,6 @@ function refuseNumbers(part, keys, bins = 2) {
   limit(!(keys * bins * pairs > 1 << 23));
 }
 
-// -- rounds
-
-function protocol(campaign, table) {
-  const { protocol: { name, epsilon }, renew_days } = campaign.document;
-  demand(Object.hasOwn(table, name), "mechanism/unknown");
-  campaign.several = table[name].plan ? parse(epsilon) : null;
-  rule(!campaign.several || !renew_days, "periods");
-}
-
 const ROUND = "campaign,epsilon,keyveil,mechanism,options,part,report_bytes,round";
 
 async function round(campaign, view, table) {
@@ -59,7 +55,7 @@ async function round(campaign, view, table) {
   planned(isWhole(1, 1000)(number) && isObject(options) && isText(epsilon));
   const { plan = once, stranger } = table[protocol.name];
   planned(campaign.several || !Object.hasOwn(table, name) || name === protocol.name);
-  const mechanism = await build({ name, schema, epsilon, options }, table);
+  const mechanism = await build({ name, schema, epsilon: readEpsilon(epsilon), options }, table);
   planned(Array.isArray(part) && part.length === 2 && part.every((one) => /^-?\d+([./]\d+)?$/.test(one)));
   const edges = part.map(fraction);
   demand(edges[0][0] >= 0n && !atMost(edges[1], edges[0]) && atMost(edges[1], ONE), "protocol/part");
@@ -70,7 +66,6 @@ async function round(campaign, view, table) {
   return { ...made, admit: (state) => inOrder(state, campaign, made), seats: await plan(campaign, document, table) };
 }
 
-/** Rounds do not change, and only move forward. */
 function inOrder(state, { series, hash }, { number, hash: own }) {
   const seen = ((state.met ??= {})[`${series} ${hash}`] ??= {});
   demand((seen[number] ??= own) === own, "round/changed");
@@ -85,7 +80,6 @@ function once({ document: { protocol, browser }, schema }, { round, mechanism, o
   else (table[name].held ?? held)(said, options, schema);
 }
 
-/** To what was said, and to what is usual; collectors choose only what is not listed. */
 function held({ levels, goal, ...said }, told, { mostLevels }) {
   const usual = { split: "tight", estimator: "unbiased", cells: 4096, weights: null, overflow: null, value_epsilon: null };
   const wanted = { ...usual, bins: levels ?? (goal ? told.bins : mostLevels || null), rounding: told.bins ? "grid" : null };
@@ -96,7 +90,6 @@ function held({ levels, goal, ...said }, told, { mostLevels }) {
   }
 }
 
-/** As documents, or as numbers in two spellings. */
 function same(...both) {
   const [one, other] = both.map((value) => (/^[\d./]+$/.test(value) ? spelled(fraction(value)) : canonical(value)));
   return one === other;
@@ -137,7 +130,7 @@ function aside({ entries, consents }, { series: own }, day) {
     return whole && series !== own && state === "given" && latest === campaign && (until ?? day) >= day;
   });
   return Object.values(Object.fromEntries(begun.map((one) => [one.series, one]))).map(({ series, campaign, schema, whole }) =>
-    ({ schema, day, epsilon: text(subtract(parse(whole), total(where(entries, { series, campaign })))) }));
+    ({ schema, day, epsilon: text(parse(whole) - total(where(entries, { series, campaign }))) }));
 }
 
 // -- names of the format that this device does not answer, so that a refusal has the code of other devices
@@ -158,11 +151,11 @@ unknown.plan = unknown; // several rounds, of which some are known
 /** What is announced to rounds of PrivKVM is checked first. */
 function privkvRound({ schema, epsilon, options }) {
   const { key_epsilon, fake } = read(options, { key_epsilon: exactly, fake: (means) => means });
-  option(key_epsilon[0] >= 0n && atMost(key_epsilon, epsilon) && fake.every((mean) => typeof mean === "number"));
+  option(key_epsilon[0] >= 0n && atMost(key_epsilon, [epsilon, UNIT]) && fake.every((mean) => typeof mean === "number"));
   demand([0, schema.d].includes(fake.length) && fake.every((mean) => Math.abs(mean) <= 1 << 16), "protocol/broadcast");
   return unknown();
 }
 
 export const strangers = { ...called(CHOOSY, refuse("device/mechanism")), ...called(OTHERS, unknown), "privkv-round": privkvRound, pilot: { plan: pilot } };
 
-export const reading = { schema: (document, get) => Scales.read(document, get), screen, protocol, round, aside };
+export const reading = { question, round, aside };

@@ -1,4 +1,4 @@
-/** Schemas with ranges for each key, logarithms, levels, a key for all others, or keys that lie beside the document. */
+/** Schemas with ranges for each key, logarithms, levels, other keys, or keys beside the document. */
 import { only, whole } from "./mechanisms.js";
 import { bound, GRID, rangeOf, rounded, scaled, Schema } from "./schema.js";
 import { demand, hex, isObject, parseJson, sha256, text } from "./wire.js";
@@ -32,7 +32,6 @@ export class Scales extends Schema {
     return [z, changed || (this.levels && of(this.levels, key)?.includes(z) === false && "rounded")];
   }
 
-  /** Without bins signs, otherwise cells or points of the range. */
   labels({ bins, rounding }) {
     if (bins === null) return super.labels();
     (this.mostLevels ? only(2, this.mostLevels) : whole(2, 256))(bins);

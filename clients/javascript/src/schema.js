@@ -1,11 +1,9 @@
 /** What a record may hold: keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
 import { only } from "./mechanisms.js";
-import { add, atMost, demand, hash, isObject, isWhole, parse, subtract, text } from "./wire.js";
+import { demand, hash, isObject, isWhole, parse, text } from "./wire.js";
 
-/** Values live on z / GRID with z from -GRID to GRID. */
 export const GRID = 1 << 16;
 
-/** The sign of a value: 0 minus, 1 plus. */
 export const signs = { count: 2, draw: (value, coins) => Number(coins.chance(GRID + value, 2 * GRID)) };
 
 /** One linear range for all keys; src/scales.js knows more. */
@@ -70,15 +68,11 @@ function entriesOf(record) {
   }
 }
 
-/** Halves to the even one. */
 export function rounded(number) {
   const below = Math.floor(number);
   return below + Number(number - below > 0.5 || (number - below === 0.5 && below % 2 !== 0));
 }
 
-const float = (number) => Number(text(number));
-
-/** A whole number, or a decimal string, in its one spelling. */
 export function bound(given) {
   const value = parse(given);
   const spelled = text(value);
@@ -88,12 +82,11 @@ export function bound(given) {
 
 export function rangeOf(low, high) {
   const [start, end] = [bound(low), bound(high)];
-  demand(!atMost(end, start), "schema/range");
-  const half = ([above, below]) => float([5n * above, 10n * below]);
-  return scaled(low, high, half(add(start, end)), half(subtract(end, start)));
+  demand(start < end, "schema/range");
+  const half = (sum) => Number(text(sum / 2n));
+  return scaled(low, high, half(start + end), half(end - start));
 }
 
-/** `unit` brings values of a range to [-1, 1]. */
 export function scaled(low, high, middle, half, scale = (value) => value) {
   demand(half > Math.abs(middle) * 2 ** -50 && Number.isFinite(half), "schema/range");
   return { low, high, unit: (value) => (scale(value) - middle) / half };

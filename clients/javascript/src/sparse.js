@@ -1,7 +1,6 @@
 /** Codecs of a few keys among many, and of bits of which few are ones (docs/wire.md, "Payloads"). */
 import { denseMembers, low, ones, rice, TRIPLES, varying } from "./mechanisms.js";
 
-/** Of a share of all keys: sorted symbols key · labels + label. */
 export function labelledKeys(keys, labels, share) {
   let shift = 0;
   for (let silence = 1 - share; silence + silence * silence > 1 && 2 ** shift < keys; silence *= silence) shift++;
@@ -20,10 +19,9 @@ export function labelledKeys(keys, labels, share) {
   return varying(keys * (1 + shift + short + Number(spare < labels)) + 1, bits);
 }
 
-/** Bits of which so many (a fraction) are ones on average. */
 export function noisyBits(length, [above, below]) {
   const bytes = (length + 7) >> 3;
-  const [part, whole] = [above, below * BigInt(length)]; // the share of ones
+  const [part, whole] = [above, below * BigInt(length)];
   const rare = 3n * part < whole;
   const triple = (width) => byThrees(width, part, whole);
   const average = BigInt(Math.floor(length / 3)) * triple(3) + (length % 3 ? triple(length % 3) : 0n);

@@ -4,7 +4,6 @@
  */
 import { demand } from "./wire.js";
 
-/** Gone with the object. */
 export class MemoryStorage {
   constructor(durable = true) {
     this.text = null;
@@ -32,7 +31,6 @@ export class BrowserStorage {
     this.name = name;
   }
 
-  /** One transaction; errors of its request abort it. */
   #run(mode, act) {
     const opened = new Promise((done, fail) => {
       const opening = indexedDB.open(this.name, 1);
@@ -46,7 +44,7 @@ export class BrowserStorage {
         const request = act(step.objectStore("device"));
         step.oncomplete = () => done(request.result);
         step.onabort = fail;
-        base.close(); // once the transaction is over
+        base.close();
       });
     return opened.then(acted).catch(refused);
   }

@@ -1,7 +1,4 @@
-/**
- * What docs/wire.md says of numbers, documents, days and ids. Exact numbers are fractions [numerator, denominator] of
- * BigInts; those with a spelling are decimals. Nothing is rounded in favour of the collector.
- */
+/** What docs/wire.md says of numbers, documents, days and ids. Nothing is rounded in favour of the collector. */
 
 /** An error with a stable code; docs/reference/problems.md has a sentence for each. */
 export class KeyveilError extends Error {
@@ -15,65 +12,53 @@ export function demand(holds, code) {
   if (!holds) throw new KeyveilError(code);
 }
 
-// -- numbers
-
 export const isWhole = (low, high) => (given) => Number.isSafeInteger(given) && given >= low && given <= high;
+
+/** Exact decimals are whole numbers of the smallest unit that a document may have. */
+const PLACES = 1100;
+export const UNIT = 10n ** BigInt(PLACES);
 
 export function parse(given) {
   const [, whole, rest = ""] = /^(-?\d{1,400})(?:\.(\d{1,1100}))?$/.exec(given) ?? [];
   demand(whole, "document/number");
-  return [BigInt(whole + rest), 10n ** BigInt(rest.length)];
+  return BigInt(whole + rest.padEnd(PLACES, "0"));
 }
 
-/** The one spelling of a decimal. */
-export function text([above, below]) {
-  const [places, [, sign, digits]] = [`${below}`.length - 1, /(-?)(.*)/.exec(above)];
-  return sign + digits.padStart(places + 1, "0").replace(RegExp(`\\d{${places}}$`), ".$&").replace(/\.?0*$/, "");
-}
-
-export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
-export const subtract = (one, [a, b]) => add(one, [-a, b]);
-export const atMost = ([a, b], [c, d]) => a * d <= c * b;
+export const text = (number) =>
+  `${number}`.replace(/\d+/, (digits) => digits.padStart(PLACES + 1, "0").replace(/\d{1100}$/, ".$&").replace(/\.?0+$/, ""));
 
 export const ceilDivide = (a, b) => (a + b - 1n) / b;
 
-/** e^ε · 2^bits, rounded down. */
-export function expFloor([above, below], bits = 64n) {
-  let term = 1n << (bits + 128n);
-  let [order, over, total] = [1n, 1n, term];
-  for (; term >= over || order * below <= above; order++) {
-    term = (term * above) / (over * below);
-    over = order;
-    total += term / over;
+/** e^(a/b) · 2^bits, rounded down. */
+export function expFloor(a, bits = 64n, b = UNIT) {
+  let [term, total] = [1n << (bits + 128n), 0n];
+  for (let order = 1n; term; order++) {
+    total += term;
+    term = (term * a) / (b * order);
   }
   return total >> 128n;
 }
 
-/** Weight of an unmarked output, and denominator for single bits. */
 export const RESOLUTION = 1n << 32n;
 
-/** Whole weights [high, low] whose ratio is at most e^ε. */
 export const levels = (epsilon) => [expFloor(epsilon) >> 32n, RESOLUTION];
 
 /** The price of a report: the logarithm of a ratio, rounded up in the thirtieth digit; one step of Halley's method. */
 export function logCeiling([above, below]) {
-  if (above <= below) return [0n, 1n];
+  if (above <= below) return 0n;
   const near = BigInt(Math.floor(Math.log(Number(above) / Number(below)) * 2 ** 48));
-  const [mine, other] = [above << 256n, below * expFloor([near, 1n << 48n], 256n)];
-  const log = (near << 208n) + ((mine - other) << 257n) / (mine + other) + (1n << 118n); // times 2^256, and no less
-  let scale = 1n;
-  while ((log * scale) >> 256n < 10n ** 29n) scale *= 10n;
-  return [ceilDivide(log * scale, 1n << 256n), scale];
+  const [mine, other] = [above << 256n, below * expFloor(near, 256n, 1n << 48n)];
+  const log = (near << 208n) + ((mine - other) << 257n) / (mine + other) + (1n << 118n);
+  const price = ceilDivide(log * UNIT, 1n << 256n);
+  const rest = 10n ** BigInt(`${price}`.length - 30);
+  return ceilDivide(price, rest) * rest;
 }
-
-// -- bytes and documents
 
 export const utf8 = (text) => new TextEncoder().encode(text);
 export const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 export const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 
-/** The lowest byte first. */
-export const fromBytes = (bytes) => bytes.reduceRight((number, byte) => (number << 8n) | BigInt(byte), 0n);
+export const fromBytes = (bytes) => BigInt(`0x${hex([...bytes].reverse())}`);
 
 export const isObject = (part) => part !== null && typeof part === "object" && !Array.isArray(part);
 
@@ -87,8 +72,8 @@ export const canonical = (document) =>
 /** Names that stand twice and floats are refused, since readers do not agree on them. */
 export function parseJson(bytes) {
   demand(bytes.length <= 4 << 20, "device/limits");
-  const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  const outside = (said) => said.replace(/"(?:[^"\\]|\\.)*"|\s/g, ""); // of strings
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  const outside = (said) => said.replace(/"(?:[^"\\]|\\.)*"|\s/g, "");
   const read = JSON.parse(text);
   demand(!/\d[.eE]/.test(outside(text)), "document/float");
   demand(outside(text).length === outside(canonical(read)).length, "campaign/document");
@@ -99,8 +84,6 @@ export const sha256 = async (bytes) => new Uint8Array(await crypto.subtle.digest
 
 export const printed = (document) => sha256(utf8(canonical(document)));
 export const hash = async (document) => hex(await printed(document));
-
-// -- ids, and what follows from them
 
 export async function derivedId(secret, ...parts) {
   const key = await crypto.subtle.importKey("raw", unhex(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
@@ -139,14 +122,11 @@ export function publicWord(id, key) {
 
 export const publicIndex = (word, bound) => Number(((word >> 32n) * BigInt(bound)) >> 32n);
 
-// -- days
-
-const DAY = 864e5; // milliseconds
+const DAY = 864e5;
 
 export const dayOf = (time) => new Date(time).toJSON()?.slice(0, 10);
 export const isDay = (given) => given > "0001" && dayOf(given) === given;
 export const daysBetween = (first, last) => (Date.parse(last) - Date.parse(first)) / DAY;
 
-/** The first day of the period that a day lies in, if there are periods. */
 export const periodOf = ({ renew_days: days, renew_from: from }, day) =>
   days ? dayOf(Date.parse(from) + Math.floor(daysBetween(from, day) / days) * days * DAY) : null;

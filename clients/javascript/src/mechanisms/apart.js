@@ -1,9 +1,8 @@
 /** Apart: some people tell which keys they hold, the others what their values are, each with the whole ε. */
 import { sideBySide } from "../groups.js";
 import { build, capped, only, read, rule, whole } from "../mechanisms.js";
-import { exactly, ONE, stirred, STRIDE, twoLevel } from "../numbers.js";
+import { exactly, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
 import { GRID } from "../schema.js";
-import { subtract } from "../wire.js";
 import { subsetResponse } from "./ssr.js";
 
 const VALUES = { unit: whole(1, 1024), weight: whole(0, 1024), radius: whole(1, 1 << 14), rows: whole(2, 256), marked: whole(1, 255) };
@@ -19,7 +18,7 @@ export async function apart(asked) {
     ...VALUES,
   });
   rule(schema.d > 1);
-  const one = (name, options) => build({ ...asked, epsilon: asked.stated, name, options }, asked.table);
+  const one = (name, options) => build({ ...asked, name, options }, asked.table);
   const who = await (dense ? one("block", { width: size, states: 2 }) : one("presence-group", { max_pairs, size }));
   const what = await one("value-projection", { max_pairs: max_pairs ?? schema.d, ...values });
   return sideBySide([[presence, who], [subtract(ONE, presence), what]], asked, max_pairs ?? undefined);
@@ -48,7 +47,6 @@ export function valueProjection({ schema, epsilon, options }) {
   return { ...channel, cap, respond };
 }
 
-/** [coordinate, number] each, cut or filled up to one length. */
 function vectorOf(pairs, { unit, weight, radius }) {
   const squares = (list) => list.reduce((sum, one) => sum + one * one, 0);
   let numbers = [weight * pairs.length, ...pairs.map(([, value]) => Math.floor((2 * value * unit + GRID) / (2 * GRID)))];
@@ -61,7 +59,6 @@ function vectorOf(pairs, { unit, weight, radius }) {
   return [...Array.from({ length: FILLERS }, (_, place) => [place, filler]), ...numbers.map((one, at) => [places[at], one])];
 }
 
-/** The coordinates of a direction are sums of sixteen bits less eight. */
 function inner(vector, word, first) {
   let [sum, bits] = [0, 0n];
   for (const [place, number] of vector) {

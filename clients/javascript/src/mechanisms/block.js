@@ -21,7 +21,6 @@ export function block({ schema, epsilon, options }) {
   return { ...answer, respond };
 }
 
-/** Without bias. */
 function roundTo(value, top, coins) {
   const [whole, rest] = [Math.floor(((GRID + value) * top) / (2 * GRID)), ((GRID + value) * top) % (2 * GRID)];
   return whole + Number(rest > 0 && coins.chance(rest, 2 * GRID));

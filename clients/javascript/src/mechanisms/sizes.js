@@ -4,7 +4,6 @@ import { chances, lieThreshold, oneOf } from "../numbers.js";
 import { noisyBits } from "../sparse.js";
 import { expFloor, RESOLUTION } from "../wire.js";
 
-/** The overflow question: within the cap, near, or far. */
 export function overflow({ schema, epsilon, options }) {
   const { max_pairs: cap } = read(options, { max_pairs: whole(1, schema.d - 1) });
   const channel = trueState(3, epsilon);
@@ -24,7 +23,6 @@ export function setSize({ schema, epsilon, options }) {
   return { ...oracle, respond: (pairs, word, coins) => oracle.draw(Math.min(pairs.length, most), coins) };
 }
 
-/** Optimised unary encoding. */
 function unary(outputs, epsilon) {
   const [lie, half] = [lieThreshold(epsilon), RESOLUTION / 2n];
   const draw = (truth, coins) => {

@@ -1,8 +1,8 @@
 /** TopSel: some of the public candidates suit a person's set, and one of those is answered e^ε times as readily. */
 import { only, read, rule, whole } from "../mechanisms.js";
-import { exactly, hashSymbol, ONE, stirred, STRIDE, twoLevel } from "../numbers.js";
+import { exactly, hashSymbol, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
 import { signs } from "../schema.js";
-import { publicIndex, publicWord, subtract } from "../wire.js";
+import { publicIndex, publicWord } from "../wire.js";
 
 const WORDS = 2 ** 32;
 
@@ -59,7 +59,6 @@ function covered(schema, { padding, buckets, kappa }) {
   };
 }
 
-/** Both signs of a key share a bucket with probability kappa. */
 function signHash(buckets, kappa) {
   const [above, below] = subtract(ONE, kappa);
   rule(kappa[0] >= 0n && above > 0n);

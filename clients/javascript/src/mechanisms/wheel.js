@@ -17,7 +17,7 @@ export function wheel({ schema, epsilon, options }) {
     const starts = heldSymbols(pairs, cap, signs, coins).map((one) => hashSymbol(word, one, cells)).sort((a, b) => a - b);
     if (!starts.length) return coins.below(cells);
     const gaps = starts.map((start, at) => (starts[at + 1] ?? starts[0] + cells) - start);
-    const covered = gaps.map((gap) => Math.min(arc, gap)); // an arc ends where the next one starts
+    const covered = gaps.map((gap) => Math.min(arc, gap));
     const sum = (list) => list.reduce((whole, one) => whole + one);
     const inside = coins.chance(BigInt(sum(covered)) * high, total);
     const rooms = inside ? covered : gaps.map((gap, at) => gap - covered[at]);

@@ -9,7 +9,7 @@ export function wsr({ schema, epsilon, options }) {
   const sum = (list) => list.reduce((total, one) => total + one, 0n);
   const reserve = sum([...beta].sort((a, b) => Number(b - a)).slice(0, cap));
   const [high, low] = levels(epsilon);
-  const everywhere = low * BigInt(labels.count) * sum(beta); // weight low·β on every symbol, the rest on nothing
+  const everywhere = low * BigInt(labels.count) * sum(beta);
   const respond = (pairs, word, coins) => {
     const held = heldSymbols(pairs, cap, labels, coins);
     const masses = held.map((one) => (high - low) * beta[Math.floor(one / labels.count)]);
