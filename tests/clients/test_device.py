@@ -119,24 +119,24 @@ def test_the_rules_of_the_device(tmp_path: Path) -> None:
 
 BROKEN = [  # a mistake, and the step of device.mjs that finds it
     ("device.js", "if (earlier) return renewed(earlier, token);", "", "two devices on one file spend once"),
-    ("device.js", 'demand(consent, "consent/needed"', 'demand(true, "c"', "nothing leaves without consent"),
-    ("device.js", "if (!standing) this.#pay(state, notice);", "", "many campaigns stay within the caps"),
+    ("device.js", 'demand(state, "consent/needed"', 'demand(true, "c"', "nothing leaves without consent"),
+    ("device.js", "if (!standing) this.#pay(state, day, campaign, round);", "", "many campaigns stay within the caps"),
     (
         "device.js",
-        "campaign.several && !own.count ? campaign.epsilon : round.cost",
-        "round.cost",
+        "campaign.several && !own.length ? campaign.epsilon : cost",
+        "cost",
         "a pilot sets its whole price aside at the first round that is answered",
     ),
     (
         "device.js",
-        "return [this.#today(), state.latest].sort()[1];",
-        "return this.#today();",
+        "[today, state.latest].sort()[1]",
+        "today",
         "a clock far ahead is not believed, and one set back gives nothing back",
     ),
     (
         "device.js",
-        "const begun =",
-        "const begun = false &&",
+        "demand(!begun, ",
+        "demand(true, ",
         "withdrawal deletes what waits, and what has begun is not answered",
     ),
     (
@@ -165,24 +165,24 @@ BROKEN = [  # a mistake, and the step of device.mjs that finds it
     ),
     (
         "ledger.js",
-        "one.day > dayAfter(day, -caps.days)",
+        "daysBetween(one.day, day) < caps.days",
         "true",
         "a period of a cap ends after so many days, a life never does",
     ),
     (
         "ledger.js",
-        "const others = aside(state, series, day);",
-        "const others = [];",
+        "[...entries, ...aside]",
+        "entries",
         "a pilot sets its whole price aside at the first round that is answered",
     ),
     (
-        "notice.js",
+        "rounds.js",
         "planned(canonical(said) === canonical(options))",
         "planned(true)",
         "a round is held to the options that were named, and to the usual ones",
     ),
     (
-        "held.js",
+        "rounds.js",
         "overflow: null, ",
         "",
         "a round is held to the options that were named, and to the usual ones",
@@ -213,7 +213,7 @@ def test_steps_that_find_mistakes_pass_by_themselves(tmp_path: Path) -> None:
 
 def test_an_answer_about_another_report_is_not_believed(tmp_path: Path) -> None:
     """Planted: a client that believes it differs from Python's device."""
-    script = planted(tmp_path, "answers.mjs", "upload.js", "id !== report", "false")
+    script = planted(tmp_path, "answers.mjs", "http.js", "id !== report", "false")
     with pytest.raises(AssertionError):
         compare_answers(tmp_path, script)
 

@@ -6,6 +6,18 @@ const KEYS = 12; // so many are named; of the others only their number
 /** ε for people: six places, rounded up; what is stored and compared is exact. */
 const shown = (epsilon) => text(ceilDivide(epsilon * 1000000n, UNIT) * (UNIT / 1000000n));
 
+/** Why a device would not answer. */
+export const reasons = {
+  "budget/exceeded": "This would exceed what the device may release.",
+  "campaign/changed": "This is not what was agreed to.",
+  "consent/signal": "This browser asks not to be tracked.",
+  "device/clock": "The clock is far ahead: set it, or say that it is right.",
+  "enrolment/needed": "A token is needed.",
+  "report/withdrawn": "Consent was withdrawn, and what had begun by then is not answered.",
+  "round/closed": "It is not open today.",
+  "storage/fleeting": "This campaign is not for browsers that may forget.",
+};
+
 /** Text from elsewhere loses what could steer a terminal or a page. */
 export function explained({ notice: { campaign, round }, spent, consent, agreed, durable, clock, refusal }) {
   const { document, schema, several, ends, until, hash } = campaign;
@@ -31,9 +43,9 @@ export function explained({ notice: { campaign, round }, spent, consent, agreed,
     Contact: contact || "none is named",
     Spent: spent.map(({ cap, spent, limit }) => `${cap.replace("_", " ")}: ${shown(spent)} of ${limit}`).join("; "),
     Consent: consent === "given" && !agreed ? "given to something else: this campaign has changed" : (consent ?? "not given yet"),
-    Storage: !durable && "this browser may forget what was spent: each clearing of its data can cost one more epsilon a round",
+    Storage: !durable && "This browser may forget what was spent: each clearing of its data can cost one more epsilon a round",
     Clock: clock && `it was once at ${clock}: until then no period of a cap ends`,
-    Verdict: refusal && `this device would not answer now (${refusal})`,
+    Verdict: refusal && (reasons[refusal] ?? refusal),
   };
   const page = Object.entries(lines).filter(([, said]) => said);
   return [`${name} (${hash.slice(0, 8)}…)`, ...page.map(([what, said]) => `${what}: ${said.replace(/[\p{C}\p{Z}]/gu, " ")}`)].join("\n");

@@ -1,6 +1,6 @@
 /** What docs/wire.md says of numbers, documents, days and ids. Nothing is rounded in favour of the collector. */
 
-/** An error with a stable code; docs/reference/problems.md has a sentence for each. */
+/** An error with a stable code; `keyveil/explain` has words for those that people meet. */
 export class KeyveilError extends Error {
   constructor(code) {
     super(`Refused: ${code}.`);
