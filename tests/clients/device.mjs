@@ -302,7 +302,7 @@ await step("an explanation says what, why, how often, until when, at what price,
     assert.ok(plain.includes(said), said);
   assert.doesNotMatch(plain, /[\u0000-\u0009\u000b-\u001f\u202e]/);
   assert.match(await page({ renew_days: 28, renew_from: "2026-11-16" }), /one report is drawn for each 28 days .* even if what you have changes/);
-  assert.match(await page({ one_in: 3 }), /one of 3 of them, chosen by a coin/);
+  assert.match(await page({ one_in: 3 }), /one in 3, chosen by a coin/);
   assert.match(await page({ schema: { keys: 20, low: 0, high: 1 } }), /0, 1, .*, 11, and 8 that are not named here/);
 });
 await step("consent is given to what was shown, and to nothing else", async () => {

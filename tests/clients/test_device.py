@@ -14,6 +14,7 @@ from keyveil.device import Device, Patience
 from tests.campaign.test_browser_term import PROTOCOLS
 from tests.clients.planted import planted
 from tests.device.collector import Collector, Sleeper, Watch, document, json_answer, problem
+from tests.device import test_hostile_documents
 from tests.device.test_hostile_documents import HOSTILE
 from tests.device.test_upload import ODD_ANSWERS, says
 
@@ -40,6 +41,19 @@ def test_hostile_documents_are_refused_with_the_codes_of_the_python_device(tmp_p
     told = {name: one["code"] for (name, *_), one in zip(HOSTILE, found, strict=True)}
     assert told == wanted
     assert all(one["sent"] == 0 and one["same"] for one in found)
+
+
+def test_the_small_device_refuses_the_same_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of campaigns for browsers, before anything is drawn. It has no reading of rounds that do not follow from the
+    campaign, of sizes and of other mechanisms, so what is wrong with those has a plainer code."""
+    monkeypatch.setattr(test_hostile_documents, "document", lambda **changes: document(**{"browser": True, **changes}))
+    honest = test_hostile_documents.served()
+    path = tmp_path / "views.json"
+    path.write_text(json.dumps({"honest": as_bytes(honest), "views": [as_bytes(make()) for _, make, _ in HOSTILE]}))
+    found = run("hostile.mjs", path, "small")
+    assert all(one["sent"] == 0 and one["same"] and one["code"] != "nothing" for one in found)
+    others = {one["code"] for (_, _, code), one in zip(HOSTILE, found, strict=True) if code != one["code"]}
+    assert others == {"campaign/changed", "campaign/round", "document/number", "mechanism/unknown"}
 
 
 @pytest.mark.parametrize("browser", [False, True])

@@ -25,16 +25,14 @@ export function explained({ notice: { campaign, round }, spent, consent, agreed,
   const keys = schema.names.slice(0, KEYS).join(", ") + (schema.d > KEYS ? `, and ${schema.d - KEYS} that are not named here` : "");
   const each = renew_days
     ? `one report is drawn for each ${renew_days} days and sent to every campaign in them, even if what you have changes`
-    : one_in
-      ? `you are asked in one of ${one_in} of them, chosen by a coin`
-      : "each is answered anew, until a cap ends it";
-  const later = `campaigns with the same terms go on under your consent${every_days ? `, at most every ${every_days} days` : ""}`;
+    : `${one_in ? `one in ${one_in}, chosen by a coin,` : "each"} is answered anew, until a cap ends it`;
+  const rhythm = (every_days ? `, at most every ${every_days} days` : "") + (series_until ? `, until ${series_until}` : "");
   const lines = {
     Why: purpose,
     What: `which of ${schema.d} keys you have (${keys}), and their values`,
-    "How often": several ? "one report in each round that asks you, all within the same epsilon" : "one report",
+    "How often": `one report${several ? " in each round that asks you, all within the same epsilon" : ""}`,
     Until: until ?? "no last day is named",
-    Later: ends && `${later}${series_until ? `, until ${series_until}` : ""}; ${each}, each time at epsilon ${protocol.epsilon}`,
+    Later: ends && `campaigns with the same terms go on under your consent${rhythm}; ${each}, at epsilon ${protocol.epsilon} a time`,
     Privacy: `epsilon ${protocol.epsilon} for the whole campaign (${protocol.name})`,
     Now: round ? `round ${round.number} costs epsilon ${shown(round.cost)}, computed here from ${round.mechanism.name}` : "nothing is asked",
     Leaves: round && `a random id and a randomised answer of ${round.document.report_bytes} bytes, whatever you have`,

@@ -12,6 +12,8 @@ export async function parting(hash) {
   };
 }
 
+export const nested = (asked) => (name, options) => build({ ...asked, name, options }, asked.table);
+
 export async function sideBySide(parts, { name, schema, epsilon }, cap) {
   const listed = parts.map(([share, { fingerprint }]) => [spelled(share), hex(fingerprint)]);
   const fingerprint = await printed({ mechanism: name, epsilon: text(epsilon), parts: listed, schema: schema.hash });
@@ -37,7 +39,7 @@ export const beside = (program) => async (asked) => {
   if (overflow === undefined) return program(asked);
   const share = exactly(overflow);
   rule(share[0] > 0n && !atMost(ONE, share) && options.estimator !== "published");
-  const one = (name, options) => build({ ...asked, name, options }, asked.table);
+  const one = nested(asked);
   const main = await one(asked.name, options);
   if (main.cap === asked.schema.d) return sideBySide([[ONE, main]], asked, main.cap);
   return sideBySide([[subtract(ONE, share), main], [share, await one("overflow", { max_pairs: main.cap })]], asked, main.cap);
@@ -57,7 +59,7 @@ export async function split(asked) {
   const [parts, caps] = [[], new Set()];
   for (const [, name, share] of listed) {
     rule(max_pairs === undefined || !("max_pairs" in own[name]));
-    const made = await build({ ...asked, name, options: { ...own[name], ...common(name, max_pairs) } }, asked.table);
+    const made = await nested(asked)(name, { ...own[name], ...common(name, max_pairs) });
     if (made.cap !== undefined) caps.add(made.cap);
     parts.push([[BigInt(share), total], made]);
   }

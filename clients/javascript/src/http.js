@@ -67,9 +67,9 @@ async function attempt(parcel, transport, now) {
     const code = problemCode(answer);
     if (answer.status === 200) return judged(said(answer), parcel.report) ?? waiting("transport/answer");
     const passing = [408, 425, 429].includes(answer.status) || PASSING.includes(code);
-    if (code && answer.status >= 400 && answer.status < 500 && !passing) return { state: "refused", code };
-    const after = answer.headers.get("retry-after") ?? "";
-    return waiting(code ?? "transport/status", /^\d+$/.test(after) ? Number(after) : (Date.parse(after) - now()) / 1000 || 0);
+    if (code && /^4/.test(answer.status) && !passing) return { state: "refused", code };
+    const after = answer.headers.get("retry-after"); // seconds, or a date
+    return waiting(code ?? "transport/status", Number(after) || (Date.parse(after) - now()) / 1000 || 0);
   } catch (reason) {
     if (reason instanceof KeyveilError) return waiting(reason.code);
     throw reason;

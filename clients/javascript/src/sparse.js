@@ -1,5 +1,5 @@
 /** Codecs of a few keys among many, and of bits of which few are ones (docs/wire.md, "Payloads"). */
-import { denseMembers, low, ones, rice, TRIPLES, varying } from "./mechanisms.js";
+import { denseMembers, low, ones, rice, varying } from "./mechanisms.js";
 
 export function labelledKeys(keys, labels, share) {
   let shift = 0;
@@ -23,8 +23,7 @@ export function noisyBits(length, [above, below]) {
   const bytes = (length + 7) >> 3;
   const [part, whole] = [above, below * BigInt(length)];
   const rare = 3n * part < whole;
-  const triple = (width) => byThrees(width, part, whole);
-  const average = BigInt(Math.floor(length / 3)) * triple(3) + (length % 3 ? triple(length % 3) : 0n);
+  const average = BigInt(Math.floor(length / 3)) * meanBits(3n, part, whole) + (length % 3 ? meanBits(BigInt(length % 3), part, whole) : 0n);
   if (length <= 8 || (!rare && average >= BigInt(8 * bytes - 5) * whole ** 3n)) return { size: bytes, varies: false, bits: (payload) => payload };
   const places = rare ? labelledKeys(length, 1, Number(part) / Number(whole)) : denseMembers(length, length, length);
   const bits = (payload) => {
@@ -34,13 +33,5 @@ export function noisyBits(length, [above, below]) {
   return varying(length + 1, bits);
 }
 
-/** Mean bits times whole³; exact, because a choice of form rests on it. */
-function byThrees(width, part, whole) {
-  let total = 0n;
-  for (let pattern = 0; pattern < 1 << width; pattern++) {
-    let term = BigInt(TRIPLES[pattern].length) * whole ** BigInt(3 - width);
-    for (let place = 0; place < width; place++) term *= (pattern >> place) & 1 ? part : whole - part;
-    total += term;
-  }
-  return total;
-}
+/** Of the dense code, times whole³: a triple has 3, one less for no member and one more for the second and the third. */
+const meanBits = (width, part, whole) => 3n * whole ** 3n - (whole - part) ** width * whole ** (3n - width) + (width === 3n ? part * part * whole : 0n);

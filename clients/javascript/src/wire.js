@@ -25,7 +25,7 @@ export function parse(given) {
 }
 
 export const text = (number) =>
-  `${number}`.replace(/\d+/, (digits) => digits.padStart(PLACES + 1, "0").replace(/\d{1100}$/, ".$&").replace(/\.?0+$/, ""));
+  `${number}`.replace(/\d+/, (all) => `${all.slice(0, -PLACES) || 0}.${all.slice(-PLACES).padStart(PLACES, "0")}`.replace(/\.?0+$/, ""));
 
 export const ceilDivide = (a, b) => (a + b - 1n) / b;
 

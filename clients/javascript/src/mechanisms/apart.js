@@ -1,6 +1,6 @@
 /** Apart: some people tell which keys they hold, the others what their values are, each with the whole ε. */
-import { sideBySide } from "../groups.js";
-import { build, capped, only, read, rule, whole } from "../mechanisms.js";
+import { nested, sideBySide } from "../groups.js";
+import { capped, only, read, rule, whole } from "../mechanisms.js";
 import { exactly, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
 import { GRID } from "../schema.js";
 import { subsetResponse } from "./ssr.js";
@@ -18,7 +18,7 @@ export async function apart(asked) {
     ...VALUES,
   });
   rule(schema.d > 1);
-  const one = (name, options) => build({ ...asked, name, options }, asked.table);
+  const one = nested(asked);
   const who = await (dense ? one("block", { width: size, states: 2 }) : one("presence-group", { max_pairs, size }));
   const what = await one("value-projection", { max_pairs: max_pairs ?? schema.d, ...values });
   return sideBySide([[presence, who], [subtract(ONE, presence), what]], asked, max_pairs ?? undefined);
