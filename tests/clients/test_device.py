@@ -220,6 +220,14 @@ def test_a_device_that_breaks_a_rule_is_noticed(tmp_path: Path, file: str, right
     assert "AssertionError" in ran.stderr or "KeyveilError" in ran.stderr
 
 
+def test_a_channel_that_tells_more_than_it_says_is_refused(tmp_path: Path) -> None:
+    """Planted: weights above e^epsilon. The device computes the ratio from the integers that it would draw with."""
+    levels = "export const levels = (epsilon) => [expFloor(epsilon) >> 32n"
+    script = planted(tmp_path, "device.mjs", "wire.js", levels, f"{levels} | 1n << 40n")
+    ran = subprocess.run(["node", script, tmp_path, "an explanation says the price"], capture_output=True, text=True)
+    assert ran.returncode == 1 and "privacy/exceeded" in ran.stderr
+
+
 def test_steps_that_find_mistakes_pass_by_themselves(tmp_path: Path) -> None:
     steps = {step for *_, step in BROKEN}
     assert run("device.mjs", tmp_path, *steps)["steps"] == len(steps)

@@ -113,7 +113,7 @@ export function heldGroups({ groups, options, max_pairs }, told, schema) {
 }
 
 /** `pilot`: some tell how many pairs they hold, and the others are asked with a cap that fits. Gives whom a round asks. */
-async function pilot({ document: { protocol }, schema, hash }, { round, mechanism, options, part }) {
+async function seats({ document: { protocol }, schema, hash }, { round, mechanism, options, part }) {
   const { then = "ssr", share = "0.05", most = Math.min(schema.d, 32), max_pairs = null, theta = 0 } = protocol;
   demand(`${theta}` === "0", "mechanism/unknown");
   const edges = [["0", share], [share, "1"]][round - 1] ?? [];
@@ -156,6 +156,7 @@ function privkvRound({ schema, epsilon, options }) {
   return unknown();
 }
 
-export const strangers = { ...called(CHOOSY, refuse("device/mechanism")), ...called(OTHERS, unknown), "privkv-round": privkvRound, pilot: { plan: pilot } };
+export const pilot = { plan: seats };
+export const strangers = { ...called(CHOOSY, refuse("device/mechanism")), ...called(OTHERS, unknown), "privkv-round": privkvRound };
 
 export const reading = { question, round, aside };

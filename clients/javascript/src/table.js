@@ -9,13 +9,13 @@ import { ssr } from "./mechanisms/ssr.js";
 import { topsel } from "./mechanisms/topsel.js";
 import { wheel } from "./mechanisms/wheel.js";
 import { wsr } from "./mechanisms/wsr.js";
-import { heldGroups, strangers } from "./rounds.js";
+import { heldGroups, pilot, strangers } from "./rounds.js";
 
 const capped = { ssr, wsr, wheel, "pckv-ue": pckvUe, "pckv-grr": pckvGrr, apart };
 
 export const mechanisms = {
   ...strangers,
   ...Object.fromEntries(Object.entries(capped).map(([name, program]) => [name, beside(program)])),
-  ...{ kvue, topsel, block, split: Object.assign(split, { held: heldGroups }) },
+  ...{ kvue, topsel, block, split: Object.assign(split, { held: heldGroups }), pilot },
   ...{ overflow, "set-size": setSize, "presence-group": presenceGroup, "value-projection": valueProjection },
 };

@@ -66,7 +66,7 @@ export const canonical = (document) =>
   JSON.stringify(document, (_, part) => {
     demand(typeof part !== "number" || Math.abs(part) <= 2 ** 53, "document/number");
     demand(!/\p{Surrogate}/u.test(part), "document/text");
-    return isObject(part) ? Object.fromEntries(Object.entries(part).sort()) : part;
+    return isObject(part) ? Object.fromEntries(Object.keys(part).sort().map((name) => [name, part[name]])) : part;
   });
 
 /** Names that stand twice and floats are refused, since readers do not agree on them. */
