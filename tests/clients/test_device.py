@@ -13,8 +13,8 @@ import pytest
 from keyveil.device import Device, Patience
 from tests.campaign.test_browser_term import PROTOCOLS
 from tests.clients.planted import planted
-from tests.device.collector import Collector, Sleeper, Watch, document, json_answer, problem
 from tests.device import test_hostile_documents
+from tests.device.collector import Collector, Sleeper, Watch, document, json_answer, problem
 from tests.device.test_hostile_documents import HOSTILE
 from tests.device.test_upload import ODD_ANSWERS, says
 

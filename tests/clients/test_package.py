@@ -15,11 +15,11 @@ from tools import client_files
 from tools.client_files import CLIENT, gzipped, modules, needed, shipped
 
 HERE = Path(__file__).parent
-ALL, SMALL, BARE = 30_200, 16_000, 13_100
+ALL, SMALL, BARE = 30_050, 16_000, 13_070
 
 
 def test_sizes_stay_within_their_bounds() -> None:
-    """Gzipped bytes. The bounds are what was reached; what is wanted is 24,000, 16,000 and 12,000 (decision 91)."""
+    """Gzipped bytes. Of 24,000, 16,000 and 12,000 the second is reached; the others do not grow (decision 125)."""
     assert gzipped(modules()) <= ALL
     assert gzipped(needed("small.js")) <= SMALL
     assert gzipped(needed("small.js"), comments=False) <= BARE
