@@ -38,6 +38,7 @@ const reader = (fits) => (value) => (rule(fits(value)), value);
 export const whole = (low, high) => reader(isWhole(low, high));
 export const only = (...known) => reader((value) => known.includes(value));
 
+/** The true state weighs e^ε times as much as each other one. */
 export function trueState(states, epsilon) {
   const [high, low] = levels(epsilon);
   const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
@@ -50,6 +51,7 @@ function ways(n, k) {
   return count;
 }
 
+/** All subsets of one size: weight e^ε if one meets what a person holds, else 1. */
 export function subset(symbols, size, held, epsilon) {
   const [high, low] = levels(epsilon);
   const hits = Array.from({ length: Math.min(held, size) + 1 }, (_, hit) => (hit ? high : low) * ways(held, hit) * ways(symbols - held, size - hit));

@@ -80,6 +80,7 @@ function once({ document: { protocol, browser }, schema }, { round, mechanism, o
   else (table[name].held ?? held)(said, options, schema);
 }
 
+/** To what was said, and to what is usual; collectors choose only what is not listed. */
 function held({ levels, goal, ...said }, told, { mostLevels }) {
   const usual = { split: "tight", estimator: "unbiased", cells: 4096, weights: null, overflow: null, value_epsilon: null };
   const wanted = { ...usual, bins: levels ?? (goal ? told.bins : mostLevels || null), rounding: told.bins ? "grid" : null };

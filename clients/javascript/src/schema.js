@@ -4,6 +4,7 @@ import { demand, hash, isObject, isWhole, parse, text } from "./wire.js";
 
 export const GRID = 1 << 16;
 
+/** The sign of a value: 0 minus, 1 plus. */
 export const signs = { count: 2, draw: (value, coins) => Number(coins.chance(GRID + value, 2 * GRID)) };
 
 /** One linear range for all keys; src/scales.js knows more. */

@@ -47,6 +47,7 @@ export function valueProjection({ schema, epsilon, options }) {
   return { ...channel, cap, respond };
 }
 
+/** [coordinate, number] each, cut or filled up to one length. */
 function vectorOf(pairs, { unit, weight, radius }) {
   const squares = (list) => list.reduce((sum, one) => sum + one * one, 0);
   let numbers = [weight * pairs.length, ...pairs.map(([, value]) => Math.floor((2 * value * unit + GRID) / (2 * GRID)))];
