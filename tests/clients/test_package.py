@@ -15,7 +15,7 @@ from tools import client_files
 from tools.client_files import CLIENT, gzipped, modules, needed, shipped
 
 HERE = Path(__file__).parent
-ALL, SMALL, BARE = 30_160, 16_000, 13_070
+ALL, SMALL, BARE = 30_200, 16_000, 13_070
 
 
 def test_sizes_stay_within_their_bounds() -> None:

@@ -51,7 +51,7 @@ function readTerms(document) {
   }
   const [opens, closes] = ["opens", "closes"].map((end) => rounds.map((window) => window[end]).sort());
   const until = closes.at(-1) ?? null;
-  const [starts, ends] = opens.at(-1) && until ? [opens[0], until] : [null, null];
+  const [starts, ends] = opens.at(-1) && until ? [opens[0], until] : [null, null]; // no day comes after null
   rule(!renew === !from && !(renew && one_in), "periods");
   rule(every ? ends && daysBetween(starts, ends) < every && ends <= (last ?? ends) : !last, "every");
   const epsilon = readEpsilon(protocol.epsilon);

@@ -228,7 +228,7 @@ function need({ consents }, series) {
 /** A later campaign of a series goes on under the same terms. */
 function isAgreed({ consents }, { series, hash, terms, starts, document: { every_days: days = 1 } }) {
   const { campaign = hash, ...known } = consents[series] ?? {};
-  const goesOn = known.terms === terms && known.ends && starts > known.ends && daysBetween(known.starts, starts) >= days;
+  const goesOn = known.terms === terms && starts > known.ends && daysBetween(known.starts, starts) >= days;
   return campaign === hash || goesOn;
 }
 

@@ -68,8 +68,10 @@ async function round(campaign, view, table) {
 
 function inOrder(state, { series, hash }, { number, hash: own }) {
   const seen = ((state.met ??= {})[`${series} ${hash}`] ??= {});
-  demand((seen[number] ??= own) === own, "round/changed");
-  demand(Math.max(...Object.keys(seen)) === number, "round/order");
+  const known = seen[number];
+  demand((known ?? own) === own, "round/changed");
+  demand(known || Math.max(0, ...Object.keys(seen)) < number, "round/order");
+  seen[number] = own;
 }
 
 /** Everybody is asked once; campaigns for browsers name every option. */
