@@ -1,8 +1,8 @@
 /** A part of a record that does not count, or not as it is. */
 export interface Ignored {
+  /** no record; a key that nobody asks about; a value that is no number, out of range, or between two levels; too many pairs */
   why: "record" | "unknown" | "unreadable" | "clamped" | "rounded" | "surplus";
   key: string;
-  sentence: string;
 }
 
 /** What became of a call of `report`; decimals are strings. */
@@ -29,9 +29,12 @@ export interface Facts {
   consent: "given" | "withdrawn" | null;
   agreed: boolean;
   durable: boolean;
-  remarks: string[];
+  /** the latest day ever seen, if the clock is behind it: until then no period of a cap ends */
+  clock: string | null;
+  /** the code with which an answer would be refused now */
   refusal: string | null;
-  spent: unknown[];
+  /** what counts against each cap: `spent` in units of 10^-1100 */
+  spent: { cap: keyof Caps; limit: string; spent: bigint }[];
   notice: unknown;
 }
 
@@ -60,7 +63,6 @@ export interface Entry {
   document: string;
   day: string;
   mechanism: string;
-  fingerprint: string;
   epsilon: string;
   free: boolean;
   report: string;
@@ -68,7 +70,6 @@ export interface Entry {
   first: string | null;
   state: "sent" | "waiting" | "refused" | "withdrawn";
   code: string | null;
-  attempts: number;
   whole: string | null;
   until: string | null;
 }
@@ -155,17 +156,16 @@ export class Coins {
   constructor(bytes?: (count: number) => Uint8Array);
   bytes: (count: number) => Uint8Array;
   below<T extends number | bigint>(bound: T): T;
-  belowEach<T extends number | bigint>(bound: T, count: number): T[];
+  belowEach(bound: number | bigint, count: number): bigint[];
   pick(runs: [number, bigint][]): [number, number];
   choose(weights: bigint[]): number;
   chance<T extends number | bigint>(numerator: T, denominator: T): boolean;
-  chances(numerator: bigint, denominator: bigint, count: number): boolean[];
   subset(size: number, bound: number): number[];
 }
 
-/** An error with a stable code, such as "budget/exceeded", and one sentence for people. */
+/** An error with a stable code, such as "budget/exceeded"; `keyveil/explain` has words for those that people meet. */
 export class KeyveilError extends Error {
-  constructor(code: string, sentence: string);
+  constructor(code: string);
   code: string;
 }
 

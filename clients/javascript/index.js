@@ -1,15 +1,16 @@
-/** The device with every mechanism that it knows; `keyveil/small` has ssr and kvue only, `keyveil/node` files. */
+/** The device with every mechanism; `keyveil/small` has two, `keyveil/node` files. */
 import { Device as Base } from "./src/device.js";
 import { explained } from "./src/explain.js";
+import { reading } from "./src/rounds.js";
 import { mechanisms } from "./src/table.js";
 
 export { Coins } from "./src/coins.js";
-export { KeyveilError } from "./src/errors.js";
 export { BrowserStorage, MemoryStorage } from "./src/storage.js";
+export { KeyveilError } from "./src/wire.js";
 export { mechanisms };
 
 export class Device extends Base {
   constructor(given) {
-    super({ mechanisms, explained, ...given });
+    super({ mechanisms, explained, reading, ...given });
   }
 }

@@ -1,7 +1,7 @@
 /** The device for Node: its books are a file that only its owner can read. */
 import { webcrypto } from "node:crypto";
 import { open, readFile, rename, rm } from "node:fs/promises";
-import { demand } from "./src/errors.js";
+import { demand } from "./src/wire.js";
 
 globalThis.crypto ??= /** @type {any} */ (webcrypto); // Node 18 has no global one
 
@@ -19,7 +19,7 @@ export class FileStorage {
     try {
       return await readFile(this.path, "utf8");
     } catch (reason) {
-      demand(reason.code === "ENOENT", "storage/refused", `The file ${this.path} cannot be read.`);
+      demand(reason.code === "ENOENT", "storage/refused");
       return null;
     }
   }
@@ -39,7 +39,7 @@ export class FileStorage {
         await (await open(lock, "wx", 0o600)).close();
         break;
       } catch (reason) {
-        demand(reason.code === "EEXIST" && tries < 200, "storage/locked", `${lock} is there: another process uses the file, or died.`);
+        demand(reason.code === "EEXIST" && tries < 200, "storage/locked");
         await new Promise((done) => setTimeout(done, 25));
       }
     }

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from keyveil.campaign.wire import pad
 from keyveil.core.schema import Schema
 from keyveil.mechanisms.registry import create_round
 from keyveil.privacy.enumerate import law
@@ -108,7 +109,8 @@ def test_the_histogram_shows_the_enumerated_law(watched: Watched, mechanism: str
 
     def exact(record: dict[str, float]) -> dict[str, Fraction]:
         pairs = made.read(record)
-        return law(lambda coins: made.encode(made.perturb_pairs(pairs, coins, public)).hex())
+        size, varies = made.codec.longest + made.codec.varies, made.codec.varies
+        return law(lambda coins: pad(made.encode(made.perturb_pairs(pairs, coins, public)), size, varies).hex())
 
     mine, nothing, rows = exact(TYPED), exact({}), watched.rows()
     assert {row["bytes"] for row in rows} == set(mine)

@@ -2,12 +2,11 @@
 // wrote against the client, and `write FILE OUT` answers the same questions with other streams, for Python to check.
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
-import { hex } from "../../clients/javascript/src/canonical.js";
-import { packed, pad, reportBytes } from "../../clients/javascript/src/codecs.js";
 import { Coins } from "../../clients/javascript/src/coins.js";
-import { build } from "../../clients/javascript/src/mechanisms.js";
-import { Schema } from "../../clients/javascript/src/schema.js";
+import { build, packed } from "../../clients/javascript/src/mechanisms.js";
+import { Scales } from "../../clients/javascript/src/scales.js";
 import { mechanisms } from "../../clients/javascript/src/table.js";
+import { hex, parse } from "../../clients/javascript/src/wire.js";
 
 const CHUNK = 16;
 
@@ -39,13 +38,12 @@ class StreamCoins extends Coins {
 function answers(made, schema, { mechanism, records, salt, cases }) {
   const given = (record) => Object.fromEntries(Object.entries(record).map(([key, value]) => [key, value === "NaN" ? NaN : value]));
   const pairs = records.map((record) => schema.look(given(record)).pairs);
-  const size = reportBytes(made.codec);
   const [digests, reports] = [[], []];
   for (let number = 0, lines = ""; number < cases; number++) {
     const coins = new StreamCoins(`${salt}/${number}`);
     const payload = made.respond(pairs[number % pairs.length], coins.id, coins);
-    const padded = hex(pad(made.encode(payload, coins.id), size, made.codec.varies));
-    const shown = mechanism === "set-size" && Array.isArray(payload) ? hex(packed(payload)) : `${payload}`;
+    const padded = hex(made.encode(payload, coins.id));
+    const shown = mechanism === "set-size" && Array.isArray(payload) ? hex(packed(payload, (payload.length + 7) >> 3)) : `${payload}`;
     lines += `${coins.steps.join(";")} ${shown} ${padded}\n`;
     if (number < CHUNK) reports.push(padded);
     if (number % CHUNK === CHUNK - 1 || number === cases - 1) {
@@ -65,9 +63,9 @@ let [total, differences] = [0, []];
 for (const one of listed) {
   const called = `${one.mechanism} ${JSON.stringify(one.options)} ${one.epsilon}`;
   try {
-    const schema = await Schema.read(one.schema);
-    const made = await build({ name: one.mechanism, schema, epsilon: one.epsilon, options: one.options }, mechanisms);
-    const told = { fingerprint: hex(made.fingerprint), report_bytes: reportBytes(made.codec), ratio: reduced(made.ratio) };
+    const schema = await Scales.read(one.schema);
+    const made = await build({ name: one.mechanism, schema, epsilon: parse(one.epsilon), options: one.options }, mechanisms);
+    const told = { fingerprint: hex(made.fingerprint), report_bytes: made.codec.size, ratio: reduced(made.ratio) };
     if (what === "write") one.salt = randomBytes(8).toString("hex");
     const mine = { ...told, ...answers(made, schema, one) };
     for (const name in mine)

@@ -9,14 +9,14 @@ import { pathToFileURL } from "node:url";
 
 const [, , client, question] = process.argv;
 const from = (path) => import(pathToFileURL(`${client}/src/${path}`).href);
-const [{ pad, reportBytes }, { Coins }, { build }, { Schema }, { mechanisms }] = await Promise.all(
-  ["codecs.js", "coins.js", "mechanisms.js", "schema.js", "table.js"].map(from),
+const [{ Coins }, { build }, { Scales }, { mechanisms }, { parse }] = await Promise.all(
+  ["coins.js", "mechanisms.js", "scales.js", "table.js", "wire.js"].map(from),
 );
 
 const asked = JSON.parse(question);
-const schema = await Schema.read(asked.schema);
-const made = await build({ name: asked.mechanism, schema, epsilon: asked.epsilon, options: asked.options }, mechanisms);
-const size = reportBytes(made.codec);
+const schema = await Scales.read(asked.schema);
+const made = await build({ name: asked.mechanism, schema, epsilon: parse(asked.epsilon), options: asked.options }, mechanisms);
+const { size } = made.codec;
 const key = createHash("sha256").update(asked.seed).digest().subarray(0, 16);
 const stream = createCipheriv("aes-128-ctr", key, Buffer.alloc(16));
 let ahead = Buffer.alloc(0);
@@ -42,7 +42,7 @@ while (heard()) {
   const answer = Buffer.alloc(count * (16 + size));
   for (let number = 0; number < count; number++) {
     const id = given ? Uint8Array.from(request.subarray(6)) : coins.bytes(16);
-    const payload = pad(made.encode(made.respond(record, id, coins), id), size, made.codec.varies);
+    const payload = made.encode(made.respond(record, id, coins), id);
     answer.set(id, number * (16 + size));
     answer.set(payload, number * (16 + size) + 16);
   }

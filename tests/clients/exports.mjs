@@ -1,13 +1,13 @@
 // What a module of the client exports: `node exports.mjs FILE`. Methods and fields of classes, and of what devices give.
 import { pathToFileURL } from "node:url";
-import { hash } from "../../clients/javascript/src/canonical.js";
+import { hash } from "../../clients/javascript/src/wire.js";
 
 const module = await import(pathToFileURL(process.argv[2]).href);
 const chain = (made) => (made === Object.prototype ? [] : [made, ...chain(Object.getPrototypeOf(made))]);
 const classes = Object.entries(module).filter(([, one]) => typeof one === "function" && one.prototype);
 const methods = (made) => chain(made.prototype).flatMap(Object.getOwnPropertyNames).filter((name) => !["constructor", "stack", "message", "name", "toString"].includes(name));
 const storage = new module.MemoryStorage();
-const examples = { Device: [{ storage, transport: {} }], FileStorage: ["x"], KeyveilError: ["a/b", "C."] };
+const examples = { Device: [{ storage, transport: {} }], FileStorage: ["x"], KeyveilError: ["a/b"] };
 const fields = (name, made) => Object.keys(new made(...(examples[name] ?? [])));
 
 const campaign = {

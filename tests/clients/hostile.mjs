@@ -1,8 +1,8 @@
 // What a device that agreed to an honest campaign says to each of the views in a file; nothing may be drawn or sent.
-// Without an honest campaign each view is agreed to itself.
+// Without an honest campaign each view is agreed to itself. `node hostile.mjs FILE small` asks the small device.
 import { readFileSync } from "node:fs";
-import { Coins, Device, MemoryStorage } from "../../clients/javascript/node.js";
 
+const { Coins, Device, MemoryStorage } = await import(`../../clients/javascript/${process.argv[3] ?? "node"}.js`);
 const { honest, views } = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const headers = { get: () => "application/json" };
 const found = [];

@@ -104,11 +104,11 @@ def test_one_other_draw_is_noticed(written: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "file", "right", "wrong"),
     [
-        ("ssr", "coins.js", "return number > top;", "return number > top + 1n;"),
-        ("pckv-ue", "coins.js", "octets[at] === digit", "octets[at] + 1 === digit"),
-        ("ssr", "channels.js", "rank + passed) passed++", "rank) passed++"),
-        ("kvue", "schema.js", "rest > 0.5", "rest > 0.4"),
-        ("kvue", "mechanisms.js", "turn(b, 13n)", "turn(b, 14n)"),
+        ("ssr", "coins.js", "return drawn[place] > top;", "return drawn[place] > top + 1n;"),
+        ("pckv-ue", "numbers.js", "octets[at] === digit", "octets[at] + 1 === digit"),
+        ("ssr", "mechanisms.js", "const taken = new Set(mine);", "const taken = new Set();"),
+        ("kvue", "schema.js", "number - below > 0.5", "number - below > 0.4"),
+        ("kvue", "wire.js", "mix(0, 1, 13n)", "mix(0, 1, 14n)"),
         ("pckv-ue", "mechanisms/pckv.js", "truth[2], truth[1]]", "truth[1], truth[2]]"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from keyveil.device import Device, Patience
 from tests.campaign.test_browser_term import PROTOCOLS
 from tests.clients.planted import planted
+from tests.device import test_hostile_documents
 from tests.device.collector import Collector, Sleeper, Watch, document, json_answer, problem
 from tests.device.test_hostile_documents import HOSTILE
 from tests.device.test_upload import ODD_ANSWERS, says
@@ -40,6 +41,19 @@ def test_hostile_documents_are_refused_with_the_codes_of_the_python_device(tmp_p
     told = {name: one["code"] for (name, *_), one in zip(HOSTILE, found, strict=True)}
     assert told == wanted
     assert all(one["sent"] == 0 and one["same"] for one in found)
+
+
+def test_the_small_device_refuses_the_same_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of campaigns for browsers, before anything is drawn. It has no reading of rounds that do not follow from the
+    campaign, of sizes and of other mechanisms, so what is wrong with those has a plainer code."""
+    monkeypatch.setattr(test_hostile_documents, "document", lambda **changes: document(**{"browser": True, **changes}))
+    honest = test_hostile_documents.served()
+    path = tmp_path / "views.json"
+    path.write_text(json.dumps({"honest": as_bytes(honest), "views": [as_bytes(make()) for _, make, _ in HOSTILE]}))
+    found = run("hostile.mjs", path, "small")
+    assert all(one["sent"] == 0 and one["same"] and one["code"] != "nothing" for one in found)
+    others = {one["code"] for (_, _, code), one in zip(HOSTILE, found, strict=True) if code != one["code"]}
+    assert others == {"campaign/changed", "campaign/round", "document/number", "mechanism/unknown"}
 
 
 @pytest.mark.parametrize("browser", [False, True])
@@ -119,24 +133,24 @@ def test_the_rules_of_the_device(tmp_path: Path) -> None:
 
 BROKEN = [  # a mistake, and the step of device.mjs that finds it
     ("device.js", "if (earlier) return renewed(earlier, token);", "", "two devices on one file spend once"),
-    ("device.js", 'demand(consent, "consent/needed"', 'demand(true, "c"', "nothing leaves without consent"),
-    ("device.js", "if (!standing) this.#pay(state, notice);", "", "many campaigns stay within the caps"),
+    ("device.js", 'demand(state, "consent/needed"', 'demand(true, "c"', "nothing leaves without consent"),
+    ("device.js", "if (!standing) this.#pay(state, day, campaign, round);", "", "many campaigns stay within the caps"),
     (
         "device.js",
-        "campaign.several && !own.count ? campaign.epsilon : round.cost",
-        "round.cost",
+        "campaign.several && !own.length ? campaign.epsilon : cost",
+        "cost",
         "a pilot sets its whole price aside at the first round that is answered",
     ),
     (
         "device.js",
-        "return [this.#today(), state.latest].sort()[1];",
-        "return this.#today();",
+        "[today, state.latest].sort()[1]",
+        "today",
         "a clock far ahead is not believed, and one set back gives nothing back",
     ),
     (
         "device.js",
-        "const begun =",
-        "const begun = false &&",
+        "demand(!begun, ",
+        "demand(true, ",
         "withdrawal deletes what waits, and what has begun is not answered",
     ),
     (
@@ -165,24 +179,24 @@ BROKEN = [  # a mistake, and the step of device.mjs that finds it
     ),
     (
         "ledger.js",
-        "one.day > dayAfter(day, -caps.days)",
+        "daysBetween(one.day, day) < caps.days",
         "true",
         "a period of a cap ends after so many days, a life never does",
     ),
     (
         "ledger.js",
-        "const others = aside(state, series, day);",
-        "const others = [];",
+        "[...entries, ...aside]",
+        "entries",
         "a pilot sets its whole price aside at the first round that is answered",
     ),
     (
-        "notice.js",
+        "rounds.js",
         "planned(canonical(said) === canonical(options))",
         "planned(true)",
         "a round is held to the options that were named, and to the usual ones",
     ),
     (
-        "held.js",
+        "rounds.js",
         "overflow: null, ",
         "",
         "a round is held to the options that were named, and to the usual ones",
@@ -206,6 +220,14 @@ def test_a_device_that_breaks_a_rule_is_noticed(tmp_path: Path, file: str, right
     assert "AssertionError" in ran.stderr or "KeyveilError" in ran.stderr
 
 
+def test_a_channel_that_tells_more_than_it_says_is_refused(tmp_path: Path) -> None:
+    """Planted: weights above e^epsilon. The device computes the ratio from the integers that it would draw with."""
+    levels = "export const levels = (epsilon) => [expFloor(epsilon) >> 32n"
+    script = planted(tmp_path, "device.mjs", "wire.js", levels, f"{levels} | 1n << 40n")
+    ran = subprocess.run(["node", script, tmp_path, "an explanation says the price"], capture_output=True, text=True)
+    assert ran.returncode == 1 and "privacy/exceeded" in ran.stderr
+
+
 def test_steps_that_find_mistakes_pass_by_themselves(tmp_path: Path) -> None:
     steps = {step for *_, step in BROKEN}
     assert run("device.mjs", tmp_path, *steps)["steps"] == len(steps)
@@ -213,7 +235,7 @@ def test_steps_that_find_mistakes_pass_by_themselves(tmp_path: Path) -> None:
 
 def test_an_answer_about_another_report_is_not_believed(tmp_path: Path) -> None:
     """Planted: a client that believes it differs from Python's device."""
-    script = planted(tmp_path, "answers.mjs", "upload.js", "id !== report", "false")
+    script = planted(tmp_path, "answers.mjs", "http.js", "id !== report", "false")
     with pytest.raises(AssertionError):
         compare_answers(tmp_path, script)
 

@@ -78,7 +78,7 @@ WHEEL = Case("wheel", 3, "1", {"max_pairs": 2})  # with the usual cells an audit
 # Mistakes that leave the ratio as it is stated: the true answer, or one that meets what is held, too often; the part of
 # a circle that is held too often; single bits that are set too rarely.
 HEAVY = ("BigInt(count) * weight", "BigInt(count) * weight * (weight > 1n << 32n ? 2n : 1n)")
-EAGER = ("(hit ? high : low) * choose", "(hit ? 2n * high : low) * choose")
+EAGER = ("(hit ? high : low) * ways", "(hit ? 2n * high : low) * ways")
 WIDE = ("BigInt(sum(covered)) * high, total", "(BigInt(sum(covered)) * high * 5n) / 4n, total")
 WIDER = (WIDE[0], WIDE[1].replace("5n) / 4n", "7n) / 4n"))
 RARE = ("octets[at] < digit", "octets[at] < digit - 32")

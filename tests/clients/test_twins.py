@@ -36,6 +36,7 @@ from tests.device.collector import (
 HERE = Path(__file__).parent
 SCRIPTS = 120
 FEW = 30  # of them find a planted mistake
+RETURNS = 1030  # a script in which a collector goes back to a round that was met
 START = date(2026, 11, 20)
 NAMES = ("one", "two")
 PROTOCOLS: tuple[dict[str, Any], ...] = (
@@ -203,7 +204,7 @@ Walked = tuple[list[list[dict[str, Any]]], list[Any]]
 @pytest.fixture(scope="module")
 def walked() -> Walked:
     """Scripts, and what the Python device says to them."""
-    scripts = [script(random.Random(seed)) for seed in range(SCRIPTS)]
+    scripts = [script(random.Random(seed)) for seed in (*range(SCRIPTS), RETURNS)]
     return scripts, [walk(steps) for steps in scripts]
 
 
@@ -226,16 +227,18 @@ def test_both_devices_say_the_same(walked: Walked, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("file", "right", "wrong"),
     [
-        ("starts > known.ends", "true"),
-        ("(opened ? opened <= day : known === hash)", "known === hash"),
-        ("Math.max(...Object.keys(seen)) === round.number", "true"),
+        ("device.js", "starts > known.ends", "true"),
+        ("device.js", "(round.opens ? round.opens <= left : known === own)", "known === own"),
+        ("rounds.js", "Math.max(0, ...Object.keys(seen)) < number", "true"),
     ],
 )
-def test_a_device_that_goes_its_own_way_is_noticed(walked: Walked, tmp_path: Path, right: str, wrong: str) -> None:
+def test_a_device_that_goes_its_own_way_is_noticed(
+    walked: Walked, tmp_path: Path, file: str, right: str, wrong: str
+) -> None:
     scripts, mine = (one[:FEW] for one in walked)
-    program = planted(tmp_path, "twins.mjs", "device.js", right, wrong)
+    program = planted(tmp_path, "twins.mjs", file, right, wrong)
     assert differing(scripts, mine, in_node(tmp_path / "scripts.json", scripts, program)) != []
 
 

@@ -6,7 +6,7 @@ const answer = (status, said, type = "application/json") => ({ status, headers: 
 const refusal = (status, code) => answer(status, { code }, "application/problem+json");
 const ANSWERS = {
   accept: () => answer(200, { accepted: 1, duplicates: 0, refused: [] }),
-  lose: () => { throw new KeyveilError("transport/unreachable", "Lost."); },
+  lose: () => { throw new KeyveilError("transport/unreachable"); },
   closed: () => refusal(409, "round/closed"),
   token: () => refusal(401, "enrolment/needed"),
 };

@@ -1,15 +1,15 @@
 // The conformance kit of the wire format (docs/wire.md), as far as a device has a part in it.
 import { readFileSync } from "node:fs";
-import { canonical, derivedId, hash, hex, periodOf, unhex, utf8 } from "../../clients/javascript/src/canonical.js";
-import * as codecs from "../../clients/javascript/src/codecs.js";
-import { parse } from "../../clients/javascript/src/exact.js";
-import { holds, parting } from "../../clients/javascript/src/groups.js";
-import { build, publicIndex, publicWord } from "../../clients/javascript/src/mechanisms.js";
-import { readNotice } from "../../clients/javascript/src/notice.js";
-import { Schema } from "../../clients/javascript/src/schema.js";
+import { readNotice } from "../../clients/javascript/src/campaign.js";
+import { parting } from "../../clients/javascript/src/groups.js";
+import { batch } from "../../clients/javascript/src/http.js";
+import { build, denseMembers, members, packed, symbol } from "../../clients/javascript/src/mechanisms.js";
+import { fraction } from "../../clients/javascript/src/numbers.js";
+import { reading } from "../../clients/javascript/src/rounds.js";
+import { Scales } from "../../clients/javascript/src/scales.js";
 import { labelledKeys, noisyBits } from "../../clients/javascript/src/sparse.js";
 import { mechanisms } from "../../clients/javascript/src/table.js";
-import { packed } from "../../clients/javascript/src/upload.js";
+import { canonical, derivedId, hash, hex, parse, periodOf, publicIndex, publicWord, unhex, utf8 } from "../../clients/javascript/src/wire.js";
 
 const kit = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const [checked, wrong] = [{}, []];
@@ -19,7 +19,7 @@ const same = (what, mine, theirs) => {
 };
 const word = (number) => number.toString(16).padStart(16, "0");
 const keysOf = ({ keys }) => kit.dictionaries.find((one) => one.sha256 === keys.sha256)?.keys ?? keys;
-const schemaOf = ({ schema }) => Schema.read({ ...schema, keys: keysOf(schema) });
+const schemaOf = ({ schema }) => Scales.read({ ...schema, keys: keysOf(schema) });
 
 for (const { document, canonical: text, sha256, terms_sha256, schema_sha256 } of kit.campaigns) {
   same("canonical", canonical(document), text);
@@ -34,12 +34,16 @@ for (const { campaign, document, canonical: text, sha256, fingerprint, varies } 
   same("hash", await hash(document), sha256);
   if (["olh", "privkv-round"].includes(document.mechanism)) continue; // which devices or this device do not answer
   const schema = await schemaOf(kit.campaigns.find((one) => one.document.name === campaign).document);
-  const one = await build({ name: document.mechanism, schema, epsilon: document.epsilon, options: document.options }, mechanisms);
+  const one = await build({ name: document.mechanism, schema, epsilon: parse(document.epsilon), options: document.options }, mechanisms);
   same("fingerprint", hex(one.fingerprint), fingerprint);
-  same("report_bytes", [codecs.reportBytes(one.codec), one.codec.varies], [document.report_bytes, varies]);
+  same("report_bytes", [one.codec.size, one.codec.varies], [document.report_bytes, varies]);
   made.set(fingerprint, one);
 }
-for (const one of kit.periods) same("period", periodOf(one, one.day), { first: one.first, last: one.last });
+const DAY = 864e5;
+for (const { day, first, last, ...terms } of kit.periods.filter((one) => one.first > "0001-01-01")) { // Python has no earlier day
+  same("period", [periodOf(terms, day), periodOf(terms, last)], [first, first]);
+  if (last < "9999-12-31") same("period", Date.parse(periodOf(terms, new Date(Date.parse(last) + DAY).toISOString().slice(0, 10))), Date.parse(last) + DAY);
+}
 for (const one of kit.ids) {
   same("canonical", canonical(one.parts), one.canonical);
   same("id", hex(await derivedId(one.secret, ...one.parts)), one.id);
@@ -50,9 +54,11 @@ for (const one of kit.words) {
   for (const [bound, index] of Object.entries(one.index_below)) same("index", publicIndex(mine, Number(bound)), index);
 }
 for (const one of kit.partings) {
-  const mine = (await parting(unhex(one.campaign)))(unhex(one.id));
-  same("parting word", word(mine), one.word);
-  same("part", holds(one.part.map(parse), mine), true);
+  const holds = await parting(unhex(one.campaign));
+  same("part", holds(one.part.map(fraction))(unhex(one.id)), true);
+  const place = BigInt(`0x${one.word}`) >> 32n; // the narrowest part that the word belongs to, and its neighbour
+  const edge = (number) => [number, 1n << 32n];
+  same("parting word", [holds([edge(place), edge(place + 1n)])(unhex(one.id)), holds([edge(place + 1n), edge(1n << 32n)])(unhex(one.id))], [true, false]);
 }
 for (const { id, fingerprint, group_fingerprint, word: theirs, payload, padded } of kit.groups) {
   same("word", word(publicWord(unhex(id), unhex(group_fingerprint))), theirs);
@@ -61,36 +67,36 @@ for (const { id, fingerprint, group_fingerprint, word: theirs, payload, padded }
 const bits = (payload, length) => Array.from({ length }, (_, at) => (unhex(payload)[at >> 3] >> (at & 7)) & 1);
 for (const one of kit.payloads) {
   const ones = () => { // as a fraction: the share of ones times their number
-    const [above, below] = parse(one.share ?? "0.5");
-    return [above * BigInt(one.length), below];
+    const [whole, rest] = (one.share ?? "0.5").split(".");
+    return [BigInt(whole + rest) * BigInt(one.length), 10n ** BigInt(rest.length)];
   };
   const rare = "length" in one;
   const places = (payload) => payload.flatMap((bit, place) => (bit ? [place] : []));
-  const threes = (payload) => [0, ...codecs.denseMembers(one.length, one.length, one.length).write(places(payload))];
-  const shorter = (payload) => codecs.packed(threes(payload).length > one.length ? [1, ...payload] : threes(payload));
+  const threes = (payload) => [0, ...denseMembers(one.length, one.length, one.length).bits(places(payload))];
+  const shorter = (payload) => (threes(payload).length > one.length ? [1, ...payload] : threes(payload));
   const codec = one.codec === "rare bits by threes" // a form that is not chosen at this length
-    ? { longest: (one.length >> 3) + 1, varies: true, encode: shorter }
+    ? { size: (one.length >> 3) + 2, varies: true, bits: shorter }
     : rare
     ? noisyBits(one.length, ones())
     : "outputs" in one
-      ? codecs.symbol(one.outputs)
+      ? symbol(one.outputs)
       : "labels" in one
         ? labelledKeys(one.keys, one.labels, Number(one.share))
-        : codecs.members(one.symbols, one.size, one.dummies);
-  const encoded = codec.encode(rare ? bits(one.payload, one.length) : one.payload);
-  same("codec", [codec.varies, codecs.reportBytes(codec)], [one.varies, one.report_bytes]);
-  same("payload", hex(encoded), one.encoded);
-  same("padding", hex(codecs.pad(encoded, one.report_bytes, one.varies)), one.padded);
+        : members(one.symbols, one.size, one.dummies);
+  const encoded = codec.bits(rare ? bits(one.payload, one.length) : one.payload);
+  same("codec", [codec.varies, codec.size], [one.varies, one.report_bytes]);
+  same("payload", hex(packed(encoded, (encoded.length + 7) >> 3)), one.encoded);
+  same("padding", hex(packed(encoded, one.report_bytes, one.varies)), one.padded);
 }
 for (const { round, document, reports, packed: bytes } of kit.batches.filter((one) => one.reports.length === 1 && one.packed))
-  same("packed", hex(packed({ round, document, report: reports[0].id, payload: reports[0].payload })), bytes);
+  same("packed", hex(batch({ round, document, report: reports[0].id, payload: reports[0].payload })), bytes);
 
 /** The code with which a view is refused. */
 const refusal = async (view, name, float = false) => {
   const text = JSON.stringify(view).replace('"min_reports":1000,', `"min_reports":1000${float ? ".0" : ""},`); // JSON.parse forgot it
   try {
     const get = async (path) => utf8(path.startsWith("campaigns/") ? text : JSON.stringify(kit.dictionaries[0].keys));
-    await readNotice(get, name, mechanisms);
+    await readNotice(get, name, { mechanisms, reading, prefix: "" });
     return "nothing";
   } catch (error) {
     return error.code ?? `${error}`;

@@ -4,50 +4,37 @@
  * The guarantee rests on the order of steps. Alone with its storage, and before it looks at the record, the device decides
  * by calendar, coins and ledger whether anything is drawn; draw, debit and report are one write. Only then it sends.
  */
-import { daysBetween, derivedId, hex, periodOf } from "./canonical.js";
-import { pad, reportBytes } from "./codecs.js";
+import { readNotice, reading } from "./campaign.js";
 import { Coins } from "./coins.js";
-import { demand } from "./errors.js";
-import { text } from "./exact.js";
-import { CAPS, changedCaps, lines, ofCampaign, refuseBeyond } from "./ledger.js";
-import { NAME, readNotice } from "./notice.js";
-import { HttpTransport, problemCode } from "./transport.js";
-import { deliver, PASSING, PATIENCE } from "./upload.js";
-
-const MOST_JUMP = 400; // days that a clock may be ahead of the latest day seen
-
-/** New books: `entries` are ledger and outbox in one, all else is by series, or by series and terms or campaign. */
-const EMPTY = { keyveil: 1, caps: CAPS, entries: [], consents: {}, met: {}, turns: {} };
+import { deliver, http, PASSING, PATIENCE, problemCode } from "./http.js";
+import { CAPS, changedCaps, lines, refuseBeyond, total, where } from "./ledger.js";
+import { drawn } from "./mechanisms.js";
+import { dayOf, daysBetween, demand, derivedId, hex, periodOf, text } from "./wire.js";
 
 export class Device {
   #caps;
   #secret = null; // of the books that this device works with
 
-  constructor({ collector = "", transport = new HttpTransport(collector), caps = {}, patience, ...given }) {
-    const usual = { coins: new Coins(), now: () => new Date(), sleep: pause, ignoreSignals: false, explained: () => "" };
+  constructor({ collector = "", transport = http(collector), caps = {}, patience, ...given }) {
+    const usual = { coins: new Coins(), now: () => new Date(), sleep: (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds)), ignoreSignals: false, explained: () => "", reading };
     Object.assign(this, usual, given, { transport, patience: { ...PATIENCE, ...patience } });
     this.prefix = collector && `${collector.replace(/\/+$/, "")}/`; // of every series, so that no two collectors see one id
     this.#caps = caps;
   }
 
-  // -- what the owner sees and decides
-
   async explain(name) {
     const notice = await this.#shown(name);
     const { campaign, round, durable } = notice;
-    return this.#books(async (state) => {
-      const { state: consent = null } = state.consents[campaign.series] ?? {};
-      const agreed = consent === "given" && !(await sentenceOf(() => refuseChanged(state, campaign)));
-      const asks = round && !found(state, notice);
+    return this.#books(async (state, day) => {
+      const consent = state.consents[campaign.series]?.state ?? null;
+      const agreed = consent === "given" && isAgreed(state, campaign);
       const trial = structuredClone(state); // what an answer would do, as if it were agreed to
       agree(trial, campaign);
-      const refusal = await sentenceOf(() => this.#refuseSignal() ?? (asks && this.#answer(trial, notice, {}, "", true)));
-      const remarks = [
-        !durable && "This browser may forget what was spent: each clearing of its data can cost one more epsilon a round.",
-        state.latest > this.#today() && `The clock was once at ${state.latest}: until then no period of a cap ends.`,
-      ].filter(Boolean);
-      const spent = lines(state, campaign, this.#day(state));
-      const told = { name, hash: campaign.hash, consent, agreed, durable, remarks, refusal, spent, notice };
+      const asks = round && !found(state, notice);
+      const refusal = asks ? await this.#answer(trial, day, notice, {}, "", true).then(() => null, ({ code }) => code) : null;
+      const clock = day > this.#today() ? day : null;
+      const spent = lines(state, campaign, day, this.reading.aside?.(state, campaign, day));
+      const told = { name, hash: campaign.hash, consent, agreed, durable, clock, refusal, spent, notice };
       return { ...told, text: this.explained(told), epsilon: round && text(round.cost) };
     });
   }
@@ -60,20 +47,21 @@ export class Device {
 
   withdraw(name) {
     const series = this.prefix + name;
-    return this.#books((state) => {
-      const known = state.consents[series];
-      state.consents[series] = { ...known, state: "withdrawn", paused: { day: this.#day(state), campaign: known?.campaign } };
-      const unsent = state.entries.filter((one) => one.series === series && one.state === "waiting");
+    return this.#books(({ consents, entries }, day) => {
+      const { campaign } = consents[series] ?? {};
+      consents[series] = { ...consents[series], state: "withdrawn", paused: { day, campaign } };
+      const unsent = where(entries, { series, state: "waiting" });
       for (const one of unsent) Object.assign(one, { state: "withdrawn", payload: null, token: null });
       return unsent.length;
     });
   }
 
   async preview(name, record) {
-    const notice = await this.#read(name);
+    const notice = await this.#shown(name);
     demand(notice.round, "round/closed");
-    const [seen, id] = [look(notice, record), this.coins.bytes(16)];
-    return { ...seen, report: { id: hex(id), payload: drawn(notice.round, seen.pairs, id, this.coins) } };
+    const { campaign: { schema }, round: { mechanism } } = notice;
+    const [seen, id] = [schema.look(record, mechanism.cap), this.coins.bytes(16)];
+    return { ...seen, report: { id: hex(id), payload: drawn(mechanism, seen.pairs, id, this.coins) } };
   }
 
   async ledger() {
@@ -89,23 +77,21 @@ export class Device {
   }
 
   async trustClock() {
-    await this.#books((state) => (state.latest = this.#day(state)));
+    await this.#books((state, day) => (state.latest = day));
   }
-
-  // -- reporting
 
   async report(name, record, { token = null, shown } = {}) {
     this.#refuseSignal();
     await this.#books((state) => need(state, this.prefix + name));
-    demand(token === null || /^[\x21-\x7e]{1,1000}$/.test(token), "enrolment/token");
+    demand(token === null || /^[!-~]{1,1000}$/.test(token), "enrolment/token");
     const notice = await this.#shown(name, shown);
     const since = Date.now();
     if (!notice.round) {
-      const later = notice.campaign.document.rounds.map((window) => window.opens).filter((day) => day > this.#today());
-      const between = ["open", "draft"].includes(notice.state);
-      return outcome(between ? { name, state: "between", opens: later.sort()[0] } : { name, state: "closed" });
+      const state = ["open", "draft"].includes(notice.state) ? "between" : "closed";
+      const opens = notice.campaign.document.rounds.map((window) => window.opens).filter((day) => state === "between" && day > this.#today());
+      return outcome({ name, state, opens: opens.sort()[0] });
     }
-    const [entry, told] = await this.#books((state) => this.#answer(state, notice, record, token));
+    const [entry, told] = await this.#books((state, day) => this.#answer(state, day, notice, record, token));
     if (entry?.state !== "waiting") return told;
     const { pace } = this.patience;
     if (told.used && pace) await this.sleep(pace - (((Date.now() - since) / 1000) % pace));
@@ -114,8 +100,8 @@ export class Device {
 
   async flush() {
     const told = [];
-    for (const entry of await this.#books((state) => state.entries)) {
-      if (entry.state !== "waiting" || entry.series !== this.prefix + entry.name) continue;
+    for (const entry of await this.#books(({ entries }) => where(entries, { state: "waiting" }))) {
+      if (entry.series !== this.prefix + entry.name) continue;
       const one = await this.#send(entry, outcome(entry));
       told.push(one);
       if (one.state === "waiting" && !PASSING.includes(one.code)) break;
@@ -124,92 +110,79 @@ export class Device {
   }
 
   /** First calendar and terms decide, then the ledger, and only then the record; `dry` draws nothing. */
-  async #answer(state, notice, record, token, dry = false) {
-    const { campaign, round } = notice;
-    const { name, series, terms, hash, document } = campaign;
+  async #answer(state, day, notice, record, token, dry = false) {
+    this.#refuseSignal();
+    const [{ campaign, round, durable }, today] = [notice, this.#today()];
+    const [{ name, series, terms, hash: own, schema, document, until }, { mechanism }] = [campaign, round];
     need(state, series);
-    refuseChanged(state, campaign);
+    demand(isAgreed(state, campaign), "campaign/changed");
     agree(state, campaign);
-    this.#refuseClosed(notice);
-    refuseOutOfOrder(state, notice);
+    demand(today >= (round.opens || today) && today <= (round.closes ?? today), "round/closed");
+    round.admit?.(state);
     const earlier = found(state, notice);
     if (earlier) return renewed(earlier, token);
     demand(document.enrolment === "none" || token !== null, "enrolment/needed");
-    this.#refuseUntimely(state, notice);
-    const day = (state.latest = this.#day(state));
+    demand(durable || document.browser, "storage/fleeting");
+    demand(daysBetween(state.latest, today) <= 400, "device/clock"); // a clock so far ahead of the latest day seen is wrong
+    const { day: left, campaign: known } = state.consents[series].paused ?? {};
+    const first = periodOf(document, day);
+    const begun = (round.opens ? round.opens <= left : known === own) || (first && first <= left);
+    demand(!begun, "report/withdrawn");
+    state.latest = day;
     const notAsked = [null, outcome({ name, state: "not-asked", round: round.number })];
     if (document.one_in && !dry && !this.#turn(state, campaign)) return notAsked;
-    const { first = null } = periodOf(document, day) ?? {};
-    const parts = first ? ["period", series, terms, first] : round.seats ? ["seat", series, hash] : ["round", series, round.hash];
+    const parts = first ? ["period", series, terms, first] : round.seats ? ["seat", series, own] : ["round", series, round.hash];
     const id = await derivedId(state.secret, ...parts);
     if (round.seats && !dry && !round.seats(id)) return notAsked;
-    const standing = first && state.entries.find((one) => one.series === series && one.terms === terms && one.first === first);
-    if (!standing) this.#pay(state, notice);
-    const { pairs, ignored } = standing ? { ignored: [] } : look(notice, record);
-    const { payload } = standing ?? { payload: dry ? "" : drawn(round, pairs, id, this.coins) };
-    const { name: mechanism, fingerprint } = round.mechanism;
+    const [standing] = first ? where(state.entries, { series, terms, first }) : [];
+    if (!standing) this.#pay(state, day, campaign, round);
+    const { pairs, ignored } = standing ? { ignored: [] } : schema.look(record, mechanism.cap);
     const entry = {
-      ...{ name, series, campaign: hash, schema: campaign.schema.hash, terms, round: round.number, document: round.hash },
-      ...{ day, mechanism, fingerprint: hex(fingerprint), epsilon: standing ? "0" : text(round.cost), free: Boolean(standing) },
-      ...{ report: hex(id), payload, first, token, state: "waiting", code: null, attempts: 0 },
-      ...{ whole: campaign.several ? document.protocol.epsilon : null, until: campaign.until },
+      ...{ name, series, terms, campaign: own, schema: schema.hash, round: round.number, document: round.hash, until },
+      ...{ day, first, mechanism: mechanism.name, epsilon: standing ? "0" : text(round.cost), free: Boolean(standing) },
+      ...{ report: hex(id), payload: standing ? standing.payload : dry || drawn(mechanism, pairs, id, this.coins) },
+      ...{ state: "waiting", code: null, token, whole: campaign.several ? document.protocol.epsilon : null },
     };
     state.entries.push(entry);
     return [entry, { ...outcome(entry), epsilon: entry.epsilon, used: !standing, ignored }];
   }
 
   async #send(entry, told) {
-    const { state, code, attempts } = await deliver(entry, this);
+    const heard = await deliver(entry, this);
     await this.#books(({ entries }) => {
-      const kept = entries.find((one) => one.series === entry.series && one.document === entry.document && one.state === "waiting");
-      if (kept) Object.assign(kept, { state, code, attempts: kept.attempts + attempts, token: state === "waiting" ? kept.token : null });
+      const [kept] = where(entries, { series: entry.series, document: entry.document, state: "waiting" });
+      if (kept) Object.assign(kept, heard, heard.state !== "waiting" && { token: null });
     });
-    return { ...told, state, code };
-  }
-
-  // -- what refuses
-
-  #refuseClosed({ campaign, round }) {
-    const { closes = campaign.until } = campaign.document.rounds[round.number - 1] ?? {};
-    const today = this.#today();
-    demand(today >= openedOn(campaign, round) && today <= (closes ?? today), "round/closed");
-  }
-
-  #refuseUntimely(state, { campaign, round, durable }) {
-    const { series, document, hash } = campaign;
-    demand(durable || document.browser, "storage/fleeting", "This campaign is not for browsers that may forget what was spent.");
-    demand(daysBetween(state.latest, this.#today()) <= MOST_JUMP, "device/clock", "The clock is far ahead: set it, or say that it is right.");
-    const { day, campaign: known } = state.consents[series]?.paused ?? {};
-    const [period, opened] = [periodOf(document, this.#day(state)), openedOn(campaign, round)];
-    const begun = (opened ? opened <= day : known === hash) || period?.first <= day;
-    demand(!begun, "report/withdrawn", `Consent was withdrawn on ${day}: what had begun by then is not answered.`);
+    return { ...told, ...heard };
   }
 
   /** The first draw of a campaign must fit with all that may follow. */
-  #pay(state, { campaign, round }) {
-    const own = ofCampaign(state, campaign);
-    refuseBeyond(round.cost, [own]);
-    refuseBeyond(campaign.several && !own.count ? campaign.epsilon : round.cost, lines(state, campaign, this.#day(state)));
+  #pay(state, day, campaign, { cost }) {
+    const own = where(state.entries, { series: campaign.series, campaign: campaign.hash });
+    refuseBeyond(cost, [{ spent: total(own), limit: campaign.document.protocol.epsilon }]);
+    const whole = campaign.several && !own.length ? campaign.epsilon : cost;
+    refuseBeyond(whole, lines(state, campaign, day, this.reading.aside?.(state, campaign, day)));
   }
 
-  /** One coin for a series, then counting. */
   #turn(state, { series, terms, hash, document: { one_in: oneIn } }) {
     const turn = (state.turns[`${series} ${terms}`] ??= { place: this.coins.below(oneIn), met: -1 });
     if (turn.campaign !== hash) Object.assign(turn, { met: turn.met + 1, campaign: hash });
     return turn.met % oneIn === turn.place;
   }
 
-  // -- storage, clock and signals
-
-  /** Alone with the books; a step that fails changes nothing. */
+  /**
+   * Alone with the books, and with the latest day ever seen: setting the clock back gives no budget back. A step that fails
+   * changes nothing.
+   */
   #books(step) {
     return this.storage.alone(async () => {
       const kept = await this.storage.read();
-      const day = this.#today();
-      const state = kept === null ? structuredClone({ ...EMPTY, secret: hex(this.coins.bytes(32)), since: day, latest: day }) : opened(kept);
+      const today = this.#today();
+      demand(kept?.startsWith('{"keyveil":1,') ?? true, "device/file");
+      const state = JSON.parse(kept) ?? { keyveil: 1, caps: CAPS, entries: [], consents: {}, turns: {}, secret: hex(this.coins.bytes(32)), latest: today };
       demand([null, state.secret].includes(this.#secret), "storage/vanished");
       if (this.#secret === null) state.caps = changedCaps(state.caps, this.#caps, kept === null);
-      const result = await step(state);
+      const result = await step(state, [today, state.latest].sort()[1]);
       const written = JSON.stringify(state);
       if (written !== kept) {
         await this.storage.write(written);
@@ -221,56 +194,25 @@ export class Device {
   }
 
   #today() {
-    return this.now().toISOString().slice(0, 10);
-  }
-
-  /** The latest day ever seen: setting the clock back gives no budget back. */
-  #day(state) {
-    return [this.#today(), state.latest].sort()[1];
+    return dayOf(this.now());
   }
 
   #refuseSignal() {
     const { globalPrivacyControl, doNotTrack } = globalThis.navigator ?? {};
-    const asked = !this.ignoreSignals && (globalPrivacyControl === true || doNotTrack === "1");
-    demand(!asked, "consent/signal", "This browser asks not to be tracked (Global Privacy Control or Do Not Track).");
+    demand(this.ignoreSignals || !(globalPrivacyControl === true || doNotTrack === "1"), "consent/signal");
   }
 
   async #shown(name, shown) {
     demand(!shown || shown.name === name, "consent/other");
-    return { ...(shown?.notice ?? (await this.#read(name))), durable: await this.storage.durable() };
+    const notice = shown?.notice ?? (await readNotice((path) => this.#get(path), name, this));
+    return { ...notice, durable: await this.storage.durable() };
   }
 
-  async #read(name) {
-    demand(NAME.test(name), "campaign/name");
-    const get = async (path) => {
-      const answer = await this.transport.request("GET", `/v1/${path}`, undefined, { Accept: "application/json" });
-      demand(answer.status === 200, problemCode(answer) ?? "transport/status", `The collector answered ${answer.status}.`);
-      return answer.body;
-    };
-    const notice = await readNotice(get, name, this.mechanisms);
-    notice.campaign.series = this.prefix + name;
-    return notice;
+  async #get(path) {
+    const answer = await this.transport.request("GET", `/v1/${path}`);
+    demand(answer.status === 200, problemCode(answer) ?? "transport/status");
+    return answer.body;
   }
-}
-
-const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
-
-function look({ campaign: { schema }, round: { mechanism } }, record) {
-  const { pairs, ignored } = schema.look(record);
-  const sentence = `Of ${pairs.length} pairs only ${mechanism.cap} count, chosen at random.`;
-  return { pairs, ignored: pairs.length > mechanism.cap ? [...ignored, { why: "surplus", key: "", sentence }] : ignored };
-}
-
-/** The padded payload of a new report: the only place where randomness is drawn for a record. */
-function drawn({ mechanism }, pairs, id, coins) {
-  const payload = mechanism.encode(mechanism.respond(pairs, id, coins), id);
-  return hex(pad(payload, reportBytes(mechanism.codec), mechanism.codec.varies));
-}
-
-function opened(kept) {
-  const state = /^\{"keyveil":1,.*\}$/s.test(kept) && JSON.parse(kept);
-  demand(state, "device/file");
-  return state;
 }
 
 function agree({ consents }, { series, terms, hash, starts, ends }) {
@@ -278,30 +220,19 @@ function agree({ consents }, { series, terms, hash, starts, ends }) {
 }
 
 function need({ consents }, series) {
-  const { state: consent } = consents[series] ?? {};
-  demand(consent !== "withdrawn", "consent/withdrawn", "Consent was withdrawn; it can be given again.");
-  demand(consent, "consent/needed", "Nobody has agreed to this campaign yet: explain it, then consent.");
+  const { state } = consents[series] ?? {};
+  demand(state !== "withdrawn", "consent/withdrawn");
+  demand(state, "consent/needed");
 }
 
 /** A later campaign of a series goes on under the same terms. */
-function refuseChanged({ consents }, { series, hash, terms, starts, document: { every_days: days = 1 } }) {
+function isAgreed({ consents }, { series, hash, terms, starts, document: { every_days: days = 1 } }) {
   const { campaign = hash, ...known } = consents[series] ?? {};
-  const goesOn = known.terms === terms && known.ends && starts > known.ends && daysBetween(known.starts, starts) >= days;
-  demand(campaign === hash || goesOn, "campaign/changed", "This is not what was agreed to: show it and consent again.");
+  const goesOn = known.terms === terms && starts > known.ends && daysBetween(known.starts, starts) >= days;
+  return campaign === hash || goesOn;
 }
 
-function refuseOutOfOrder({ met }, { campaign: { series, hash }, round }) {
-  const seen = (met[`${series} ${hash}`] ??= {});
-  demand((seen[round.number] ??= round.hash) === round.hash, "round/changed");
-  demand(Math.max(...Object.keys(seen)) === round.number, "round/order");
-}
-
-const found = ({ entries }, { campaign: { series, hash }, round: { number } }) =>
-  entries.find((one) => one.series === series && one.campaign === hash && one.round === number);
-
-/** The first day on which a round could have been open; rounds open in their order. */
-const openedOn = ({ document }, { number }) =>
-  document.rounds.slice(0, number).map((window) => window.opens ?? "").sort().at(-1);
+const found = ({ entries }, { campaign: { series, hash }, round: { number } }) => where(entries, { series, campaign: hash, round: number })[0];
 
 /** The report that was made before; a new token helps if it waits, or was refused because of its token. */
 function renewed(earlier, token) {
@@ -313,5 +244,3 @@ function renewed(earlier, token) {
 
 const outcome = ({ name, state, round = null, report = null, code = null, opens = null }) =>
   ({ campaign: name, state, round, epsilon: "0", report, code, used: false, ignored: [], opens });
-
-const sentenceOf = (attempt) => Promise.resolve().then(attempt).then(() => null, (reason) => reason.message);

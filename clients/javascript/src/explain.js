@@ -1,35 +1,49 @@
 /** A campaign in words for the person who decides. */
-import { shown, spelled } from "./ledger.js";
+import { ceilDivide, text, UNIT } from "./wire.js";
 
 const KEYS = 12; // so many are named; of the others only their number
 
+/** ε for people: six places, rounded up; what is stored and compared is exact. */
+const shown = (epsilon) => text(ceilDivide(epsilon * 1000000n, UNIT) * (UNIT / 1000000n));
+
+/** Why a device would not answer. */
+export const reasons = {
+  "budget/exceeded": "This would exceed what the device may release.",
+  "campaign/changed": "This is not what was agreed to.",
+  "consent/signal": "This browser asks not to be tracked.",
+  "device/clock": "The clock is far ahead: set it, or say that it is right.",
+  "enrolment/needed": "A token is needed.",
+  "report/withdrawn": "Consent was withdrawn, and what had begun by then is not answered.",
+  "round/closed": "It is not open today.",
+  "storage/fleeting": "This campaign is not for browsers that may forget.",
+};
+
 /** Text from elsewhere loses what could steer a terminal or a page. */
-export function explained({ notice: { campaign, round }, spent, consent, agreed, remarks, refusal }) {
-  const { document, schema, several, ends, hash } = campaign;
+export function explained({ notice: { campaign, round }, spent, consent, agreed, durable, clock, refusal }) {
+  const { document, schema, several, ends, until, hash } = campaign;
   const { name, purpose, protocol, contact, enrolment, retention_days, min_reports, every_days, series_until, renew_days, one_in } = document;
   const keys = schema.names.slice(0, KEYS).join(", ") + (schema.d > KEYS ? `, and ${schema.d - KEYS} that are not named here` : "");
   const each = renew_days
     ? `one report is drawn for each ${renew_days} days and sent to every campaign in them, even if what you have changes`
-    : one_in
-      ? `you are asked in one of ${one_in} of them, chosen by a coin`
-      : "each is answered anew, until a cap ends it";
-  const later = `campaigns with the same terms go on under your consent${every_days ? `, at most every ${every_days} days` : ""}`;
+    : `${one_in ? `one in ${one_in}, chosen by a coin,` : "each"} is answered anew, until a cap ends it`;
+  const rhythm = (every_days ? `, at most every ${every_days} days` : "") + (series_until ? `, until ${series_until}` : "");
   const lines = {
     Why: purpose,
     What: `which of ${schema.d} keys you have (${keys}), and their values`,
-    "How often": several ? "one report in each round that asks you, all within the same epsilon" : "one report",
-    Until: campaign.until ?? "no last day is named",
-    Later: ends && `${later}${series_until ? `, until ${series_until}` : ""}; ${each}, each time at epsilon ${protocol.epsilon}`,
+    "How often": `one report${several ? " in each round that asks you, all within the same epsilon" : ""}`,
+    Until: until ?? "no last day is named",
+    Later: ends && `campaigns with the same terms go on under your consent${rhythm}; ${each}, at epsilon ${protocol.epsilon} a time`,
     Privacy: `epsilon ${protocol.epsilon} for the whole campaign (${protocol.name})`,
     Now: round ? `round ${round.number} costs epsilon ${shown(round.cost)}, computed here from ${round.mechanism.name}` : "nothing is asked",
     Leaves: round && `a random id and a randomised answer of ${round.document.report_bytes} bytes, whatever you have`,
     Kept: `single reports for at most ${retention_days} days; nothing is shown before ${min_reports} people have reported`,
     Enrolment: enrolment,
     Contact: contact || "none is named",
-    Spent: spent.map(spelled).join("; "),
+    Spent: spent.map(({ cap, spent, limit }) => `${cap.replace("_", " ")}: ${shown(spent)} of ${limit}`).join("; "),
     Consent: consent === "given" && !agreed ? "given to something else: this campaign has changed" : (consent ?? "not given yet"),
-    Note: remarks.join(" "),
-    Verdict: refusal,
+    Storage: !durable && "This browser may forget what was spent: each clearing of its data can cost one more epsilon a round",
+    Clock: clock && `it was once at ${clock}: until then no period of a cap ends`,
+    Verdict: refusal && (reasons[refusal] ?? refusal),
   };
   const page = Object.entries(lines).filter(([, said]) => said);
   return [`${name} (${hash.slice(0, 8)}…)`, ...page.map(([what, said]) => `${what}: ${said.replace(/[\p{C}\p{Z}]/gu, " ")}`)].join("\n");

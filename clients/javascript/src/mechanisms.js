@@ -1,88 +1,140 @@
-/** A mechanism from the options of a round: program, fingerprint, codec and ratio. */
-import { canonical, fromBytes, sha256, utf8 } from "./canonical.js";
-import { demand } from "./errors.js";
-import { atMost, keeps, parse } from "./exact.js";
+/** A mechanism from its options: ratio, codec and program; what programs draw from and write with (docs/wire.md). */
+import { demand, expFloor, hex, isWhole, levels, parse, printed, publicWord, text } from "./wire.js";
 
-/** Under these names a table has the program of all with the option `overflow`, and what holds a round to a campaign. */
-export const [OVERFLOW, HELD] = [Symbol("overflow"), Symbol("held")];
-
+/** A program gives {ratio, codec, respond}; one of several mechanisms has its fingerprint and encoding, too. */
 export async function build(asked, table) {
-  const { name, schema, options, epsilon: stated } = asked;
-  const epsilon = readEpsilon(stated);
-  const program = (Object.hasOwn(options, "overflow") && table[OVERFLOW]) || (Object.hasOwn(table, name) && table[name]);
-  demand(typeof program === "function", "mechanism/unknown");
-  const made = await program({ ...asked, epsilon, stated, build: (other) => build({ schema, epsilon: stated, ...other }, table) });
-  const mechanism = made.fingerprint ? made : await alone(made, asked);
-  demand(keeps(mechanism.ratio, epsilon), "privacy/exceeded");
-  return { ...mechanism, name };
+  const { name, schema, options, epsilon } = asked;
+  demand(Object.hasOwn(table, name), "mechanism/unknown");
+  const made = await table[name]({ ...asked, table });
+  const [above, below] = made.ratio;
+  demand(above << 256n <= expFloor(epsilon, 256n) * below, "privacy/exceeded");
+  if (made.fingerprint) return { ...made, name };
+  const { estimator, ...told } = options; // how its tallies are read has no part in a fingerprint
+  const fingerprint = await printed({ mechanism: name, epsilon: text(epsilon), options: told, schema: schema.hash });
+  const respond = (pairs, id, coins) => made.respond(pairs, publicWord(id, fingerprint), coins, fingerprint);
+  const encode = (payload, id, size = made.codec.size) => packed(made.codec.bits(payload), size, made.codec.varies);
+  return { ...made, name, fingerprint, respond, encode };
 }
+
+/** The padded payload of a report in hexadecimal digits: the only place where randomness is drawn for a record. */
+export const drawn = ({ encode, respond }, pairs, id, coins) => hex(encode(respond(pairs, id, coins), id));
 
 export function readEpsilon(given) {
   demand(typeof given === "string" && /^\d+(\.\d+)?$/.test(given) && Number(given), "epsilon/invalid");
   const epsilon = parse(given);
-  demand(atMost(epsilon, [32n, 1n]), "epsilon/too-large");
-  demand(atMost([1n, 1000n], epsilon), "epsilon/too-small");
+  demand(epsilon <= parse("32"), "epsilon/too-large");
+  demand(epsilon >= parse("0.001"), "epsilon/too-small");
   return epsilon;
 }
 
-/** A program by itself; how its tallies are read (`estimator`) has no part in its fingerprint. */
-async function alone(made, { name, schema, epsilon, options: { estimator, ...options } }) {
-  const fingerprint = await printed({ mechanism: name, epsilon, options, schema: schema.hash });
-  const respond = (pairs, id, coins) => made.respond(pairs, publicWord(id, fingerprint), coins, fingerprint);
-  return { ...made, fingerprint, respond, encode: made.codec.encode };
-}
+export const rule = (holds) => demand(holds, "mechanism/option");
 
-export const printed = (document) => sha256(utf8(canonical(document)));
-
-// -- options, each in its one resolved spelling
-
-export const rule = (holds, name) => demand(holds, "mechanism/option", `This device does not take the option ${name} so.`);
-
-/** Every option by its own reader. */
 export function read(given, takes) {
-  for (const name in given) rule(Object.hasOwn(takes, name), name);
-  return Object.fromEntries(Object.entries(takes).map(([name, take]) => [name, take(given[name], name)]));
+  rule(Object.keys(given).every((name) => Object.hasOwn(takes, name)));
+  return Object.fromEntries(Object.entries(takes).map(([name, take]) => [name, take(given[name])]));
 }
 
-const reader = (fits) => (value, name) => (rule(fits(value), name), value);
-export const whole = (low, high) => reader((value) => Number.isSafeInteger(value) && value >= low && value <= high);
+const reader = (fits) => (value) => (rule(fits(value)), value);
+export const whole = (low, high) => reader(isWhole(low, high));
 export const only = (...known) => reader((value) => known.includes(value));
-export const orNull = (take) => (value, name) => (value === null ? null : take(value, name));
 
-export const binned = ({ mostLevels }, { bins }) => ({
-  bins: orNull(mostLevels ? only(2, mostLevels) : whole(2, 256)),
-  rounding: bins === null ? only(undefined) : only("grid", ...(mostLevels ? [] : ["cell"])),
-});
-
-// -- what follows from a report's id, and need not be sent (docs/wire.md, "Ids and words")
-
-const MASK = (1n << 64n) - 1n;
-const turn = (word, places) => ((word << places) | (word >> (64n - places))) & MASK;
-const halves = (bytes) => [fromBytes(bytes.subarray(0, 8)), fromBytes(bytes.subarray(8, 16))];
-
-/** The 64-bit SipHash-2-4 of a report's id under a key of sixteen bytes. */
-export function publicWord(id, key) {
-  const [low, high] = halves(key);
-  let [a, b] = [low ^ 0x736f6d6570736575n, high ^ 0x646f72616e646f6dn];
-  let [c, d] = [low ^ 0x6c7967656e657261n, high ^ 0x7465646279746573n];
-  const rounds = (count) => {
-    for (; count; count--) {
-      [a, c] = [(a + b) & MASK, (c + d) & MASK];
-      [b, d] = [turn(b, 13n) ^ a, turn(d, 16n) ^ c];
-      a = turn(a, 32n);
-      [a, c] = [(a + d) & MASK, (c + b) & MASK];
-      [d, b] = [turn(d, 21n) ^ a, turn(b, 17n) ^ c];
-      c = turn(c, 32n);
-    }
-  };
-  for (const word of [...halves(id), 16n << 56n]) {
-    d ^= word;
-    rounds(2);
-    a ^= word;
-  }
-  c ^= 0xffn;
-  rounds(4);
-  return a ^ b ^ c ^ d;
+/** The true state weighs e^ε times as much as each other one. */
+export function trueState(states, epsilon) {
+  const [high, low] = levels(epsilon);
+  const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
+  return { ratio: [high, low], draw };
 }
 
-export const publicIndex = (word, bound) => Number(((word >> 32n) * BigInt(bound)) >> 32n);
+function ways(n, k) {
+  let count = BigInt(k >= 0 && k <= n);
+  for (let at = 1; at <= Math.min(k, n - k); at++) count = (count * BigInt(n - at + 1)) / BigInt(at);
+  return count;
+}
+
+/** All subsets of one size: weight e^ε if one meets what a person holds, else 1. */
+export function subset(symbols, size, held, epsilon) {
+  const [high, low] = levels(epsilon);
+  const hits = Array.from({ length: Math.min(held, size) + 1 }, (_, hit) => (hit ? high : low) * ways(held, hit) * ways(symbols - held, size - hit));
+  const draw = (mine, coins) => {
+    const [hit, all] = [coins.choose(hits), [...Array(symbols).keys()]];
+    const own = coins.subset(hit, held).map((place) => mine[place]);
+    const taken = new Set(mine);
+    const others = all.filter((one) => !taken.has(one));
+    return [...own, ...coins.subset(size - hit, symbols - held).map((place) => others[place])].sort((a, b) => a - b);
+  };
+  return { ratio: hits[0] ? [high, low] : [1n, 1n], draw };
+}
+
+export const capped = (pairs, cap, coins) => (pairs.length <= cap ? pairs : coins.subset(cap, pairs.length).map((place) => pairs[place]));
+
+export const heldSymbols = (pairs, cap, labels, coins) => capped(pairs, cap, coins).map(([key, value]) => labels.count * key + labels.draw(value, coins, key));
+
+// -- codecs: the `size` of a padded payload, whether lengths vary (`varies`), and the bits of a payload, the lowest first
+
+/** Padded bytes; where lengths vary an end mark tells where a payload stops. */
+export function packed(bits, size, varies) {
+  const bytes = new Uint8Array(size);
+  bits.forEach((bit, at) => (bytes[at >> 3] |= bit << (at & 7)));
+  if (varies) bytes[(bits.length + 7) >> 3] = 0x80;
+  return bytes;
+}
+
+export const ones = (count) => Array(count).fill(1);
+export const low = (number, size) => Array.from({ length: size }, (_, place) => (number >> place) & 1);
+export const rice = (number, shift) => [...ones(number >> shift), 0, ...low(number, shift)];
+
+export function symbol(outputs) {
+  const size = outputs > 1 ? ((outputs - 1).toString(2).length + 7) >> 3 : 0;
+  return { size, varies: false, bits: (payload) => low(payload, 8 * size) };
+}
+
+export const varying = (longest, bits, average) => ({ size: ((longest + 7) >> 3) + 1, varies: true, bits, average });
+
+/** Sets of symbols: how many are missing in unary, then the gaps in Rice code. */
+function realMembers(symbols, size, dummies) {
+  const everything = symbols + dummies;
+  const cost = (shift) => {
+    const step = (1 - size / everything) ** (2 ** shift);
+    return shift + step / (1 - step);
+  };
+  let shift = 0;
+  for (let other = 1; other < 32; other++) if (cost(other) < cost(shift)) shift = other;
+  let [tail, unary] = [1, 0];
+  for (let place = 0; place < symbols; place++) {
+    tail *= Math.max(0, 1 - size / (everything - place));
+    if ((place + 1) % 2 ** shift === 0) unary += tail;
+  }
+  const most = shift ? Math.min(size, symbols) : Math.max(0, size - dummies);
+  const bits = (payload) => [...ones(size - payload.length), 0, ...payload.flatMap((member, at) => rice(member - (at ? payload[at - 1] + 1 : 0), shift))];
+  const absent = (size * dummies) / everything;
+  return varying(1 + size + most * shift + ((symbols - most) >> shift), bits, 1 + absent + (size - absent) * (1 + shift + unary));
+}
+
+/** Of patterns of three symbols, of which the first is lowest: fewer members have shorter codes. */
+export const TRIPLES = ["00", "010", "011", "101", "100", "110", "1110", "1111"];
+
+export function denseMembers(symbols, size, dummies) {
+  const everything = symbols + dummies;
+  const mean = (width) => {
+    let total = 0;
+    for (let pattern = 0; pattern < 1 << width; pattern++) {
+      let [chance, there, absent] = [1, size, everything - size];
+      for (let place = 0; place < width; place++) chance *= ((pattern >> place) & 1 ? there-- : absent--) / (everything - place);
+      total += chance * TRIPLES[pattern].length;
+    }
+    return total;
+  };
+  const triples = Math.ceil(symbols / 3);
+  const bits = (payload) => {
+    const patterns = Array(triples).fill(0);
+    for (const member of payload) patterns[Math.floor(member / 3)] |= 1 << (member % 3);
+    return patterns.flatMap((pattern) => [...TRIPLES[pattern]].map(Number));
+  };
+  const average = (symbols > 2 && Math.floor(symbols / 3) * mean(3)) + (symbols % 3 && mean(symbols % 3));
+  return varying(2 * triples + Math.min(size, 2 * triples), bits, average);
+}
+
+export function members(...given) {
+  const [gaps, dense] = [realMembers(...given), denseMembers(...given)];
+  return gaps.average <= dense.average ? gaps : dense;
+}

@@ -1,14 +1,13 @@
 /** Codecs of a few keys among many, and of bits of which few are ones (docs/wire.md, "Payloads"). */
-import { denseMembers, low, ones, packed, rice, TRIPLES } from "./codecs.js";
+import { denseMembers, low, ones, rice, varying } from "./mechanisms.js";
 
-/** Of a share of all keys: sorted symbols key · labels + label. */
 export function labelledKeys(keys, labels, share) {
   let shift = 0;
   for (let silence = 1 - share; silence + silence * silence > 1 && 2 ** shift < keys; silence *= silence) shift++;
   const short = 31 - Math.clz32(labels);
   const spare = 2 ** (short + 1) - labels;
   const labelled = (label) => (label < spare ? low(label, short) : [...low((label + spare) >> 1, short), (label + spare) & 1]);
-  const write = (payload) => {
+  const bits = (payload) => {
     let next = 0;
     const said = payload.flatMap((spoken) => {
       const [key, gap] = [Math.floor(spoken / labels), Math.floor(spoken / labels) - next];
@@ -17,34 +16,22 @@ export function labelledKeys(keys, labels, share) {
     });
     return next < keys ? [...said, ...ones(((keys - next - 1) >> shift) + 1)] : said;
   };
-  const longest = (keys * (1 + shift + short + Number(spare < labels)) + 8) >> 3;
-  return { longest, varies: true, write, encode: (payload) => packed(write(payload)) };
+  return varying(keys * (1 + shift + short + Number(spare < labels)) + 1, bits);
 }
 
-/** Bits of which so many (a fraction) are ones on average. */
 export function noisyBits(length, [above, below]) {
   const bytes = (length + 7) >> 3;
-  const [part, whole] = [above, below * BigInt(length)]; // the share of ones
+  const [part, whole] = [above, below * BigInt(length)];
   const rare = 3n * part < whole;
-  const triple = (width) => byThrees(width, part, whole);
-  const average = BigInt(Math.floor(length / 3)) * triple(3) + (length % 3 ? triple(length % 3) : 0n);
-  if (length <= 8 || (!rare && average >= BigInt(8 * bytes - 5) * whole ** 3n))
-    return { longest: bytes, varies: false, encode: packed };
+  const average = BigInt(Math.floor(length / 3)) * meanBits(3n, part, whole) + (length % 3 ? meanBits(BigInt(length % 3), part, whole) : 0n);
+  if (length <= 8 || (!rare && average >= BigInt(8 * bytes - 5) * whole ** 3n)) return { size: bytes, varies: false, bits: (payload) => payload };
   const places = rare ? labelledKeys(length, 1, Number(part) / Number(whole)) : denseMembers(length, length, length);
-  const encode = (payload) => {
-    const short = [0, ...places.write(payload.flatMap((bit, place) => (bit ? [place] : [])))];
-    return packed(short.length > length ? [1, ...payload] : short);
+  const bits = (payload) => {
+    const short = [0, ...places.bits(payload.flatMap((bit, place) => (bit ? [place] : [])))];
+    return short.length > length ? [1, ...payload] : short;
   };
-  return { longest: (length >> 3) + 1, varies: true, encode };
+  return varying(length + 1, bits);
 }
 
-/** Mean bits times whole³; exact, because a choice of form rests on it. */
-function byThrees(width, part, whole) {
-  let total = 0n;
-  for (let pattern = 0; pattern < 1 << width; pattern++) {
-    let term = BigInt(TRIPLES[pattern].length) * whole ** BigInt(3 - width);
-    for (let place = 0; place < width; place++) term *= (pattern >> place) & 1 ? part : whole - part;
-    total += term;
-  }
-  return total;
-}
+/** Of the dense code, times whole³: a triple has 3, one less for no member and one more for the second and the third. */
+const meanBits = (width, part, whole) => 3n * whole ** 3n - (whole - part) ** width * whole ** (3n - width) + (width === 3n ? part * part * whole : 0n);

@@ -2,9 +2,8 @@
  * Where a device keeps its books: one text that is replaced as a whole (`read`, `write`), a lock around it (`alone`), and
  * whether the place outlives a clearing of the browser's data as far as the browser promises (`durable`).
  */
-import { demand } from "./errors.js";
+import { demand } from "./wire.js";
 
-/** Gone with the object. */
 export class MemoryStorage {
   constructor(durable = true) {
     this.text = null;
@@ -24,7 +23,7 @@ export class MemoryStorage {
   }
 }
 
-const keepsNothing = () => demand(false, "storage/refused", "This browser keeps nothing for this page, so nothing is answered here.");
+const refused = () => demand(false, "storage/refused");
 
 /** IndexedDB under a Web Lock: one tab at a time. */
 export class BrowserStorage {
@@ -32,25 +31,22 @@ export class BrowserStorage {
     this.name = name;
   }
 
-  async #run(mode, act) {
-    const wait = (request, event = "success") =>
-      new Promise((done, fail) => {
-        request[`on${event}`] = () => done(request.result);
-        request.onerror = request.onabort = () => fail(request.error);
-      });
-    let base;
-    try {
+  #run(mode, act) {
+    const opened = new Promise((done, fail) => {
       const opening = indexedDB.open(this.name, 1);
       opening.onupgradeneeded = () => opening.result.createObjectStore("device");
-      base = await wait(opening);
-      const step = base.transaction("device", mode, { durability: "strict" });
-      const [found] = await Promise.all([wait(act(step.objectStore("device"))), wait(step, "complete")]);
-      return found;
-    } catch {
-      return keepsNothing();
-    } finally {
-      base?.close();
-    }
+      opening.onsuccess = () => done(opening.result);
+      opening.onerror = fail;
+    });
+    const acted = (base) =>
+      new Promise((done, fail) => {
+        const step = base.transaction("device", mode, { durability: "strict" });
+        const request = act(step.objectStore("device"));
+        step.oncomplete = () => done(request.result);
+        step.onabort = fail;
+        base.close();
+      });
+    return opened.then(acted).catch(refused);
   }
 
   async read() {
@@ -63,10 +59,10 @@ export class BrowserStorage {
 
   async alone(task) {
     const { locks } = globalThis.navigator ?? {};
-    demand(locks, "storage/locks", "This browser cannot keep tabs apart.");
-    let begun = false;
-    const alone = () => ((begun = true), task());
-    return locks.request(`keyveil/${this.name}`, alone).catch((reason) => (begun ? Promise.reject(reason) : keepsNothing()));
+    demand(locks, "storage/locks");
+    let running;
+    await locks.request(`keyveil/${this.name}`, () => (running = task()).catch(() => {})).catch(refused);
+    return running;
   }
 
   async durable() {

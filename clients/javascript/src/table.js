@@ -1,7 +1,5 @@
 /** All that this device answers; each program is one short module. */
 import { beside, split } from "./groups.js";
-import { held } from "./held.js";
-import { HELD, OVERFLOW } from "./mechanisms.js";
 import { apart, presenceGroup, valueProjection } from "./mechanisms/apart.js";
 import { block } from "./mechanisms/block.js";
 import { kvue } from "./mechanisms/kvue.js";
@@ -11,13 +9,13 @@ import { ssr } from "./mechanisms/ssr.js";
 import { topsel } from "./mechanisms/topsel.js";
 import { wheel } from "./mechanisms/wheel.js";
 import { wsr } from "./mechanisms/wsr.js";
-import { pilot } from "./pilot.js";
-import { strangers } from "./strangers.js";
+import { heldGroups, pilot, strangers } from "./rounds.js";
+
+const capped = { ssr, wsr, wheel, "pckv-ue": pckvUe, "pckv-grr": pckvGrr, apart };
 
 export const mechanisms = {
   ...strangers,
-  ...{ ssr, kvue, topsel, wsr, wheel, "pckv-ue": pckvUe, "pckv-grr": pckvGrr, block, apart, split, pilot },
+  ...Object.fromEntries(Object.entries(capped).map(([name, program]) => [name, beside(program)])),
+  ...{ kvue, topsel, block, split: Object.assign(split, { held: heldGroups }), pilot },
   ...{ overflow, "set-size": setSize, "presence-group": presenceGroup, "value-projection": valueProjection },
-  [OVERFLOW]: beside,
-  [HELD]: held,
 };

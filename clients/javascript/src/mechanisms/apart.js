@@ -1,18 +1,15 @@
 /** Apart: some people tell which keys they hold, the others what their values are, each with the whole ε. */
-import { capped } from "../channels.js";
-import { twoLevel } from "../thresholds.js";
-import { symbol } from "../codecs.js";
-import { subtract } from "../exact.js";
-import { exactly, sideBySide } from "../groups.js";
-import { stirred, STRIDE } from "../hashing.js";
-import { only, read, rule, whole } from "../mechanisms.js";
+import { nested, sideBySide } from "../groups.js";
+import { capped, only, read, rule, whole } from "../mechanisms.js";
+import { exactly, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
 import { GRID } from "../schema.js";
 import { subsetResponse } from "./ssr.js";
 
 const VALUES = { unit: whole(1, 1024), weight: whole(0, 1024), radius: whole(1, 1 << 14), rows: whole(2, 256), marked: whole(1, 255) };
 
 export async function apart(asked) {
-  const [{ schema, options }, dense] = [asked, asked.options.mode === "dense"];
+  const { schema, options } = asked;
+  const dense = options.mode === "dense";
   const { mode, typical, presence, set_sizes, expected, size, max_pairs, ...values } = read(options, {
     mode: only("sparse", "dense"),
     max_pairs: dense ? only(null) : whole(1, schema.d),
@@ -20,16 +17,11 @@ export async function apart(asked) {
     size: whole(1, schema.d),
     ...VALUES,
   });
-  rule(schema.d > 1, "max_pairs");
-  const who = dense
-    ? { name: "block", options: { width: size, states: 2 } }
-    : { name: "presence-group", options: { max_pairs, size } };
-  const what = { name: "value-projection", options: { max_pairs: max_pairs ?? schema.d, ...values } };
-  const parts = [
-    { share: presence, made: await asked.build(who) },
-    { share: subtract([1n, 1n], presence), made: await asked.build(what) },
-  ];
-  return sideBySide(parts, asked, max_pairs ?? undefined);
+  rule(schema.d > 1);
+  const one = nested(asked);
+  const who = await (dense ? one("block", { width: size, states: 2 }) : one("presence-group", { max_pairs, size }));
+  const what = await one("value-projection", { max_pairs: max_pairs ?? schema.d, ...values });
+  return sideBySide([[presence, who], [subtract(ONE, presence), what]], asked, max_pairs ?? undefined);
 }
 
 export const presenceGroup = ({ schema, epsilon, options }) => {
@@ -42,7 +34,7 @@ const FILLERS = 4; // coordinates that nobody reads; then the one that counts pa
 /** One of some public directions, those along the vector of values e^ε times as readily. */
 export function valueProjection({ schema, epsilon, options }) {
   const { max_pairs: cap, rows, marked, ...scales } = read(options, { max_pairs: whole(1, schema.d), ...VALUES });
-  whole(1, rows - 1)(marked, "marked");
+  whole(1, rows - 1)(marked);
   const channel = twoLevel(rows, marked, epsilon);
   const perRow = Math.ceil((FILLERS + 1 + schema.d) / 4);
   const respond = (pairs, word, coins) => {
@@ -52,7 +44,7 @@ export function valueProjection({ schema, epsilon, options }) {
     const order = [...along.keys()].sort((a, b) => along[b] - along[a] || a - b);
     return order[hit ? rank : marked + rank];
   };
-  return { cap, ratio: channel.ratio, codec: symbol(rows), respond };
+  return { ...channel, cap, respond };
 }
 
 /** [coordinate, number] each, cut or filled up to one length. */
@@ -68,7 +60,6 @@ function vectorOf(pairs, { unit, weight, radius }) {
   return [...Array.from({ length: FILLERS }, (_, place) => [place, filler]), ...numbers.map((one, at) => [places[at], one])];
 }
 
-/** The coordinates of a direction are sums of sixteen bits less eight. */
 function inner(vector, word, first) {
   let [sum, bits] = [0, 0n];
   for (const [place, number] of vector) {

@@ -1,23 +1,13 @@
 /** Block: the states of a few neighbouring keys at once, by randomised response over all their combinations. */
-import { twoLevel } from "../thresholds.js";
-import { symbol } from "../codecs.js";
-import { publicIndex, read, rule, whole } from "../mechanisms.js";
+import { read, rule, whole } from "../mechanisms.js";
+import { oneOf } from "../numbers.js";
 import { GRID } from "../schema.js";
-
-/** Randomised response. */
-export function oneOf(outputs, epsilon) {
-  const channel = twoLevel(outputs, 1, epsilon);
-  const draw = (truth, coins) => {
-    const [hit, rank] = channel.draw(coins);
-    return hit ? truth : rank + Number(rank >= truth);
-  };
-  return { ratio: channel.ratio, codec: symbol(outputs), draw };
-}
+import { publicIndex } from "../wire.js";
 
 export function block({ schema, epsilon, options }) {
   const { width, states } = read(options, { width: whole(1, Math.min(schema.d, 20)), states: whole(2, 5) });
   const cells = states ** width;
-  rule(cells <= Math.min(1 << 20, Math.floor((1 << 23) / schema.d)), "width");
+  rule(cells <= Math.min(1 << 20, Math.floor((1 << 23) / schema.d)));
   const answer = oneOf(cells, epsilon);
   const respond = (pairs, word, coins) => {
     const [held, first] = [new Map(pairs), publicIndex(word, schema.d)];
@@ -31,7 +21,6 @@ export function block({ schema, epsilon, options }) {
   return { ...answer, respond };
 }
 
-/** Without bias. */
 function roundTo(value, top, coins) {
   const [whole, rest] = [Math.floor(((GRID + value) * top) / (2 * GRID)), ((GRID + value) * top) % (2 * GRID)];
   return whole + Number(rest > 0 && coins.chance(rest, 2 * GRID));

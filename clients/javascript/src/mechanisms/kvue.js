@@ -1,10 +1,10 @@
 /** KVUE: randomised response on the state of one key, which follows from the report's id. */
-import { labelsOf, trueState } from "../channels.js";
-import { symbol } from "../codecs.js";
-import { binned, publicIndex, read } from "../mechanisms.js";
+import { read, symbol, trueState } from "../mechanisms.js";
+import { publicIndex } from "../wire.js";
 
 export function kvue({ schema, epsilon, options }) {
-  const labels = labelsOf(schema, read(options, binned(schema, options)));
+  const labels = schema.labels(options);
+  read(options, labels.takes);
   const channel = trueState(1 + labels.count, epsilon);
   const respond = (pairs, word, coins) => {
     const key = publicIndex(word, schema.d);

@@ -1,30 +1,26 @@
 /** PCKV: one sampled pair of a padded record; its key and sign are perturbed together (Gu et al. 2020). */
-import { lieThreshold, tightest } from "../thresholds.js";
-import { signs } from "../channels.js";
-import { symbol } from "../codecs.js";
-import { atMost, ceilDivide, expFloor, levels, RESOLUTION, subtract } from "../exact.js";
-import { exactly } from "../groups.js";
-import { only, read, rule, whole } from "../mechanisms.js";
+import { only, read, rule, symbol, whole } from "../mechanisms.js";
+import { atMost, chances, lieThreshold, tightest } from "../numbers.js";
+import { signs } from "../schema.js";
 import { labelledKeys } from "../sparse.js";
+import { ceilDivide, expFloor, levels, parse, RESOLUTION, text } from "../wire.js";
 
-const LEAST = [1n, 1000n]; // ε that a key or a value is left with
+const LEAST = parse("0.001"); // ε that a key or a value is left with
 
-/** What both forms share. */
 function sampled({ schema, epsilon, options }) {
   const { max_pairs: cap, split, value_epsilon: given } = read(options, {
     max_pairs: whole(1, schema.d),
     split: only("tight", "paper"),
     estimator: only("unbiased", "published"),
-    value_epsilon: (value, name) => (value === undefined ? null : exactly(value, name)),
+    value_epsilon: (value) => (value === undefined ? null : (rule(text(parse(value)) === value), parse(value))),
   });
   const tight = split === "tight";
-  const sign = given ?? (tight ? epsilon : [epsilon[0], 2n * epsilon[1]]);
-  rule(!given || atMost(LEAST, given), "value_epsilon");
-  rule(atMost(sign, tight ? epsilon : subtract(epsilon, LEAST)), "value_epsilon");
+  const sign = given ?? (tight ? epsilon : epsilon / 2n);
+  rule(given === null || given >= LEAST);
+  rule(sign <= (tight ? epsilon : epsilon - LEAST));
   return { cap, tight, given, sign, sample: (pairs, coins) => pairs[coins.below(Math.max(pairs.length, cap))] };
 }
 
-/** PCKV-GRR: one symbol out of all keys and dummies, with a sign. */
 export function pckvGrr(asked) {
   const [{ schema, epsilon }, { cap, tight, given, sign, sample }] = [asked, sampled(asked)];
   const places = BigInt(cap);
@@ -36,12 +32,12 @@ export function pckvGrr(asked) {
     if (tight && !given) return [((1n << 64n) + places * (expFloor(epsilon) - (1n << 64n))) >> 32n, RESOLUTION, RESOLUTION];
     const [truth] = levels(sign);
     if (tight) return [truth, RESOLUTION, tightest((low) => ratio([truth, RESOLUTION, low]), epsilon, 1n, truth)];
-    const [key, own] = [expFloor(subtract(epsilon, sign)), expFloor(sign)]; // both signs share the weight of the key
+    const [key, own] = [expFloor(epsilon - sign), expFloor(sign)];
     const below = (own + (1n << 64n)) << 32n;
     return [(2n * key * own) / below, ceilDivide(2n * key << 64n, below), RESOLUTION];
   };
   const [own, lie, low] = weights();
-  const none = 2 * schema.d; // the symbol that stands for all dummies
+  const none = 2 * schema.d;
   const respond = (pairs, word, coins) => {
     const pair = sample(pairs, coins);
     const input = pair ? 2 * pair[0] + signs.draw(pair[1], coins) : none;
@@ -55,22 +51,22 @@ export function pckvGrr(asked) {
 export function pckvUe(asked) {
   const [{ schema, epsilon }, { cap, tight, sign, sample }] = [asked, sampled(asked)];
   const lie = lieThreshold(sign);
-  const truth = [RESOLUTION, lie, RESOLUTION - lie]; // weights of nothing, minus and plus where the sampled pair says plus
+  const truth = [RESOLUTION, lie, RESOLUTION - lie];
   const ratio = (fake) => {
     const quotients = [2n * (RESOLUTION - fake), fake, fake].map((cold, at) => [truth[at], cold]);
     const [silent, unlikely, likely] = quotients;
     const least = atMost(unlikely, silent) ? unlikely : silent;
     return [likely[0] * least[1], likely[1] * least[0]];
   };
-  const fake = tight ? tightest(ratio, epsilon, 1n, RESOLUTION / 2n) : lieThreshold(subtract(epsilon, sign));
+  const fake = tight ? tightest(ratio, epsilon, 1n, RESOLUTION / 2n) : lieThreshold(epsilon - sign);
   const respond = (pairs, word, coins) => {
     const pair = sample(pairs, coins);
     const plus = pair && signs.draw(pair[1], coins);
     const own = pair ? coins.choose(plus ? truth : [truth[0], truth[2], truth[1]]) : 0;
     const others = [...Array(schema.d).keys()].filter((key) => key !== pair?.[0]);
-    const speaks = coins.chances(2n * fake, 2n * RESOLUTION, others.length);
+    const speaks = chances(coins, 2n * fake, 2n * RESOLUTION, others.length);
     const keys = others.filter((_, at) => speaks[at]);
-    const signed = coins.chances(1n, 2n, keys.length);
+    const signed = chances(coins, 1n, 2n, keys.length);
     const said = keys.map((key, at) => 2 * key + Number(signed[at]));
     return (own ? [...said, 2 * pair[0] + own - 1] : said).sort((a, b) => a - b);
   };

@@ -1,13 +1,9 @@
 /** Questions about a record as a whole: how many pairs, and how far above a cap. They tell of no key. */
-import { lieThreshold } from "../thresholds.js";
-import { trueState } from "../channels.js";
-import { symbol } from "../codecs.js";
-import { expFloor, RESOLUTION } from "../exact.js";
-import { read, whole } from "../mechanisms.js";
+import { read, symbol, trueState, whole } from "../mechanisms.js";
+import { chances, lieThreshold, oneOf } from "../numbers.js";
 import { noisyBits } from "../sparse.js";
-import { oneOf } from "./block.js";
+import { expFloor, RESOLUTION } from "../wire.js";
 
-/** The overflow question: within the cap, near, or far. */
 export function overflow({ schema, epsilon, options }) {
   const { max_pairs: cap } = read(options, { max_pairs: whole(1, schema.d - 1) });
   const channel = trueState(3, epsilon);
@@ -27,12 +23,11 @@ export function setSize({ schema, epsilon, options }) {
   return { ...oracle, respond: (pairs, word, coins) => oracle.draw(Math.min(pairs.length, most), coins) };
 }
 
-/** Optimised unary encoding. */
 function unary(outputs, epsilon) {
   const [lie, half] = [lieThreshold(epsilon), RESOLUTION / 2n];
   const draw = (truth, coins) => {
-    const bits = coins.chances(lie, RESOLUTION, outputs - 1); // of all other answers, then of the true one
-    bits.splice(truth, 0, ...coins.chances(half, RESOLUTION, 1));
+    const bits = chances(coins, lie, RESOLUTION, outputs - 1); // of all other answers, then of the true one
+    bits.splice(truth, 0, ...chances(coins, half, RESOLUTION, 1));
     return bits.map(Number);
   };
   const ones = [half + BigInt(outputs - 1) * lie, RESOLUTION];

@@ -1,17 +1,14 @@
 /** TopSel: some of the public candidates suit a person's set, and one of those is answered e^ε times as readily. */
-import { signs } from "../channels.js";
-import { twoLevel } from "../thresholds.js";
-import { symbol } from "../codecs.js";
-import { subtract } from "../exact.js";
-import { exactly } from "../groups.js";
-import { hashSymbol, stirred, STRIDE } from "../hashing.js";
-import { only, publicIndex, publicWord, read, rule, whole } from "../mechanisms.js";
+import { only, read, rule, whole } from "../mechanisms.js";
+import { exactly, hashSymbol, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
+import { signs } from "../schema.js";
+import { publicIndex, publicWord } from "../wire.js";
 
 const WORDS = 2 ** 32;
 
 export function topsel({ schema, epsilon, options }) {
   const direct = options.mode === "direct";
-  const law = (value, name) => rule(typeof value === "string" && value.length < 5000, name);
+  const law = (value) => rule(typeof value === "string" && value.length < 5000);
   const chosen = read(options, {
     mode: only("cover", "direct"),
     set_sizes: direct ? only(null) : law,
@@ -36,7 +33,7 @@ export function topsel({ schema, epsilon, options }) {
     const [told, rank] = channel.draw(coins);
     return told ? mine[rank] : without([...hit, ...others], mine)[rank];
   };
-  return { ratio: channel.ratio, codec: symbol(buckets), respond };
+  return { ...channel, respond };
 }
 
 const at = (list, places) => places.map((place) => list[place]);
@@ -62,10 +59,9 @@ function covered(schema, { padding, buckets, kappa }) {
   };
 }
 
-/** Both signs of a key share a bucket with probability kappa. */
 function signHash(buckets, kappa) {
-  const [above, below] = subtract([1n, 1n], kappa);
-  rule(kappa[0] >= 0n && above > 0n, "kappa");
+  const [above, below] = subtract(ONE, kappa);
+  rule(kappa[0] >= 0n && above > 0n);
   const step = Math.min(Number((above * BigInt(WORDS)) / (below * BigInt(buckets - 1))), WORDS - 1);
   const shared = WORDS - (buckets - 1) * step;
   return (seed, one) => {

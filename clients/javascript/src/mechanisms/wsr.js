@@ -1,18 +1,15 @@
 /** WSR: one symbol of all pairs of key and label, or nothing; what a person holds weighs e^ε times as much. */
-import { heldSymbols, labelsOf } from "../channels.js";
-import { symbol } from "../codecs.js";
-import { levels } from "../exact.js";
-import { binned, orNull, read, rule, whole } from "../mechanisms.js";
+import { heldSymbols, read, rule, symbol, whole } from "../mechanisms.js";
+import { levels } from "../wire.js";
 
 export function wsr({ schema, epsilon, options }) {
-  const takes = { max_pairs: whole(1, schema.d), weights: orNull(weighed(schema)), ...binned(schema, options) };
-  const { max_pairs: cap, weights, ...chosen } = read(options, takes);
-  const labels = labelsOf(schema, chosen);
+  const labels = schema.labels(options);
+  const { max_pairs: cap, weights } = read(options, { max_pairs: whole(1, schema.d), weights: weighed(schema), ...labels.takes });
   const beta = (weights ?? Array(schema.d).fill(1)).map(BigInt);
   const sum = (list) => list.reduce((total, one) => total + one, 0n);
   const reserve = sum([...beta].sort((a, b) => Number(b - a)).slice(0, cap));
   const [high, low] = levels(epsilon);
-  const everywhere = low * BigInt(labels.count) * sum(beta); // weight low·β on every symbol, the rest on nothing
+  const everywhere = low * BigInt(labels.count) * sum(beta);
   const respond = (pairs, word, coins) => {
     const held = heldSymbols(pairs, cap, labels, coins);
     const masses = held.map((one) => (high - low) * beta[Math.floor(one / labels.count)]);
@@ -24,11 +21,12 @@ export function wsr({ schema, epsilon, options }) {
 }
 
 /** Not all alike, and without a common factor. */
-const weighed = ({ d }) => (value, name) => {
-  rule(Array.isArray(value) && value.length === d, name);
-  value.forEach((one) => whole(1, 1 << 20)(one, name));
+const weighed = ({ d }) => (value) => {
+  if (value === null) return null;
+  rule(Array.isArray(value) && value.length === d);
+  value.forEach(whole(1, 1 << 20));
   const [least, most] = [Math.min(...value), Math.max(...value)];
-  rule(most <= 1000 * least && most > 1 && value.reduce(gcd) === 1, name);
+  rule(most <= 1000 * least && most > 1 && value.reduce(gcd) === 1);
   return value;
 };
 

@@ -1,6 +1,6 @@
 /** The exact law of a report: the client's own program, run once for every way in which its coins can fall. */
-import { hex } from "./client/src/canonical.js";
 import { Coins } from "./client/src/coins.js";
+import { hex } from "./client/src/wire.js";
 
 const MOST = 64; // outcomes of one uniform draw; a larger one would not be meant to be enumerated
 

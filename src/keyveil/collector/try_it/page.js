@@ -1,10 +1,9 @@
 /** The page "Try it": everything is drawn here, by the modules of the client; nothing is sent. */
-import { hex } from "./client/src/canonical.js";
 import { Coins } from "./client/src/coins.js";
-import { pad, reportBytes } from "./client/src/codecs.js";
 import { build } from "./client/src/mechanisms.js";
 import { Schema } from "./client/src/schema.js";
 import { mechanisms } from "./client/src/table.js";
+import { hex, parse } from "./client/src/wire.js";
 import { bar, course, gauge, times } from "./charts.js";
 import { law } from "./law.js";
 
@@ -84,11 +83,11 @@ async function renew() {
   const [name, epsilon] = [find("mechanism").value, Number(find("epsilon").value)];
   find("epsilon-shown").value = String(epsilon);
   now.epsilon = epsilon;
-  now.mechanism = await build({ name, schema, epsilon: String(epsilon), options: OPTIONS[name] }, mechanisms);
+  now.mechanism = await build({ name, schema, epsilon: parse(String(epsilon)), options: OPTIONS[name] }, mechanisms);
   const { pairs, ignored } = schema.look(typed());
   now.pairs = pairs;
   const { cap } = now.mechanism;
-  const notes = ignored.map(({ why, key, sentence }) => NOTES[why]?.(key) ?? sentence);
+  const notes = ignored.map(({ why, key }) => NOTES[why](key));
   if (cap !== undefined && pairs.length > cap) notes.push(`Of ${pairs.length} pairs only ${cap} count, chosen at random.`);
   find("ignored").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
   find("meaning").textContent = MEANING[name];
@@ -101,11 +100,10 @@ function draw() {
   Object.assign(now, answer(now.pairs));
   now.key = now.mechanism.name === "kvue" ? askedKey(now.id) : null;
   now.mine = law(now.mechanism, now.pairs, now.id);
-  const bytes = now.mechanism.encode(now.payload, now.id);
-  now.bytes = hex(bytes);
+  now.bytes = hex(now.mechanism.encode(now.payload, now.id));
   find("told").textContent = `“${words(now.payload)}”`;
   find("id").textContent = hex(now.id);
-  find("payload").textContent = hex(pad(bytes, reportBytes(now.mechanism.codec), now.mechanism.codec.varies));
+  find("payload").textContent = now.bytes;
   compare();
 }
 

@@ -1,0 +1,99 @@
+/** Fractions, thresholds of single bits, and hashes, rounded so that they tell no more. */
+import { rule, symbol } from "./mechanisms.js";
+import { ceilDivide, demand, expFloor, levels, parse, RESOLUTION, text, UNIT } from "./wire.js";
+
+export const [ZERO, ONE] = [[0n, 1n], [1n, 1n]];
+
+/** Fractions are [numerator, denominator]: a decimal, or a quotient such as "1/3". */
+export function fraction(given) {
+  const [above, below = UNIT] = `${given}`.split("/").map(parse);
+  demand(below > 0n, "document/number");
+  return [above, below];
+}
+
+export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
+export const subtract = (one, [a, b]) => add(one, [-a, b]);
+export const atMost = ([a, b], [c, d]) => a * d <= c * b;
+
+const gcd = (a, b) => (b ? gcd(b, a % b) : a < 0n ? -a : a);
+
+export function spelled([a, b]) {
+  const [above, below] = [a / gcd(a, b), b / gcd(a, b)];
+  return UNIT % below ? `${above}/${below}` : text((above * UNIT) / below);
+}
+
+export const exactly = (value) => {
+  rule(typeof value === "string" && spelled(fraction(value)) === value);
+  return fraction(value);
+};
+
+export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
+
+/** The smallest number at which a channel keeps ε, where larger ones spend less. */
+export function tightest(spends, epsilon, low, high) {
+  const most = expFloor(epsilon, 256n);
+  const keeps = ([above, below]) => above << 256n <= most * below;
+  demand(keeps(spends(high)), "privacy/no-threshold");
+  while (low < high) {
+    const middle = (low + high) / 2n;
+    if (keeps(spends(middle))) high = middle;
+    else low = middle + 1n;
+  }
+  return low;
+}
+
+/** Of `outputs` answers `marked` have weight e^ε, the others 1; draws [whether marked, rank among those]. */
+export function twoLevel(outputs, marked, epsilon) {
+  const [high, low] = levels(epsilon);
+  const draw = (coins) => {
+    const [run, rank] = coins.pick([[marked, high], [outputs - marked, low]]);
+    return [run === 0, rank];
+  };
+  return { ratio: marked && marked < outputs ? [high, low] : ONE, codec: symbol(outputs), draw };
+}
+
+export function oneOf(outputs, epsilon) {
+  const channel = twoLevel(outputs, 1, epsilon);
+  const draw = (truth, coins) => {
+    const [hit, rank] = channel.draw(coins);
+    return hit ? truth : rank + Number(rank >= truth);
+  };
+  return { ...channel, draw };
+}
+
+/** So many events of one chance: each compares a uniform number with it, byte by byte, until they differ. */
+export function chances(coins, numerator, denominator, count) {
+  const happened = Array(count).fill(false);
+  let [open, rest] = [[...happened.keys()], numerator];
+  do {
+    const digit = Number((rest << 8n) / denominator);
+    rest = (rest << 8n) % denominator;
+    const octets = coins.bytes(open.length);
+    open = open.filter((place, at) => {
+      happened[place] = octets[at] < digit;
+      return rest && octets[at] === digit;
+    });
+  } while (open.length);
+  return happened;
+}
+
+// -- seeded hashes of symbols and streams of bits (src/keyveil/kernels/hashing.py)
+
+export const STRIDE = 0x9e3779b97f4a7c15n;
+const wrapped = (word) => BigInt.asUintN(64, word);
+
+export function hashSymbol(seed, value, g) {
+  const spread = wrapped(seed * STRIDE);
+  const [high, low] = [Number(spread >> 32n), Number(BigInt.asUintN(32, spread ^ (spread >> 32n)))];
+  let x = Math.imul(value ^ (value >>> 16) ^ low, 0x21f0aaad);
+  x = Math.imul(x ^ (x >>> 15), 0x735a2d97);
+  x ^= (x >>> 15) ^ high;
+  return Number((BigInt(Math.imul(x, 0xd35a2d97) >>> 0) * BigInt(g)) >> 32n);
+}
+
+export function stirred(word) {
+  let bits = wrapped(word);
+  bits = wrapped((bits ^ (bits >> 30n)) * 0xbf58476d1ce4e5b9n);
+  bits = wrapped((bits ^ (bits >> 27n)) * 0x94d049bb133111ebn);
+  return bits ^ (bits >> 31n);
+}

@@ -1,0 +1,165 @@
+/** What the whole device reads beyond campaigns for browsers: several rounds, and options that are not named. */
+import { isText, roundOf, rule } from "./campaign.js";
+import { common, parting, shares } from "./groups.js";
+import { total, where } from "./ledger.js";
+import { build, read, readEpsilon, rule as option } from "./mechanisms.js";
+import { atMost, exactly, fraction, ONE, spelled } from "./numbers.js";
+import { Scales } from "./scales.js";
+import { canonical, demand, isObject, isWhole, parse, text, unhex, UNIT } from "./wire.js";
+
+const planned = (holds) => rule(holds, "round");
+
+const PAIRS = ["max_pairs", "padding", "set_sizes", "sizes", "most"];
+const limit = (holds) => demand(holds, "device/limits");
+
+async function question({ schema, protocol, renew_days }, get, table) {
+  const { keys, low, high, levels } = schema;
+  const { name } = protocol;
+  const count = isObject(keys) ? keys.count : (keys.length ?? keys);
+  rule(typeof keys !== "string", "document");
+  limit(!(count > 1 << 16));
+  const most = Array.isArray(levels) ? Math.max(levels.length, ...levels.map((row) => row?.length ?? 0)) : 2;
+  const counted = name === "pilot" && { most: Math.min(count, 32) };
+  refuseNumbers([low, high, levels, { ...counted, ...protocol }], count, most);
+  const read = await Scales.read(schema, get);
+  demand(Object.hasOwn(table, name), "mechanism/unknown");
+  const several = Boolean(table[name].plan);
+  rule(!several || !renew_days, "periods");
+  return { schema: read, several };
+}
+
+/** Whole numbers with the names before them, also in a text such as "ssr.max_pairs=3". */
+function refuseNumbers(part, keys, bins = 2) {
+  let pairs = 1;
+  const said = JSON.stringify(part).normalize("NFKC").replace(/(?<=\d)_/g, "");
+  limit(!/\de[+-]?\d{3}/i.test(said));
+  for (const [, name, rest] of `x${said}`.matchAll(/([a-z_]+)([^a-z_]*)/gi))
+    for (const number of (rest.match(/(?<![.\d])\d+(?![.\d])/g) ?? []).map(Number)) {
+      const counted = PAIRS.includes(name);
+      limit(number <= (counted ? 1 << 8 : 2 ** 32));
+      if (counted) pairs = Math.max(pairs, number);
+      if (name === "bins") bins = Math.max(bins, number);
+    }
+  limit(!(keys * bins * pairs > 1 << 23));
+}
+
+const ROUND = "campaign,epsilon,keyveil,mechanism,options,part,report_bytes,round";
+
+async function round(campaign, view, table) {
+  const { document } = view;
+  const { schema, document: { protocol } } = campaign;
+  planned(isObject(document) && `${Object.keys(document).sort()}` === ROUND);
+  const { round: number, mechanism: name, options, epsilon, part } = document;
+  refuseNumbers([options, part], schema.d);
+  rule(document.campaign === campaign.hash, "changed");
+  planned(isWhole(1, 1000)(number) && isObject(options) && isText(epsilon));
+  const { plan = once, stranger } = table[protocol.name];
+  planned(campaign.several || !Object.hasOwn(table, name) || name === protocol.name);
+  const mechanism = await build({ name, schema, epsilon: readEpsilon(epsilon), options }, table);
+  planned(Array.isArray(part) && part.length === 2 && part.every((one) => /^-?\d+([./]\d+)?$/.test(one)));
+  const edges = part.map(fraction);
+  demand(edges[0][0] >= 0n && !atMost(edges[1], edges[0]) && atMost(edges[1], ONE), "protocol/part");
+  const spelling = { ...document, part: edges.map(spelled), epsilon: text(parse(epsilon)) };
+  const made = await roundOf(campaign, view, mechanism, spelling);
+  planned(epsilon === protocol.epsilon);
+  demand(!stranger, "mechanism/unknown");
+  return { ...made, admit: (state) => inOrder(state, campaign, made), seats: await plan(campaign, document, table) };
+}
+
+function inOrder(state, { series, hash }, { number, hash: own }) {
+  const seen = ((state.met ??= {})[`${series} ${hash}`] ??= {});
+  const known = seen[number];
+  demand((known ?? own) === own, "round/changed");
+  demand(known || Math.max(0, ...Object.keys(seen)) < number, "round/order");
+  seen[number] = own;
+}
+
+/** Everybody is asked once; campaigns for browsers name every option. */
+function once({ document: { protocol, browser }, schema }, { round, mechanism, options, part }, table) {
+  const { name, epsilon, ...said } = protocol;
+  planned(round === 1 && mechanism === name && `${part}` === "0,1");
+  if (browser) planned(canonical(said) === canonical(options));
+  else (table[name].held ?? held)(said, options, schema);
+}
+
+/** To what was said, and to what is usual; collectors choose only what is not listed. */
+function held({ levels, goal, ...said }, told, { mostLevels }) {
+  const usual = { split: "tight", estimator: "unbiased", cells: 4096, weights: null, overflow: null, value_epsilon: null };
+  const wanted = { ...usual, bins: levels ?? (goal ? told.bins : mostLevels || null), rounding: told.bins ? "grid" : null };
+  for (const name in { ...said, ...told }) {
+    const value = said[name] ?? wanted[name];
+    const spent = ["goal", "set_sizes", "sizes", "expected"].includes(name); // a round names what follows from them
+    planned(spent || value === undefined || same(value, told[name] ?? null));
+  }
+}
+
+function same(...both) {
+  const [one, other] = both.map((value) => (/^[\d./]+$/.test(value) ? spelled(fraction(value)) : canonical(value)));
+  return one === other;
+}
+
+/** As a campaign writes options of groups: an object, or a text such as "ssr.bins=4; kvue.bins=2". */
+function assignments(given = {}) {
+  if (typeof given !== "string") return { "": given, ...given };
+  const own = { "": {} };
+  for (const entry of given.split(";").filter((one) => one.trim())) {
+    const [, group = "", name, value] = /^\s*(?:(.*)\.)?(\w+)\s*=\s*(.*?)\s*$/s.exec(entry) ?? option(false);
+    (own[group] ??= {})[name] = value;
+  }
+  return own;
+}
+
+export function heldGroups({ groups, options, max_pairs }, told, schema) {
+  planned(shares(groups) === shares(told.groups));
+  for (const [name, own] of Object.entries(told.group_options))
+    held({ ...common(name, max_pairs), ...assignments(options)[name] }, { max_pairs: told.max_pairs, ...own }, schema);
+}
+
+/** `pilot`: some tell how many pairs they hold, and the others are asked with a cap that fits. Gives whom a round asks. */
+async function seats({ document: { protocol }, schema, hash }, { round, mechanism, options, part }) {
+  const { then = "ssr", share = "0.05", most = Math.min(schema.d, 32), max_pairs = null, theta = 0 } = protocol;
+  demand(`${theta}` === "0", "mechanism/unknown");
+  const edges = [["0", share], [share, "1"]][round - 1] ?? [];
+  planned(`${edges.map((edge) => spelled(fraction(edge)))}` === `${part}` && mechanism === ["set-size", then][round - 1]);
+  if (round === 1) planned(options.most === most);
+  else held({ max_pairs, ...assignments(protocol.options)[""] }, options, schema);
+  return (await parting(unhex(hash)))(edges.map(fraction));
+}
+
+/** What is set aside for later rounds of other campaigns that are agreed to. */
+function aside({ entries, consents }, { series: own }, day) {
+  const begun = entries.filter(({ series, campaign, whole, until }) => {
+    const { state, campaign: latest } = consents[series];
+    return whole && series !== own && state === "given" && latest === campaign && (until ?? day) >= day;
+  });
+  return Object.values(Object.fromEntries(begun.map((one) => [one.series, one]))).map(({ series, campaign, schema, whole }) =>
+    ({ schema, day, epsilon: text(parse(whole) - total(where(entries, { series, campaign }))) }));
+}
+
+// -- names of the format that this device does not answer, so that a refusal has the code of other devices
+
+const CHOOSY = "grr sue oue olh ss hr rappor shist duchi piecewise hybrid square-wave mean-est"; // cannot take every record
+const OTHERS =
+  "privkv f2m kvoh ioh moments marginals kv-sw krr-harmony shist-harmony rappor-meanest collision privkvm privkvm-plus " +
+  "privkvm-star adaptive topsel-project privkvm-harmony privkvm-meanest hierarchy coordinates";
+
+const refuse = (code) => {
+  const stranger = () => demand(false, code);
+  return Object.assign(stranger, { stranger });
+};
+const called = (names, program) => Object.fromEntries(names.split(" ").map((name) => [name, program]));
+const unknown = refuse("mechanism/unknown");
+unknown.plan = unknown; // several rounds, of which some are known
+
+/** What is announced to rounds of PrivKVM is checked first. */
+function privkvRound({ schema, epsilon, options }) {
+  const { key_epsilon, fake } = read(options, { key_epsilon: exactly, fake: (means) => means });
+  option(key_epsilon[0] >= 0n && atMost(key_epsilon, [epsilon, UNIT]) && fake.every((mean) => typeof mean === "number"));
+  demand([0, schema.d].includes(fake.length) && fake.every((mean) => Math.abs(mean) <= 1 << 16), "protocol/broadcast");
+  return unknown();
+}
+
+export const pilot = { plan: seats };
+export const strangers = { ...called(CHOOSY, refuse("device/mechanism")), ...called(OTHERS, unknown), "privkv-round": privkvRound };
+
+export const reading = { question, round, aside };
