@@ -17,7 +17,8 @@ from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
-from keyveil.lab.attacks.crafting import JUDGED, TRIED, single_counts, thought_of
+from keyveil.lab.attacks.added import Added, single_counts
+from keyveil.lab.attacks.crafting import JUDGED, TRIED, thought_of
 from keyveil.mechanisms.base import Mechanism
 from keyveil.protocols.base import Finished, History, Protocol
 
@@ -56,20 +57,19 @@ def largest_found(
     """
     left = max(tally.reports - attackers, 0)
     kept = Tally(tally.fingerprint, left, np.rint(tally.counts * (left / max(tally.reports, 1))).astype(np.int64))
-    kinds: dict[bytes, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
+    kinds: dict[bytes, Added] = {}
     for key in keys:
         pool = thought_of(mechanism, mechanism.schema.place(key), coins, max(tried // len(keys), 1))
-        kinds |= {counts.tobytes(): counts for counts in single_counts(mechanism, pool)}
+        kinds |= {one.kind: one for one in single_counts(mechanism, pool)}
     value = answer(tally)
     moved = [value]
     looked_at = list(kinds.values())[:judged]
-    for counts in looked_at:
-        crafted = Tally(tally.fingerprint, tally.reports - left, (tally.reports - left) * counts)
+    for one in looked_at:
         try:
-            moved.append(answer(kept + crafted))
+            moved.append(answer(kept + one.tally(tally.fingerprint, tally.reports - left)))
         except KeyveilError:
             continue  # such reports leave nothing to say
-    known = [one for one in moved if not np.isnan(one)]
+    known = [number for number in moved if not np.isnan(number)]
     return Found(value, min(known, default=np.nan), max(known, default=np.nan), len(looked_at))
 
 
@@ -162,8 +162,8 @@ def _replaced(mechanism: Mechanism, tally: Tally, attackers: int, key: int, coin
     left, key = tally.reports - attackers, min(key, mechanism.schema.d - 1)
     kept = Tally(tally.fingerprint, left, np.rint(tally.counts * (left / max(tally.reports, 1))).astype(np.int64))
     pool = thought_of(mechanism, key, coins, THOUGHT_OF)
-    kinds = {counts.tobytes(): counts for counts in single_counts(mechanism, pool)}
-    changed = [kept + Tally(tally.fingerprint, attackers, attackers * counts) for counts in kinds.values()]
+    kinds = {one.kind: one for one in single_counts(mechanism, pool)}
+    changed = [kept + one.tally(tally.fingerprint, attackers) for one in kinds.values()]
     said = [mechanism.estimate(one) for one in changed]
     products = [one.mean.values if one.product is None else one.product for one in said]
     chosen: dict[int, None] = {}

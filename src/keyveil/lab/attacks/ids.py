@@ -17,14 +17,14 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.report import PUBLIC_BYTES, Reports
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
-from keyveil.lab.attacks.crafting import DRAWS, IDS, several_records, single_counts
+from keyveil.lab.attacks.added import Added, single_counts, weighed
+from keyveil.lab.attacks.crafting import DRAWS, IDS, several_records
 from keyveil.mechanisms.base import Mechanism
 
 AT_ONCE = 1 << 12
 MOST_KINDS = 1 << 12  # different reports that the estimator judges one by one
 
 Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -56,45 +56,40 @@ class _Worth:
     """By how much reports raise the sum of the targets, if all attackers send the same one.
 
     Different reports are judged by the estimator as long as they are few. Beyond ``MOST_KINDS`` of them the sum is
-    taken to be linear in the counts, and only the best one of a block is judged by the estimator itself.
+    taken to be linear in the counts, with the slopes that fit those judged so far; then only the report of a block
+    that is best by these slopes is judged by the estimator itself.
     """
 
     def __init__(self, mechanism: Mechanism, kept: Tally, attackers: int, targets: Sequence[int]) -> None:
         self.mechanism, self.kept, self.attackers, self.targets = mechanism, kept, attackers, targets
         self.before = _sum(mechanism.estimate(kept), targets)
-        self.known: dict[bytes, float] = {}
+        self.known: dict[bytes, tuple[Added, float]] = {}
         self.slopes: Floats | None = None
 
     def of(self, reports: Reports) -> Floats:
         single = single_counts(self.mechanism, reports)
         if self.slopes is None:
-            for counts in single:
-                if counts.tobytes() not in self.known:
-                    self.known[counts.tobytes()] = self.judged(counts)
+            kinds = [one.kind for one in single]
+            for kind, one in zip(kinds, single, strict=True):
+                if kind not in self.known:
+                    self.known[kind] = one, self.judged(one)
             if len(self.known) > MOST_KINDS:
-                self.slopes = self._slopes(single[0])
-            return np.array([self.known[counts.tobytes()] for counts in single])
-        scores = np.stack(single).reshape(len(single), -1) @ self.slopes
+                self.slopes = self._slopes()
+            return np.array([self.known[kind][1] for kind in kinds])
         found = np.full(len(single), -np.inf)
-        best = int(scores.argmax())
+        best = int(weighed(single, np.arange(len(self.slopes)), self.slopes).argmax())
         found[best] = self.judged(single[best])
         return found
 
-    def judged(self, counts: Counts) -> float:
-        crafted = Tally(self.kept.fingerprint, self.attackers, self.attackers * counts)
+    def judged(self, added: Added) -> float:
+        crafted = added.tally(self.kept.fingerprint, self.attackers)
         return _sum(self.mechanism.estimate(self.kept + crafted), self.targets) - self.before
 
-    def _slopes(self, like: Counts) -> Floats:
-        """What one more of each count adds to the sum, for a fixed number of reports."""
-        total = self.kept + Tally(self.kept.fingerprint, self.attackers, self.attackers * like)
-        plain = _sum(self.mechanism.estimate(total), self.targets)
-        slopes = np.empty(total.counts.size)
-        for at in range(total.counts.size):
-            moved = total.counts.copy()
-            moved.flat[at] += self.attackers
-            slopes[at] = (
-                _sum(self.mechanism.estimate(Tally(total.fingerprint, total.reports, moved)), self.targets) - plain
-            )
+    def _slopes(self) -> Floats:
+        """What each count of a report adds to the sum, by least squares over the reports that were judged."""
+        reports, worths = zip(*self.known.values(), strict=True)
+        counts = np.stack([one.times(1).reshape(-1) for one in reports]).astype(np.float64)
+        slopes: Floats = np.linalg.lstsq(counts - counts.mean(axis=0), worths - np.mean(worths))[0]
         return slopes
 
 

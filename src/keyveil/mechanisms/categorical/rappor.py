@@ -174,9 +174,10 @@ class RAPPOR(Categorical):
         cohorts = public_indices(words, self.cohorts)
         order = np.argsort(cohorts, kind="stable")
         ends = np.cumsum(np.bincount(cohorts, minlength=self.cohorts))[:-1]
-        counts = np.empty(self.tally_shape, dtype=np.int64)
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
         for row, reports in zip(counts, np.split(payloads[order], ends), strict=True):
-            row[:-1], row[-1] = count_bits(reports)[: self.bits], len(reports)
+            if len(reports):
+                row[:-1], row[-1] = count_bits(reports)[: self.bits], len(reports)
         return counts
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
