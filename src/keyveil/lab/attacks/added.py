@@ -51,6 +51,9 @@ class Added:
 def single_counts(mechanism: Mechanism, reports: Reports) -> list[Added]:
     """What every report adds."""
     words, found = mechanism.read_words(reports.publics), []
+    if mechanism.own_cells is not None:
+        places, once = mechanism.own_cells.places(words, reports.payloads), np.ones(1, dtype=np.int64)
+        return [Added(mechanism.tally_shape, places[at : at + 1], once) for at in range(len(places))]
     counts = np.zeros(mechanism.tally_shape, dtype=np.int64)
     flat = counts.reshape(-1)
     for at in range(len(reports)):

@@ -37,19 +37,32 @@ class IdSearch:
 
 
 def id_search(
-    mechanism: Mechanism, kept: Tally, attackers: int, targets: Sequence[int], tried: int, coins: Coins
-) -> IdSearch | None:
-    """The gains beside ``kept`` reports of others; None where nothing follows from the id."""
+    mechanism: Mechanism,
+    kept: Tally,
+    attackers: int,
+    goals: Sequence[Sequence[int]],
+    tried: int,
+    coins: Coins,
+) -> list[IdSearch]:
+    """The gains beside ``kept`` reports of others, for each goal, a list of targets; none if nothing follows from ids.
+
+    All goals are judged by the same ids and messages, which take turns at the targets of one and of all goals.
+    """
     if not mechanism.reads_words:
-        return None
-    worth = _Worth(mechanism, kept, attackers, targets)
+        return []
+    worths = [_Worth(mechanism, kept, attackers, targets) for targets in goals]
     publics = _publics(IDS, coins).repeat(DRAWS, axis=0)
-    given = np.reshape(worth.of(_drawn(mechanism, publics, targets, coins)), (IDS, DRAWS)).max(axis=1)
-    best = -np.inf
+    given = []
+    for worth, targets in zip(worths, goals, strict=True):
+        single = single_counts(mechanism, _drawn(mechanism, publics, _records(mechanism, targets), coins))
+        given.append(float(np.reshape(worth.of(single), (IDS, DRAWS)).max(axis=1).mean()))
+    records = [record for targets in goals for record in _records(mechanism, targets)]
+    best = np.full(len(goals), -np.inf)
     for first in range(0, tried, AT_ONCE):
         some = _publics(min(AT_ONCE, tried - first), coins)
-        best = max(best, float(worth.of(_drawn(mechanism, some, targets, coins)).max()))
-    return IdSearch(float(given.mean()), best, tried)
+        single = single_counts(mechanism, _drawn(mechanism, some, records, coins))
+        best = np.maximum(best, [worth.of(single).max() for worth in worths])
+    return [IdSearch(one, float(most), tried) for one, most in zip(given, best, strict=True)]
 
 
 class _Worth:
@@ -66,8 +79,7 @@ class _Worth:
         self.known: dict[bytes, tuple[Added, float]] = {}
         self.slopes: Floats | None = None
 
-    def of(self, reports: Reports) -> Floats:
-        single = single_counts(self.mechanism, reports)
+    def of(self, single: Sequence[Added]) -> Floats:
         if self.slopes is None:
             kinds = [one.kind for one in single]
             for kind, one in zip(kinds, single, strict=True):
@@ -93,17 +105,21 @@ class _Worth:
         return slopes
 
 
-def _publics(count: int, coins: Coins) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+def _publics(count: int, coins: Coins) -> NDArray[np.uint8]:
     return coins.words(2 * count).view(np.uint8).reshape(count, PUBLIC_BYTES)
 
 
-def _drawn(
-    mechanism: Mechanism, publics: np.ndarray[tuple[int, int], np.dtype[np.uint8]], targets: Sequence[int], coins: Coins
-) -> Reports:
-    """Messages of devices that hold a target, or all of them, under these ids."""
+def _records(mechanism: Mechanism, targets: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Records of people who hold one of the targets, and of people who hold all of them."""
     single = [[(key, GRID if mechanism.takes == "every set" else 0)] for key in targets]
     together = [pair for pairs in single for pair in pairs]
-    records = single if mechanism.takes == "one key" else [*single, together]
+    return single if mechanism.takes == "one key" or len(targets) == 1 else [*single, together]
+
+
+def _drawn(
+    mechanism: Mechanism, publics: NDArray[np.uint8], records: list[list[tuple[int, int]]], coins: Coins
+) -> Reports:
+    """One message of an honest device under each of these ids, with the records in turn."""
     mixed = (records * -(-len(publics) // len(records)))[: len(publics)]
     rows = mechanism.respond_many(several_records(mixed, mechanism.schema.d), mechanism.read_words(publics), coins)
     return Reports(publics, rows)

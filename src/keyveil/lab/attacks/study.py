@@ -24,6 +24,7 @@ from keyveil.kernels.backend import prepare
 from keyveil.lab import datasets
 from keyveil.lab.attacks.bench import Attack, Kind
 from keyveil.lab.attacks.crafting import JUDGED, joined
+from keyveil.lab.attacks.found import protocol_limits
 from keyveil.lab.attacks.goals import Goal, Quantity, possible
 from keyveil.lab.attacks.honest import honest_rows
 from keyveil.lab.attacks.ids import id_search
@@ -37,7 +38,7 @@ from keyveil.protocols.base import Finished, History, Protocol, Round
 from keyveil.protocols.registry import as_protocol
 from keyveil.robustness.detection import detect, tests_words
 from keyveil.robustness.influence import influence
-from keyveil.robustness.recovery import constrained, without_surplus
+from keyveil.robustness.recovery import constrained, recover
 from keyveil.robustness.sketches import can_sketch, sketch
 
 PEOPLE, KEYS, CAP, SEED = 20_000, 8, 4, 11
@@ -134,13 +135,31 @@ def _outcome(protocol: Protocol, blocks: Blocks, before: Any, attack: Attack) ->
     sketched = sketch(mechanism, recorded.reports) if can_sketch(mechanism) else None
     detection = detect(mechanism, attacked[0].tally, sketched)
     found["alarm"] = detection.alarm if detection.signs else None
-    if goal.quantity == "frequency" and sketched is not None:
+    if goal.quantity == "frequency" and can_sketch(mechanism):
         try:
-            left = without_surplus(mechanism, attacked[0].tally, sketched, after)
+            left = recover("removal", mechanism, attacked[0].tally, after, sketched)
             found["removal"] = float(left.frequency[goal.target]) - value
         except KeyveilError:
             found["removal"] = None
     return found
+
+
+def round_rows(name: str) -> Iterator[dict[str, Any]]:
+    """At ε = 1, what attackers gain who speak in one round of a protocol only, beside the largest change found."""
+    built, people = made(name, "1")
+    protocol, coins = as_protocol(built), SeededCoins(SEED, 78)
+    blocks = Blocks.of(people, protocol.schema)
+    honest = ask(protocol, blocks, SEED)
+    before = protocol.estimate(honest)
+    for share in SHARES:
+        limits = protocol_limits(protocol, honest, round(share * PEOPLE), coins, [TARGET])
+        for quantity in MOVED:
+            goal = Goal(TARGET, quantity)
+            for number in range(1, len(honest) + 1) if possible(before, quantity) else ():
+                attack = Attack(protocol, goal, "maximal", share, SEED, number, judged=FEWER)
+                gain = goal.gain(before, protocol.estimate(ask(protocol, blocks, SEED, replace=attack)))
+                told = {"name": name, "round": number, "attackers": share, "quantity": quantity}
+                yield {**told, "gain": gain, "found": goal.bound(before, limits)}
 
 
 def id_rows(name: str, tried: int) -> Iterator[dict[str, Any]]:
@@ -152,10 +171,9 @@ def id_rows(name: str, tried: int) -> Iterator[dict[str, Any]]:
     coins, attackers = SeededCoins(SEED, 77), PEOPLE // 100
     reports = mechanism.perturb_many(people.records(mechanism.schema), coins)
     kept = mechanism.tally(Reports(reports.publics[attackers:], reports.payloads[attackers:]))
-    for targets in ((0,), (0, 1, 2, 3, 4)):
-        found = id_search(mechanism, kept, attackers, targets, tried, coins)
-        if found is not None:
-            yield {"name": name, "targets": len(targets), "tried": tried, **vars(found)}
+    goals = ((0,), (0, 1, 2, 3, 4))
+    for targets, found in zip(goals, id_search(mechanism, kept, attackers, goals, tried, coins), strict=False):
+        yield {"name": name, "targets": len(targets), "tried": tried, **vars(found)}
 
 
 def power_rows(name: str, runs: int) -> Iterator[dict[str, Any]]:
@@ -203,6 +221,10 @@ def main(path: Path, tried: int | None, runs: int | None = None, honest: int | N
             if name not in LEFT_OUT and (name, tried) not in done:
                 _append(path, id_rows(name, tried))
         return
+    rounds = {one["name"] for one in known if "round" in one}
+    for name in names():
+        if is_protocol(name) and name not in rounds:
+            _append(path, round_rows(name))
     settings = {(one["name"], one["epsilon"]) for one in known if "share" in one}
     for epsilon in EPSILONS:
         for name in names():

@@ -243,6 +243,12 @@ class RAPPOR(Categorical):
         """The cohorts; no cohort speaks of some keys only."""
         return Asked.evenly(self._own(tally)[:, -1], np.full((self.cohorts, 1), -1))
 
+    def frequencies_without(self, tally: Tally, left_out: NDArray[np.bool_]) -> Floats | None:
+        """Least squares over the other cohorts, each weighed by how many reports it has."""
+        counts = np.where(left_out[:, None], 0, self._own(tally))
+        sums = (counts[:, :-1] - self._lie * counts[:, -1:]) / (1 - 2 * self._lie)
+        return self.bloom.weighted_least_squares(sums, counts[:, -1])
+
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         return bits_of(payloads, self.bits)
 
