@@ -34,7 +34,7 @@ from keyveil.mechanisms.report_laws import (
 )
 from keyveil.mechanisms.totals import Constraint
 from keyveil.robustness.detection import fitted
-from keyveil.robustness.sketches import MOST_NUMBERS, Counts, Section, read_sketch
+from keyveil.robustness.sketches import MOST_NUMBERS, Counts, Section, read_sketch, sketch_shape
 
 Floats = NDArray[np.float64]
 Method = Literal["constrained", "removal"]
@@ -93,6 +93,7 @@ def recover(
     if isinstance(mechanism, EachByItself):
         return without_parts(mechanism, tally, estimates)
     if sketched is None:
+        sketch_shape(mechanism)  # refused where no sketch would help
         raise MechanismError(
             "recover/no-sketch", "Removal needs a sketch of the reports; a collector keeps one with --sketches."
         )

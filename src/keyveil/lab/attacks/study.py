@@ -51,6 +51,7 @@ LEFT_OUT = frozenset({"hierarchy", "coordinates"})  # their parts are kvue, and 
 FEWER_KEYS = {"ioh": 4}  # 3^8 cells are too many to set one by one
 SLOW = frozenset({"apart", "split", "ioh", "rappor-meanest", "marginals", "moments", "block", "rappor"})
 HONEST_EPSILONS = {"ssr": ("0.5", "1")}  # its answers have another size at each
+POWER_EPSILONS = {"ssr": "0.5"}  # at 1 its answers are single symbols for these people, and nothing is tested
 FEWER = 80  # different reports that are judged where an estimate takes long
 
 
@@ -177,8 +178,9 @@ def id_rows(name: str, tried: int) -> Iterator[dict[str, Any]]:
 
 
 def power_rows(name: str, runs: int) -> Iterator[dict[str, Any]]:
-    """At ε = 1, how often a test tells the strongest attack that it is made for, and honest reports."""
-    built, people = made(name, "1")
+    """How often a test tells the strongest attack that it is made for, and honest reports."""
+    epsilon = POWER_EPSILONS.get(name, "1")
+    built, people = made(name, epsilon)
     mechanism = as_protocol(built).single
     if mechanism is None or not (tests_words(mechanism) or can_sketch(mechanism)):
         return
@@ -197,7 +199,8 @@ def power_rows(name: str, runs: int) -> Iterator[dict[str, Any]]:
                 reports = joined([Reports(reports.publics[attackers:], reports.payloads[attackers:]), crafted])
             sketched = sketch(mechanism, reports) if can_sketch(mechanism) else None
             alarms += detect(mechanism, mechanism.tally(reports), sketched).alarm
-        yield {"name": name, "power": alarms / runs, "runs": runs, "attackers": share, "kind": kind}
+        told = {"name": name, "epsilon": epsilon, "power": alarms / runs, "runs": runs}
+        yield {**told, "attackers": share, "kind": kind}
 
 
 def main(path: Path, tried: int | None, runs: int | None = None, honest: int | None = None) -> None:
