@@ -69,4 +69,5 @@ def weighed(single: Sequence[Added], cells: Counts, weights: Floats) -> Floats:
     owners = np.repeat(np.arange(len(single)), [len(one.cells) for one in single])
     touched, numbers = (np.concatenate([getattr(one, name) for one in single]) for name in ("cells", "numbers"))
     terms = weights[np.searchsorted(cells, touched)] * numbers
-    return np.bincount(owners, weights=terms, minlength=len(single))
+    sums: Floats = np.bincount(owners, weights=terms, minlength=len(single)).astype(np.float64)
+    return sums

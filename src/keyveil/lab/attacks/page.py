@@ -111,7 +111,7 @@ def page(rows: Sequence[Row]) -> str:
             *parts,
             *_rounds([row for row in rows if "round" in row]),
             *_power([row for row in rows if "power" in row]),
-            *_honest([row for row in rows if "population" in row]),
+            *_honest([row for row in rows if "population" in row], {row["name"] for row in rows if "power" in row}),
             *_ids([row for row in rows if "targets" in row], order),
         ]
     )
@@ -205,7 +205,7 @@ def _power(rows: Sequence[Row]) -> list[str]:
     return told
 
 
-def _honest(rows: Sequence[Row]) -> list[str]:
+def _honest(rows: Sequence[Row], tested: set[str]) -> list[str]:
     if not rows:
         return []
     faults = [f"{row['name']} on {row['population']} at {level:g}" for row, level in honest.too_many(rows)]
@@ -213,6 +213,9 @@ def _honest(rows: Sequence[Row]) -> list[str]:
     low = [f"`{name}` at ε = {epsilon}" for name, epsilon in honest.far_below(rows)]
     below = f"Below a fifth of the level on all but one population: {', '.join(low)}." if low else BELOW
     told = HONEST.format(people=honest.PEOPLE, keys=honest.KEYS, family=honest.FAMILY, verdict=verdict, below=below)
+    missing = sorted(tested - {row["name"] for row in rows})
+    if missing:
+        told += f"\nNot run on honest reports, though there are tests: {', '.join(f'`{name}`' for name in missing)}.\n"
     head = f"| name | ε | populations | {' | '.join(f'{level:.1%}' for level in honest.LEVELS)} |"
     lines = [told, head, f"|{'---|' * (3 + len(honest.LEVELS))}"]
     for name, epsilon in dict.fromkeys((row["name"], row["epsilon"]) for row in rows):
