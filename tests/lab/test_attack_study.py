@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,8 +45,8 @@ def test_rows_become_tables(few: None, tmp_path: Path, monkeypatch: pytest.Monke
     honest_rows = [row for row in found if "population" in row]
     assert [row["population"] for row in honest_rows if row["name"] == "oue"] == list(honest.one_key_crowds(30, 3))
     assert [row["population"] for row in honest_rows if row["name"] == "kvue"] == [honest.ANY]
-    once = {"name": "privkvm", "attackers": 0.01, "quantity": "frequency", "found": 0.3}
-    rounds = [{**once, "round": at, "gain": 0.2 / at} for at in (1, 2)]
+    spoken: dict[str, Any] = {"name": "privkvm", "attackers": 0.01, "quantity": "frequency", "found": 0.3}
+    rounds = [{**spoken, "round": at, "gain": 0.2 / at} for at in (1, 2)]
     text = page.page([*found, *rounds])
     assert "| `privkvm` | frequency | 1% | 0.200, 0.100 | 0.300 |" in text and "## How often tests tell honest" in text
     assert "## Limits" in text and "### Frequency, 1% attackers, ε = 1" in text
