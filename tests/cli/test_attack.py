@@ -73,7 +73,8 @@ def test_simulations_and_estimates_say_what_attackers_could_have_done(tmp_path: 
         (["--mechanism", "privkvm", "--detect"], "simulate/rounds"),
         (["--mechanism", "privkvm", "--recover", "constrained"], "simulate/rounds"),
         (["--mechanism", "kvue", "--recover", "magic"], "recover/unknown"),
-        (["--mechanism", "kvue", "--recover", "removal"], "recover/no-sketch"),
+        (["--mechanism", "kvue", "--recover", "removal"], "detect/no-sketch"),
+        (["--mechanism", "pckv-ue", "--max-pairs", "3", "--recover", "removal"], "recover/no-sketch"),
         (["--mechanism", "kvue", "--attackers", "5000"], "attack/attackers"),
         (
             ["--mechanism", "pckv-ue", "--set", "estimator=published", "--max-pairs", "3", "--attackers", "5"],

@@ -8,11 +8,13 @@ import pytest
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.lab.attacks.added import single_counts, weighed
 from keyveil.lab.attacks.bench import KINDS, Attack, attack
-from keyveil.lab.attacks.found import largest_found
+from keyveil.lab.attacks.found import largest_found, protocol_limits, thinned
 from keyveil.lab.attacks.goals import Goal, Quantity, usual_target
 from keyveil.lab.attacks.ids import id_search
 from keyveil.lab.coins import SeededCoins
+from keyveil.lab.simulate import simulate
 from keyveil.learn import postprocess
 from keyveil.mechanisms.registry import create, forms
 from keyveil.protocols.base import Round
@@ -134,10 +136,48 @@ def test_trying_ids_pays_only_where_something_follows_from_them() -> None:
         mechanism = create(name, schema, 1, **options)
         crowd = people(mechanism, 1000, 3)
         tally = mechanism.tally(mechanism.perturb_many(crowd.records(schema), SeededCoins(2)))
-        gains[name] = id_search(mechanism, tally, 10, (0,), 400, SeededCoins(4))
-    assert gains["ssr"] is None, "nothing is derived from the id"
-    assert gains["kvue"] is not None and gains["kvue"].searched > 4 * gains["kvue"].given
-    assert gains["olh"] is not None and gains["olh"].searched == pytest.approx(gains["olh"].given, rel=0.01)
+        gains[name] = id_search(mechanism, tally, 10, [(0,)], 400, SeededCoins(4))
+    assert not gains["ssr"], "nothing is derived from the id"
+    ((kvue,), (olh,)) = gains["kvue"], gains["olh"]
+    assert kvue.searched > 4 * kvue.given
+    assert olh.searched == pytest.approx(olh.given, rel=0.01)
+
+
+def test_single_reports_are_kept_as_the_few_cells_that_they_touch() -> None:
+    for title in ("kvue", "ssr", "oue", "olh", "split", "rappor"):
+        mechanism = FORMS[title]
+        reports = mechanism.perturb_many(people(mechanism, 40, 5).records(mechanism.schema), SeededCoins(3))
+        single = single_counts(mechanism, reports)
+        assert np.array_equal(sum(one.times(1) for one in single), mechanism.tally(reports).counts), title
+        weights = np.random.default_rng(1).normal(size=mechanism.tally_shape)
+        found = weighed(single, np.arange(weights.size), weights.reshape(-1))
+        assert found == pytest.approx([float((one.times(1) * weights).sum()) for one in single])
+    large = create("olh", Schema(keys=100_000), 4)
+    reports = large.perturb_many(people(large, 5, 5).records(large.schema), SeededCoins(3))
+    taken = sum(one.cells.nbytes + one.numbers.nbytes for one in single_counts(large, reports))
+    assert taken < 0.1 * 5 * 8 * np.prod(large.tally_shape)
+
+
+def test_fewer_reports_of_side_by_side_mechanisms_still_add_up() -> None:
+    mechanism = FORMS["split"]
+    tally = mechanism.tally(mechanism.perturb_many(people(mechanism, 301, 5).records(mechanism.schema), SeededCoins(3)))
+    for left in (0, 1, 77, 150, 223, 301):
+        fewer = thinned(mechanism, tally, left)
+        mechanism.estimate(fewer)  # refused if parts do not add up
+        assert fewer.reports == left
+    assert np.array_equal(thinned(mechanism, tally, 301).counts, tally.counts)
+
+
+def test_a_round_that_asks_few_people_may_hold_attackers_only() -> None:
+    schema = Schema(keys=4)
+    crowd = people(create("kvue", schema, 1), 3000, 3)
+    result = simulate("pilot", crowd, schema, epsilon=2, seed=2)
+    history = result.history
+    few = history[0].tally.reports
+    limits = protocol_limits(result.protocol, history, few + 50, SeededCoins(1), [0])
+    assert few < 400 and limits.frequency_high[0] > result.estimates.frequency.values[0] + 0.05
+    with pytest.raises(MechanismError, match="can be crafted"):
+        protocol_limits(result.protocol, history, 3001, SeededCoins(1), [0])
 
 
 def test_the_largest_change_of_any_answer_is_found_and_named_so() -> None:

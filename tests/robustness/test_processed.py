@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from keyveil.core.errors import MechanismError
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.lab.attacks.crafting import single_counts, thought_of
+from keyveil.lab.attacks.added import single_counts
+from keyveil.lab.attacks.crafting import thought_of
 from keyveil.lab.attacks.processed_limits import processed_with_limits
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn import postprocess
@@ -63,8 +64,8 @@ def test_no_attack_goes_beyond_the_limits_after_processing_and_some_come_near(na
     left = np.rint(tally.counts * (1 - m / tally.reports)).astype(np.int64)
     kept, moved = Tally(tally.fingerprint, tally.reports - m, left), []
     pool = thought_of(mechanism, 0, SeededCoins(1), 80)
-    for counts in {one.tobytes(): one for one in single_counts(mechanism, pool)}.values():
-        crafted = mechanism.estimate(kept + Tally(tally.fingerprint, m, m * counts))
+    for one in {added.kind: added for added in single_counts(mechanism, pool)}.values():
+        crafted = mechanism.estimate(kept + one.tally(tally.fingerprint, m))
         moved.append(postprocess.estimates(method, crafted, mechanism=mechanism).frequency.values)
     assert (np.max(moved, axis=0) <= limits.frequency_high + 1e-3).all()
     assert (np.min(moved, axis=0) >= limits.frequency_low - 1e-3).all()

@@ -37,7 +37,9 @@ def gains_over_shares(rows: Sequence[dict[str, Any]], title: str) -> Figure:
                 ax.plot(shares, gains, marker="o", color=COLOURS.get(kind, INK), label=kind)
         limits = sorted({(row["share"], row["bound"]) for row in own if row["bound"] is not None})
         if limits:
-            ax.plot(*zip(*limits, strict=True), color=GREY, linestyle="--", label="bound")
+            proved = all(row["bound_kind"] == "bound" for row in own if row["bound"] is not None)
+            told = "bound" if proved else "bound to first order"
+            ax.plot(*zip(*limits, strict=True), color=GREY, linestyle="--", label=told)
         ax.set_xlabel("share of attackers", color=INK)
         ax.set_ylabel(f"gain: {quantity} {direction}", color=INK)
         ax.spines[["top", "right"]].set_visible(False)

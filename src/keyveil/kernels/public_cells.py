@@ -41,10 +41,14 @@ class PublicCells(NamedTuple):
 
     def add_words(self, counts: Integers, words: Words, answers: NDArray[Any]) -> None:
         """The same for public bytes that are hashed already."""
+        add_cells(counts.reshape(-1), self.places(words, answers), counts.size)
+
+    def places(self, words: Words, answers: NDArray[Any]) -> Integers:
+        """The flat cell in which each report counts."""
         cells = np.asarray(answers, dtype=np.int64) * self.by_answer
         if self.bound > 1:
             cells += public_indices(words, self.bound) * self.by_index
-        add_cells(counts.reshape(-1), cells, counts.size)
+        return cells
 
 
 def add_cells(counts: Integers, cells: NDArray[Any], bound: int) -> None:

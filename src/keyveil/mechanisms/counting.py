@@ -63,13 +63,13 @@ class Counting(ABC):
 
         It is for tallies that are larger than a block of reports.
         """
-        if self._cells is None:
+        if self.own_cells is None:
             counts += self.fold(payloads, words)
         else:
-            self._cells.add_words(counts, words, payloads)
+            self.own_cells.add_words(counts, words, payloads)
 
     @property
-    def _cells(self) -> PublicCells | None:
+    def own_cells(self) -> PublicCells | None:
         """``public_cells``, unless a class below the one that declares them counts differently (``fold``)."""
         return self.public_cells if issubclass(_home(type(self), "public_cells"), _home(type(self), "fold")) else None
 
@@ -91,10 +91,10 @@ class Counting(ABC):
 
     def _add_reports(self, counts: NDArray[np.int64], payloads: NDArray[Any], publics: NDArray[np.uint8]) -> None:
         """``add`` for public bytes."""
-        if self._cells is None:
+        if self.own_cells is None:
             self.add(counts, payloads, self.read_words(publics))
         else:
-            self._cells.add(counts, self.fingerprint[:16], publics, payloads)
+            self.own_cells.add(counts, self.fingerprint[:16], publics, payloads)
 
     def tally_encoded(self, publics: Sequence[bytes], payloads: Sequence[bytes]) -> Tally:
         """Count encoded reports, given their public bytes; in bounded memory. One with a flaw refuses all."""

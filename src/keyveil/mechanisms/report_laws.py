@@ -45,6 +45,22 @@ class AskedAbout(Protocol):
         """The reports about each thing."""
 
 
+@runtime_checkable
+class EachByItself(AskedAbout, Protocol):
+    """Public words part people at random, and each part tells the frequencies of all keys by itself."""
+
+    def frequencies_without(self, tally: Tally, left_out: NDArray[np.bool_]) -> Floats | None:
+        """Unbiased frequencies from the other parts, whatever is in these; none if the others cannot part the keys."""
+
+
+@runtime_checkable
+class LikeHonest(Protocol):
+    """The law of crafted reports that always support a key is that of honest reports with other frequencies."""
+
+    crafted_like_honest: str
+    """Why, in a sentence."""
+
+
 class Together(NamedTuple):
     """How often a report supports two symbols at once: at most ``base`` + ``slope``·(P(one) + P(other)).
 
@@ -123,6 +139,9 @@ class ReportParts(Protocol):
 
     def part_tally(self, tally: Tally, number: int) -> Tally:
         """The tally of one part."""
+
+    def whole_tally(self, parts: Sequence[Tally]) -> Tally:
+        """The tally whose parts are these."""
 
     def rows_of(self, payloads: Any, number: int) -> Any:
         """The payloads of one part among those of all; empty if there are none."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -258,6 +258,13 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
             raise TallyError("tally/malformed", f"The parts of this tally do not add up to {tally.reports} reports.")
         part = self.parts[number]
         return Tally(part.fingerprint, int(counts[start]), counts[start + 1 : stop].reshape(part.tally_shape))
+
+    def whole_tally(self, parts: Sequence[Tally]) -> Tally:
+        """The tally whose parts are these."""
+        counts = self._nothing()
+        for number, own in enumerate(parts):
+            self._put(counts, number, own.reports, own.counts)
+        return Tally(self.fingerprint, sum(own.reports for own in parts), counts)
 
     def rows_of(self, payloads: Any, number: int) -> Any:
         """The payloads of one part among those of all."""

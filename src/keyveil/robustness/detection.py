@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -124,15 +123,28 @@ def _about(mechanism: Mechanism, asked: Asked, n: int) -> list[Sign]:
     keys = tuple(mechanism.schema.keys[key] for key in asked.keys[most] if key >= 0)
     about = f"about {', '.join(keys)}" if keys else f"in part {most + 1}"
     told = f"There are {surplus:,} more reports {about} than ids give: somebody may choose ids."
-    expected = n * asked.shares
-    large = expected >= EXPECTED
-    squares = float((((asked.counts - expected) ** 2) / expected)[large].sum())
-    spread = _chi_squared(squares, int(np.count_nonzero(large)) - 1)
+    spread = spread_chance(asked.counts, n * asked.shares)
     uneven = "Reports are spread over keys more unevenly than ids give: somebody may choose ids."
     return [
         Sign("one key", min(1.0, len(scores) * _tail(float(scores[most]))), told, keys),
         Sign("all keys", spread, uneven),
     ]
+
+
+def spread_chance(counts: Counts, expected: Floats) -> float:
+    """The chance of counts that differ as much from what is expected; small classes are counted as one.
+
+    What is too small even together joins the smallest of the others, so that the classes always hold every report.
+    """
+    large = expected >= EXPECTED
+    seen, law = counts[large].astype(np.float64), expected[large]
+    others, rest = float(counts[~large].sum()), float(expected[~large].sum())
+    if rest >= EXPECTED:
+        seen, law = np.append(seen, others), np.append(law, rest)
+    elif len(law):
+        least = int(law.argmin())
+        seen[least], law[least] = seen[least] + others, law[least] + rest
+    return chi_squared_tail(float(((seen - law) ** 2 / law).sum()), len(law) - 1)
 
 
 # -- which symbols reports support ----------------------------------------------------------------------------------
@@ -190,7 +202,7 @@ def fitted(laws: Floats, numbers: Counts) -> Fit:
     expected = n * (shares @ grouped)
     squares = float(((seen - expected) ** 2 / np.maximum(expected, 1e-12)).sum())
     free = int(np.count_nonzero(shares > 1e-3)) - 1  # a law that has no share fits nothing away
-    return Fit(shares, n * (shares @ laws), _chi_squared(squares, len(starts) - 1 - free))
+    return Fit(shares, n * (shares @ laws), chi_squared_tail(squares, len(starts) - 1 - free))
 
 
 def _likely(laws: Floats, numbers: Counts) -> Floats:
@@ -299,9 +311,10 @@ def _tail(score: float) -> float:
     return 0.5 * math.erfc(score / math.sqrt(2))
 
 
-def _chi_squared(squares: float, degrees: int) -> float:
-    """P(χ² ≥ squares), by the cube root of Wilson and Hilferty; within a few per cent from three degrees on."""
-    if degrees < 1:
+def chi_squared_tail(squares: float, degrees: int) -> float:
+    """P(χ² ≥ squares), exactly: the tail of two degrees fewer and one more term (Abramowitz and Stegun 26.4.4)."""
+    if degrees < 1 or squares <= 0:
         return 1.0
-    spread = 2 / (9 * degrees)
-    return 1 - NormalDist().cdf(((squares / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread))
+    half, odd = squares / 2, degrees % 2
+    terms = (power / 2 * math.log(half) - half - math.lgamma(power / 2 + 1) for power in range(odd, degrees, 2))
+    return (math.erfc(math.sqrt(half)) if odd else 0.0) + sum(math.exp(term) for term in terms)

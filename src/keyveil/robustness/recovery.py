@@ -5,7 +5,8 @@ people can hold. It takes back what an attack adds in all, not what it moves fro
 
 *removal*: reports that show a pattern which noise does not explain are left out, and the frequencies come from the
 others, whose law given that they were not left out is known. The patterns are a number of supported keys, or two values
-of one key at once. It needs a sketch (``robustness.sketches``).
+of one key at once; these need a sketch (``robustness.sketches``). Where ids part people at random and every part tells
+the frequencies by itself (the cohorts of RAPPOR), the pattern is a part with too many reports, which the tally shows.
 """
 
 from __future__ import annotations
@@ -22,10 +23,18 @@ from keyveil.core.tally import Tally
 from keyveil.learn import postprocess
 from keyveil.learn.processed import Processed, unbiased
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.report_laws import OnePairRates, OnePairSupports, ReportParts, Together, binomial
+from keyveil.mechanisms.report_laws import (
+    EachByItself,
+    LikeHonest,
+    OnePairRates,
+    OnePairSupports,
+    ReportParts,
+    Together,
+    binomial,
+)
 from keyveil.mechanisms.totals import Constraint
 from keyveil.robustness.detection import fitted
-from keyveil.robustness.sketches import MOST_NUMBERS, Counts, Section, read_sketch
+from keyveil.robustness.sketches import MOST_NUMBERS, Counts, Section, read_sketch, sketch_shape
 
 Floats = NDArray[np.float64]
 Method = Literal["constrained", "removal"]
@@ -77,7 +86,14 @@ def recover(
         raise MechanismError("recover/unknown", f"Frequencies are recovered by {' or '.join(METHODS)}, not {method!r}.")
     if method == "constrained":
         return constrained(estimates, mechanism)
+    if isinstance(mechanism, LikeHonest):
+        raise MechanismError(
+            "recover/like-honest", f"Removal finds nothing under {mechanism.title}. {mechanism.crafted_like_honest}"
+        )
+    if isinstance(mechanism, EachByItself):
+        return without_parts(mechanism, tally, estimates)
     if sketched is None:
+        sketch_shape(mechanism)  # refused where no sketch would help
         raise MechanismError(
             "recover/no-sketch", "Removal needs a sketch of the reports; a collector keeps one with --sketches."
         )
@@ -87,6 +103,32 @@ def recover(
 def constrained(estimates: Estimates, mechanism: Mechanism | None) -> Recovered:
     """The closest frequencies that people can have."""
     return Recovered("constrained", postprocess.estimates("norm-sub", estimates, mechanism=mechanism).frequency.values)
+
+
+def without_parts(mechanism: EachByItself, tally: Tally, estimates: Estimates) -> Recovered:
+    """Frequencies without the parts of people that have more reports than ids give them, the largest first.
+
+    What is left out has its honest people too; the others are as good a sample of everybody as before.
+    """
+    counts, shares, _ = mechanism.asked_about(tally)
+    left_out = np.zeros(len(counts), dtype=np.bool_)
+    while not left_out.all():
+        share = np.where(left_out, 0.0, shares / shares[~left_out].sum())
+        expected = counts[~left_out].sum() * share
+        score = (counts - expected) / np.sqrt(np.maximum(expected * (1 - share), 1.0))
+        worst = int(np.argmax(np.where(left_out, -np.inf, score)))
+        if score[worst] < SURE:
+            break
+        left_out[worst] = True
+    told = unbiased(estimates).frequency.values
+    if not left_out.any():
+        return Recovered("removal", told)
+    found = mechanism.frequencies_without(tally, left_out)
+    if found is None:
+        parts = np.count_nonzero(left_out)
+        few = f"Without the {parts} parts that have too many reports the others cannot part the keys."
+        raise MechanismError("recover/too-few", few)
+    return Recovered("removal", found, int(counts[left_out].sum()))
 
 
 def without_surplus(

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.report import Reports
-from keyveil.core.tally import Tally
 from keyveil.lab.aggregate import aggregate
-from keyveil.lab.attacks.crafting import single_counts, thought_of
+from keyveil.lab.attacks.added import single_counts
+from keyveil.lab.attacks.crafting import thought_of
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.dependence import links
 from keyveil.learn.distributions import distribution
@@ -310,8 +310,8 @@ def effects_are_true(mechanism: Any) -> None:
         limits = influence(mechanism, honest, few, before)
     kept = mechanism.tally(Reports(reports.publics[few:], reports.payloads[few:]))
     pool = thought_of(mechanism, 0, SeededCoins(33), CRAFTED)
-    single = {counts.tobytes(): counts for counts in single_counts(mechanism, pool)}
-    found = [mechanism.estimate(kept + Tally(honest.fingerprint, few, few * counts)) for counts in single.values()]
+    single = {one.kind: one for one in single_counts(mechanism, pool)}
+    found = [mechanism.estimate(kept + one.tally(honest.fingerprint, few)) for one in single.values()]
     for what, kind, low, high in (
         ("frequency", limits.frequency_kind, limits.frequency_low, limits.frequency_high),
         ("mean", limits.mean_kind, limits.mean_low, limits.mean_high),

@@ -17,6 +17,7 @@ from keyveil.core.report import Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.frames.population import Population
+from keyveil.lab.attacks.added import single_counts
 from keyveil.lab.attacks.crafting import (
     JUDGED,
     Judge,
@@ -25,7 +26,6 @@ from keyveil.lab.attacks.crafting import (
     joined,
     random_messages,
     random_pairs,
-    single_counts,
     strongest,
     unremarkable,
     with_given_ids,
@@ -101,11 +101,11 @@ def _against(mechanism: Mechanism, honest: Reports, tally: Tally, judge: Judge, 
     """The places of all reports, those first whose absence alone helps the goal most."""
     known: dict[bytes, float] = {}
     worths = np.empty(len(honest))
-    for at, counts in enumerate(single_counts(mechanism, honest)):
-        kind = counts.tobytes()
-        if kind not in known:
-            known[kind] = goal.worth(judge(Tally(tally.fingerprint, tally.reports - 1, tally.counts - counts)))
-        worths[at] = known[kind]
+    for at, one in enumerate(single_counts(mechanism, honest)):
+        if one.kind not in known:
+            less = Tally(tally.fingerprint, tally.reports - 1, tally.counts - one.times(1))
+            known[one.kind] = goal.worth(judge(less))
+        worths[at] = known[one.kind]
     return np.argsort(-worths, kind="stable")
 
 

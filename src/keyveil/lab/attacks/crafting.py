@@ -23,6 +23,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES, Reports
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
+from keyveil.lab.attacks.added import Added, single_counts, weighed
 from keyveil.lab.attacks.goals import Goal
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.part_rows import concatenated
@@ -39,7 +40,6 @@ ALIKE = 1e-9  # two reports that move a quantity so equally do it equally well
 
 Judge = Callable[[Tally], Estimates]
 """The estimates that come out if a round has this tally."""
-Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -53,19 +53,18 @@ class Scene:
     judge: Judge
     judged: int = JUDGED  # different reports whose effect is computed
 
-    def worth(self, goal: Goal, counts: Counts) -> float:
-        """What comes out for the goal if all crafted reports add these counts each."""
-        crafted = Tally(self.mechanism.fingerprint, self.attackers, self.attackers * counts)
-        return goal.worth(self.judge(self.kept + crafted))
+    def worth(self, goal: Goal, added: Added) -> float:
+        """What comes out for the goal if all crafted reports add the same."""
+        return goal.worth(self.judge(self.kept + added.tally(self.mechanism.fingerprint, self.attackers)))
 
-    def worths(self, goal: Goal, single: Sequence[Counts]) -> Floats:
+    def worths(self, goal: Goal, single: Sequence[Added]) -> Floats:
         """What comes out for the goal with each of these reports; -∞ for those that are not looked at.
 
         Equal reports are judged once. Where more than ``judged`` differ, those are judged that do most if the estimate
         were linear in the counts.
         """
         kinds: dict[bytes, int] = {}
-        places = np.array([kinds.setdefault(counts.tobytes(), len(kinds)) for counts in single])
+        places = np.array([kinds.setdefault(one.kind, len(kinds)) for one in single])
         first = np.unique(places, return_index=True)[1]
         chosen = np.arange(len(kinds))
         if len(kinds) > self.judged:
@@ -76,18 +75,17 @@ class Scene:
         worths: Floats = found[places]
         return worths
 
-    def every_worth(self, goal: Goal, single: Sequence[Counts]) -> Floats:
+    def every_worth(self, goal: Goal, single: Sequence[Added]) -> Floats:
         """``worths``, or what it would be to first order for all of them where too many differ."""
-        differ = len({counts.tobytes() for counts in single}) > self.judged
+        differ = len({one.kind for one in single}) > self.judged
         return self._linear(goal, single) if differ else self.worths(goal, single)
 
-    def _linear(self, goal: Goal, single: Sequence[Counts]) -> Floats:
+    def _linear(self, goal: Goal, single: Sequence[Added]) -> Floats:
         """What the reports add to the goal to first order; all alike where too many counts are touched."""
-        table = np.stack(single).reshape(len(single), -1)
-        touched = np.flatnonzero(table.any(axis=0))
+        touched = np.unique(np.concatenate([one.cells for one in single]))
         if len(touched) > MOST_CELLS:
             return np.zeros(len(single))
-        total = self.kept + Tally(self.mechanism.fingerprint, self.attackers, self.attackers * single[0])
+        total = self.kept + single[0].tally(self.mechanism.fingerprint, self.attackers)
         plain, slopes = goal.worth(self.judge(total)), np.zeros(len(touched))
         for at, cell in enumerate(touched.tolist()):
             moved = total.counts.copy()
@@ -96,13 +94,7 @@ class Scene:
                 slopes[at] = goal.worth(self.judge(Tally(total.fingerprint, total.reports, moved))) - plain
             except KeyveilError:
                 continue  # counts that no reports have
-        return np.asarray(table[:, touched] @ np.nan_to_num(slopes, posinf=0.0, neginf=0.0), dtype=np.float64)
-
-
-def single_counts(mechanism: Mechanism, reports: Reports) -> list[Counts]:
-    """The counts that every report adds."""
-    words = mechanism.read_words(reports.publics)
-    return [mechanism.fold(reports.payloads[at : at + 1], words[at : at + 1]) for at in range(len(reports))]
+        return weighed(single, touched, np.nan_to_num(slopes, posinf=0.0, neginf=0.0))
 
 
 def strongest(scene: Scene, goal: Goal, coins: Coins) -> Reports:
@@ -161,7 +153,7 @@ def _by_bits(scene: Scene, goal: Goal, pool: Reports) -> Reports | None:
     publics = pool.publics[:1].repeat(len(rows), axis=0)
     stacked = codec.stack([BitVector.pack(row) for row in rows])
     single = single_counts(scene.mechanism, Reports(publics, stacked))
-    worths = np.array([scene.worth(goal, counts) for counts in single])
+    worths = np.array([scene.worth(goal, one) for one in single])
     helpful = worths[1:] > worths[0] + ALIKE
     return Reports(pool.publics[:1], codec.stack([BitVector.pack(helpful)]))
 
@@ -175,7 +167,7 @@ def bare(scene: Scene, goal: Goal, coins: Coins) -> Reports:
         labels = codec.labels
         said: list[tuple[int, ...]] = [(), (labels * target,), (labels * target + labels - 1,)]
         rows = Reports(pool.publics[:1].repeat(3, axis=0), codec.stack(said))
-        worths = [scene.worth(goal, counts) for counts in single_counts(scene.mechanism, rows)]
+        worths = [scene.worth(goal, one) for one in single_counts(scene.mechanism, rows)]
         best = [int(np.argmax(worths))]
         single = Reports(rows.publics[best], rows.payloads[best])
     return strongest(scene, goal, coins) if single is None else repeated(single, scene.attackers, coins)
@@ -258,7 +250,7 @@ def unremarkable(scene: Scene, goal: Goal, honest: Reports, coins: Coins) -> Rep
     places = np.argsort(coins.words(len(honest)))[:TRIED]
     places = places[~remarkable(scene.mechanism, Reports(honest.publics[places], honest.payloads[places]))]
     single = single_counts(scene.mechanism, Reports(honest.publics[places], honest.payloads[places]))
-    amounts = np.array([int(np.abs(counts).sum()) for counts in single])
+    amounts = np.array([one.amount for one in single])
     worths = scene.every_worth(goal, single)
     chosen = []
     for amount in amounts[coins.below_many(len(amounts), scene.attackers)]:

@@ -17,8 +17,10 @@ from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
-from keyveil.lab.attacks.crafting import JUDGED, TRIED, single_counts, thought_of
+from keyveil.lab.attacks.added import Added, single_counts
+from keyveil.lab.attacks.crafting import JUDGED, TRIED, thought_of
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.report_laws import ReportParts
 from keyveil.protocols.base import Finished, History, Protocol
 
 THOUGHT_OF = 256  # reports that an attacker thinks of for a key in a round
@@ -55,22 +57,32 @@ def largest_found(
     that the question is about. ``tried`` reports are thought of, and of those that differ ``judged`` are looked at.
     """
     left = max(tally.reports - attackers, 0)
-    kept = Tally(tally.fingerprint, left, np.rint(tally.counts * (left / max(tally.reports, 1))).astype(np.int64))
-    kinds: dict[bytes, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
+    kept = thinned(mechanism, tally, left)
+    kinds: dict[bytes, Added] = {}
     for key in keys:
         pool = thought_of(mechanism, mechanism.schema.place(key), coins, max(tried // len(keys), 1))
-        kinds |= {counts.tobytes(): counts for counts in single_counts(mechanism, pool)}
+        kinds |= {one.kind: one for one in single_counts(mechanism, pool)}
     value = answer(tally)
     moved = [value]
     looked_at = list(kinds.values())[:judged]
-    for counts in looked_at:
-        crafted = Tally(tally.fingerprint, tally.reports - left, (tally.reports - left) * counts)
+    for one in looked_at:
         try:
-            moved.append(answer(kept + crafted))
+            moved.append(answer(kept + one.tally(tally.fingerprint, tally.reports - left)))
         except KeyveilError:
             continue  # such reports leave nothing to say
-    known = [one for one in moved if not np.isnan(one)]
+    known = [number for number in moved if not np.isnan(number)]
     return Found(value, min(known, default=np.nan), max(known, default=np.nan), len(looked_at))
+
+
+def thinned(mechanism: Mechanism, tally: Tally, left: int) -> Tally:
+    """``left`` reports like those of the tally: every count in proportion, of every part by itself."""
+    share = left / max(tally.reports, 1)
+    if not isinstance(mechanism, ReportParts):
+        return Tally(tally.fingerprint, left, np.rint(tally.counts * share).astype(np.int64))
+    own = [mechanism.part_tally(tally, number) for number in range(len(mechanism.parts))]
+    ends = np.rint(np.cumsum([0, *(one.reports for one in own)]) * share).astype(np.int64)  # so that they add up
+    fewer = np.diff(ends).tolist()
+    return mechanism.whole_tally([thinned(*one) for one in zip(mechanism.parts, own, fewer, strict=True)])
 
 
 def found_limits(
@@ -82,16 +94,17 @@ def found_limits(
 ) -> Attacked:
     """The least and the largest estimates that a search found, if ``attackers`` people of every round are replaced.
 
+    Where a round has fewer reports, all of them are; the same people need not speak in every round.
+
     ``judge`` estimates from a tally for each round. Of each key the reports are tried that an attacker thinks of, in
     every round by itself and the best of all rounds together. Keys that are not among ``keys`` have no limits; those
     are the most frequent ones, ``MOST_SEARCHED`` of them, unless given.
     """
     tallies = [tally for _, tally in rounds]
-    for tally in tallies:
-        if not 0 <= attackers <= tally.reports:
-            most = f"{tally.reports:,}"
-            told = f"Of {most} reports, 0 to {most} can be crafted, not {attackers:,}."
-            raise MechanismError("attack/attackers", told)
+    most = max((tally.reports for tally in tallies), default=0)
+    if not 0 <= attackers <= most:
+        told = f"Of {most:,} reports, 0 to {most:,} can be crafted, not {attackers:,}."
+        raise MechanismError("attack/attackers", told)
     told_now = judge(tallies)
     places = _searched(told_now) if keys is None else list(keys)
     names = ("frequency", "mean")
@@ -114,7 +127,7 @@ def found_limits(
 
         for number, (mechanism, tally) in enumerate(rounds):
             reached = {(name, up): seen[name][0] for name in names for up in (False, True)}
-            for changed in _replaced(mechanism, tally, attackers, key, coins):
+            for changed in _replaced(mechanism, tally, min(attackers, tally.reports), key, coins):
                 values = look([*tallies[:number], changed, *tallies[number + 1 :]])
                 for (name, up), now in reached.items():
                     value = values.get(name, np.nan)
@@ -130,14 +143,16 @@ def found_limits(
     )
 
 
-def protocol_limits(protocol: Protocol, history: History, attackers: int, coins: Coins) -> Attacked:
+def protocol_limits(
+    protocol: Protocol, history: History, attackers: int, coins: Coins, keys: Sequence[int] | None = None
+) -> Attacked:
     """``found_limits`` of the estimates of several rounds. What was announced after a round stays as it was."""
 
     def judge(tallies: Sequence[Tally]) -> Estimates:
         moved = [Finished(one.round, tally) for one, tally in zip(history, tallies, strict=True)]
         return protocol.estimate(moved)
 
-    return found_limits([(one.round.mechanism, one.tally) for one in history], judge, attackers, coins)
+    return found_limits([(one.round.mechanism, one.tally) for one in history], judge, attackers, coins, keys)
 
 
 def _searched(estimates: Estimates) -> list[int]:
@@ -160,10 +175,10 @@ def _replaced(mechanism: Mechanism, tally: Tally, attackers: int, key: int, coin
     this round alone says.
     """
     left, key = tally.reports - attackers, min(key, mechanism.schema.d - 1)
-    kept = Tally(tally.fingerprint, left, np.rint(tally.counts * (left / max(tally.reports, 1))).astype(np.int64))
+    kept = thinned(mechanism, tally, left)
     pool = thought_of(mechanism, key, coins, THOUGHT_OF)
-    kinds = {counts.tobytes(): counts for counts in single_counts(mechanism, pool)}
-    changed = [kept + Tally(tally.fingerprint, attackers, attackers * counts) for counts in kinds.values()]
+    kinds = {one.kind: one for one in single_counts(mechanism, pool)}
+    changed = [kept + one.tally(tally.fingerprint, attackers) for one in kinds.values()]
     said = [mechanism.estimate(one) for one in changed]
     products = [one.mean.values if one.product is None else one.product for one in said]
     chosen: dict[int, None] = {}

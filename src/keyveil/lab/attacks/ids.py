@@ -17,14 +17,14 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.report import PUBLIC_BYTES, Reports
 from keyveil.core.schema import GRID
 from keyveil.core.tally import Tally
-from keyveil.lab.attacks.crafting import DRAWS, IDS, several_records, single_counts
+from keyveil.lab.attacks.added import Added, single_counts, weighed
+from keyveil.lab.attacks.crafting import DRAWS, IDS, several_records
 from keyveil.mechanisms.base import Mechanism
 
 AT_ONCE = 1 << 12
 MOST_KINDS = 1 << 12  # different reports that the estimator judges one by one
 
 Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -37,78 +37,89 @@ class IdSearch:
 
 
 def id_search(
-    mechanism: Mechanism, kept: Tally, attackers: int, targets: Sequence[int], tried: int, coins: Coins
-) -> IdSearch | None:
-    """The gains beside ``kept`` reports of others; None where nothing follows from the id."""
+    mechanism: Mechanism,
+    kept: Tally,
+    attackers: int,
+    goals: Sequence[Sequence[int]],
+    tried: int,
+    coins: Coins,
+) -> list[IdSearch]:
+    """The gains beside ``kept`` reports of others, for each goal, a list of targets; none if nothing follows from ids.
+
+    All goals are judged by the same ids and messages, which take turns at the targets of one and of all goals.
+    """
     if not mechanism.reads_words:
-        return None
-    worth = _Worth(mechanism, kept, attackers, targets)
+        return []
+    worths = [_Worth(mechanism, kept, attackers, targets) for targets in goals]
     publics = _publics(IDS, coins).repeat(DRAWS, axis=0)
-    given = np.reshape(worth.of(_drawn(mechanism, publics, targets, coins)), (IDS, DRAWS)).max(axis=1)
-    best = -np.inf
+    given = []
+    for worth, targets in zip(worths, goals, strict=True):
+        single = single_counts(mechanism, _drawn(mechanism, publics, _records(mechanism, targets), coins))
+        given.append(float(np.reshape(worth.of(single), (IDS, DRAWS)).max(axis=1).mean()))
+    records = [record for targets in goals for record in _records(mechanism, targets)]
+    best = np.full(len(goals), -np.inf)
     for first in range(0, tried, AT_ONCE):
         some = _publics(min(AT_ONCE, tried - first), coins)
-        best = max(best, float(worth.of(_drawn(mechanism, some, targets, coins)).max()))
-    return IdSearch(float(given.mean()), best, tried)
+        single = single_counts(mechanism, _drawn(mechanism, some, records, coins))
+        best = np.maximum(best, [worth.of(single).max() for worth in worths])
+    return [IdSearch(one, float(most), tried) for one, most in zip(given, best, strict=True)]
 
 
 class _Worth:
     """By how much reports raise the sum of the targets, if all attackers send the same one.
 
     Different reports are judged by the estimator as long as they are few. Beyond ``MOST_KINDS`` of them the sum is
-    taken to be linear in the counts, and only the best one of a block is judged by the estimator itself.
+    taken to be linear in the counts, with the slopes that fit those judged so far; then only the report of a block
+    that is best by these slopes is judged by the estimator itself.
     """
 
     def __init__(self, mechanism: Mechanism, kept: Tally, attackers: int, targets: Sequence[int]) -> None:
         self.mechanism, self.kept, self.attackers, self.targets = mechanism, kept, attackers, targets
         self.before = _sum(mechanism.estimate(kept), targets)
-        self.known: dict[bytes, float] = {}
+        self.known: dict[bytes, tuple[Added, float]] = {}
         self.slopes: Floats | None = None
 
-    def of(self, reports: Reports) -> Floats:
-        single = single_counts(self.mechanism, reports)
+    def of(self, single: Sequence[Added]) -> Floats:
         if self.slopes is None:
-            for counts in single:
-                if counts.tobytes() not in self.known:
-                    self.known[counts.tobytes()] = self.judged(counts)
+            kinds = [one.kind for one in single]
+            for kind, one in zip(kinds, single, strict=True):
+                if kind not in self.known:
+                    self.known[kind] = one, self.judged(one)
             if len(self.known) > MOST_KINDS:
-                self.slopes = self._slopes(single[0])
-            return np.array([self.known[counts.tobytes()] for counts in single])
-        scores = np.stack(single).reshape(len(single), -1) @ self.slopes
+                self.slopes = self._slopes()
+            return np.array([self.known[kind][1] for kind in kinds])
         found = np.full(len(single), -np.inf)
-        best = int(scores.argmax())
+        best = int(weighed(single, np.arange(len(self.slopes)), self.slopes).argmax())
         found[best] = self.judged(single[best])
         return found
 
-    def judged(self, counts: Counts) -> float:
-        crafted = Tally(self.kept.fingerprint, self.attackers, self.attackers * counts)
+    def judged(self, added: Added) -> float:
+        crafted = added.tally(self.kept.fingerprint, self.attackers)
         return _sum(self.mechanism.estimate(self.kept + crafted), self.targets) - self.before
 
-    def _slopes(self, like: Counts) -> Floats:
-        """What one more of each count adds to the sum, for a fixed number of reports."""
-        total = self.kept + Tally(self.kept.fingerprint, self.attackers, self.attackers * like)
-        plain = _sum(self.mechanism.estimate(total), self.targets)
-        slopes = np.empty(total.counts.size)
-        for at in range(total.counts.size):
-            moved = total.counts.copy()
-            moved.flat[at] += self.attackers
-            slopes[at] = (
-                _sum(self.mechanism.estimate(Tally(total.fingerprint, total.reports, moved)), self.targets) - plain
-            )
+    def _slopes(self) -> Floats:
+        """What each count of a report adds to the sum, by least squares over the reports that were judged."""
+        reports, worths = zip(*self.known.values(), strict=True)
+        counts = np.stack([one.times(1).reshape(-1) for one in reports]).astype(np.float64)
+        slopes: Floats = np.linalg.lstsq(counts - counts.mean(axis=0), worths - np.mean(worths))[0]
         return slopes
 
 
-def _publics(count: int, coins: Coins) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+def _publics(count: int, coins: Coins) -> NDArray[np.uint8]:
     return coins.words(2 * count).view(np.uint8).reshape(count, PUBLIC_BYTES)
 
 
-def _drawn(
-    mechanism: Mechanism, publics: np.ndarray[tuple[int, int], np.dtype[np.uint8]], targets: Sequence[int], coins: Coins
-) -> Reports:
-    """Messages of devices that hold a target, or all of them, under these ids."""
+def _records(mechanism: Mechanism, targets: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """Records of people who hold one of the targets, and of people who hold all of them."""
     single = [[(key, GRID if mechanism.takes == "every set" else 0)] for key in targets]
     together = [pair for pairs in single for pair in pairs]
-    records = single if mechanism.takes == "one key" else [*single, together]
+    return single if mechanism.takes == "one key" or len(targets) == 1 else [*single, together]
+
+
+def _drawn(
+    mechanism: Mechanism, publics: NDArray[np.uint8], records: list[list[tuple[int, int]]], coins: Coins
+) -> Reports:
+    """One message of an honest device under each of these ids, with the records in turn."""
     mixed = (records * -(-len(publics) // len(records)))[: len(publics)]
     rows = mechanism.respond_many(several_records(mixed, mechanism.schema.d), mechanism.read_words(publics), coins)
     return Reports(publics, rows)

@@ -1,6 +1,7 @@
 """The page of limits and gains, from the mechanisms themselves and the rows of ``lab.attacks.study``.
 
 python -m keyveil.lab.attacks.study docs/robustness.jsonl
+python -m keyveil.lab.attacks.study docs/robustness.jsonl --honest 1000
 python -m keyveil.lab.attacks.study docs/robustness.jsonl --ids 1000000
 python -m keyveil.lab.attacks.page docs/robustness.jsonl docs/robustness-gains.md
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from keyveil.core.errors import KeyveilError
+from keyveil.lab.attacks import honest
 from keyveil.lab.attacks.study import EPSILONS, KEYS, LEFT_OUT, PEOPLE, SEED, SHARES, made
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.registry import mechanism_names, names
@@ -29,7 +31,8 @@ Written by this command, after those that measure:
 
 ```console
 $ python -m keyveil.lab.attacks.study docs/robustness.jsonl
-$ python -m keyveil.lab.attacks.study docs/robustness.jsonl --power 100
+$ python -m keyveil.lab.attacks.study docs/robustness.jsonl --power 50
+$ python -m keyveil.lab.attacks.study docs/robustness.jsonl --honest 1000
 $ python -m keyveil.lab.attacks.study docs/robustness.jsonl --ids 1000000
 $ python -m keyveil.lab.attacks.page docs/robustness.jsonl docs/robustness-gains.md
 ```
@@ -58,16 +61,37 @@ it is not estimated, or where it is at its limit already.
 POWER = """
 ## How often tests tell
 
-Share of {runs} runs with an alarm at level 1 %, at ε = 1: honest reports, and the attack that the tests are made for.
+Share of {runs} runs with an alarm at level 1 %, at ε = 1 (`ssr` at 1/2, since its answers are single symbols at 1):
+honest reports, and the attack that the tests are made for.
+"""
+BELOW = "On at least two populations, or on their only one, all of them reach a fifth of the level."
+HONEST = """
+## How often tests tell honest reports
+
+Share of runs with an alarm at level 5 % for {people:,} people and {keys} keys, all of them honest, over five
+populations; and over all of these together at level 1 % and 0.1 %. People hold independent, dense, correlated or
+grouped sets, or nearly nothing; or one key each, evenly, rising, one or two frequent ones, or each half as frequent as
+the one before. What reports are about follows from ids, whatever people hold: mechanisms with no other test have one
+law, and one row. By Holm's test at {family:.0%} over all rates and levels, {verdict}
+{below}
+"""
+ROUNDS = """
+## Attackers who speak in one round only
+
+Protocols at ε = 1: gain of the strongest attack that was found, if this share of the people of one round attack and
+everybody is honest in the others. Beside it the largest change that a search found if so many people of all (200 or
+1,000) may speak in every round, also where a round asks few people, as the first of `pilot` and `adaptive` does;
+nothing is proved of it, and a gain may exceed it a little, since it depends on whom attackers replace. – stands where
+a mean is unknown.
 """
 TRYING = """
 ## Trying ids
 
 The public word is a hash of the id, so a client can try ids. Gain in the sum of the targets' frequencies by 1 %
 attackers at ε = 1: with the best report under an id as given, and with the best of many ids, each tried with one
-message. Mechanisms that are not listed derive nothing from the id and have no such gain (`ssr`, `wsr`, `pckv-*`,
-`kv-sw`, `grr`, `sue`, `oue`, `ss`, `ioh`, `krr-harmony`), give no frequencies, or were not measured. Limits always
-assume freely chosen ids; why the choice is not taken away is said in
+message of somebody who holds a target, or all of them. Mechanisms that are not listed derive nothing from the id and
+have no such gain (`ssr`, `wsr`, `pckv-*`, `kv-sw`, `grr`, `hr`, `sue`, `oue`, `ss`, `ioh`, `krr-harmony`), or give no
+frequencies. Limits always assume freely chosen ids; why the choice is not taken away is said in
 [decision 107](decisions/0107-words-by-commitment.md).
 """
 
@@ -85,7 +109,9 @@ def page(rows: Sequence[Row]) -> str:
     return "\n".join(
         [
             *parts,
+            *_rounds([row for row in rows if "round" in row]),
             *_power([row for row in rows if "power" in row]),
+            *_honest([row for row in rows if "population" in row], {row["name"] for row in rows if "power" in row}),
             *_ids([row for row in rows if "targets" in row], order),
         ]
     )
@@ -164,7 +190,7 @@ def _cell(outcome: Row | None) -> str:
 def _number(number: float | None) -> str:
     if number is None:
         return ""
-    return "–" if math.isnan(number) else f"{number + 0.0:.3f}"
+    return "–" if math.isnan(number) else f"{round(number, 3) + 0.0:.3f}"
 
 
 def _power(rows: Sequence[Row]) -> list[str]:
@@ -177,6 +203,42 @@ def _power(rows: Sequence[Row]) -> list[str]:
         cells = " | ".join(f"{own[share]['power']:.2f}" if share in own else "" for share in (0.0, *SHARES))
         told.append(f"| `{name}` | {next(iter(own.values()))['kind']} | {cells} |")
     return told
+
+
+def _honest(rows: Sequence[Row], tested: set[str]) -> list[str]:
+    if not rows:
+        return []
+    faults = [f"{row['name']} on {row['population']} at {level:g}" for row, level in honest.too_many(rows)]
+    verdict = f"these are too many: {', '.join(faults)}." if faults else "none of them is above its level."
+    low = [f"`{name}` at ε = {epsilon}" for name, epsilon in honest.far_below(rows)]
+    below = f"Below a fifth of the level on all but one population: {', '.join(low)}." if low else BELOW
+    told = HONEST.format(people=honest.PEOPLE, keys=honest.KEYS, family=honest.FAMILY, verdict=verdict, below=below)
+    missing = sorted(tested - {row["name"] for row in rows})
+    if missing:
+        told += f"\nNot run on honest reports, though there are tests: {', '.join(f'`{name}`' for name in missing)}.\n"
+    head = f"| name | ε | populations | {' | '.join(f'{level:.1%}' for level in honest.LEVELS)} |"
+    lines = [told, head, f"|{'---|' * (3 + len(honest.LEVELS))}"]
+    for name, epsilon in dict.fromkeys((row["name"], row["epsilon"]) for row in rows):
+        own = [row for row in rows if (row["name"], row["epsilon"]) == (name, epsilon)]
+        runs = sum(row["runs"] for row in own)
+        each = ", ".join(f"{row['alarms'][str(honest.LEVELS[0])] / row['runs']:.1%}" for row in own)
+        others = " | ".join(
+            f"{sum(row['alarms'][str(level)] for row in own) / runs:.2%}" for level in honest.LEVELS[1:]
+        )
+        lines.append(f"| `{name}` | {epsilon} | {', '.join(row['population'] for row in own)} | {each} | {others} |")
+    return lines
+
+
+def _rounds(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    head = "| name | quantity | attackers | gain, by round | largest found |\n|---|---|---|---|---|"
+    lines = [ROUNDS, head]
+    for name, quantity, share in dict.fromkeys((row["name"], row["quantity"], row["attackers"]) for row in rows):
+        own = [row for row in rows if (row["name"], row["quantity"], row["attackers"]) == (name, quantity, share)]
+        gains = ", ".join(_number(row["gain"]) for row in own)
+        lines.append(f"| `{name}` | {quantity} | {share:.0%} | {gains} | {_number(own[0]['found'])} |")
+    return lines
 
 
 def _ids(rows: Sequence[Row], order: dict[str, int]) -> list[str]:

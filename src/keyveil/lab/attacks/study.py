@@ -1,6 +1,6 @@
 """Gains of attacks on every mechanism and protocol, with detection and recovery: the numbers behind a page.
 
-    python -m keyveil.lab.attacks.study ROWS.jsonl [--ids N | --power RUNS]
+    python -m keyveil.lab.attacks.study ROWS.jsonl [--ids N | --power RUNS | --honest RUNS]
 
 appends a line for every setting that is not in the file yet, so that it goes on where it was stopped;
 ``keyveil.lab.attacks.page`` writes the page from it.
@@ -20,13 +20,16 @@ from keyveil.core.errors import KeyveilError
 from keyveil.core.report import Reports
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
+from keyveil.kernels.backend import prepare
 from keyveil.lab import datasets
 from keyveil.lab.attacks.bench import Attack, Kind
 from keyveil.lab.attacks.crafting import JUDGED, joined
+from keyveil.lab.attacks.found import protocol_limits
 from keyveil.lab.attacks.goals import Goal, Quantity, possible
+from keyveil.lab.attacks.honest import honest_rows
 from keyveil.lab.attacks.ids import id_search
+from keyveil.lab.attacks.settings import with_cap
 from keyveil.lab.coins import SeededCoins
-from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Blocks, ask
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import find, is_protocol, names
@@ -35,10 +38,10 @@ from keyveil.protocols.base import Finished, History, Protocol, Round
 from keyveil.protocols.registry import as_protocol
 from keyveil.robustness.detection import detect, tests_words
 from keyveil.robustness.influence import influence
-from keyveil.robustness.recovery import constrained, without_surplus
+from keyveil.robustness.recovery import constrained, recover
 from keyveil.robustness.sketches import can_sketch, sketch
 
-PEOPLE, KEYS, SEED = 20_000, 8, 11
+PEOPLE, KEYS, CAP, SEED = 20_000, 8, 4, 11
 FREQUENCIES, MEANS = np.linspace(0.08, 0.35, KEYS), np.linspace(-0.6, 0.7, KEYS)
 EPSILONS, SHARES = ("1", "4", "2", "0.5"), (0.01, 0.05)
 TARGET = 0  # the rarest key
@@ -47,6 +50,8 @@ MOVED: tuple[Quantity, ...] = ("frequency", "mean")
 LEFT_OUT = frozenset({"hierarchy", "coordinates"})  # their parts are kvue, and nothing else happens
 FEWER_KEYS = {"ioh": 4}  # 3^8 cells are too many to set one by one
 SLOW = frozenset({"apart", "split", "ioh", "rappor-meanest", "marginals", "moments", "block", "rappor"})
+HONEST_EPSILONS = {"ssr": ("0.5", "1")}  # its answers have another size at each
+POWER_EPSILONS = {"ssr": "0.5"}  # at 1 its answers are single symbols for these people, and nothing is tested
 FEWER = 80  # different reports that are judged where an estimate takes long
 
 
@@ -66,13 +71,7 @@ def made(name: str, epsilon: str) -> tuple[Mechanism | Protocol, Population]:
     takes = "every set" if is_protocol(name) else kind.takes  # type: ignore[union-attr]
     keys = FEWER_KEYS.get(name, KEYS)
     people, schema = crowd(takes, keys), Schema(keys=keys)
-    for options in ({"max_pairs": 4, "overflow": "off"}, {"max_pairs": 4}, {}):
-        try:
-            built, _ = collected_for(name, schema, epsilon, people.sizes, dict(options))
-            return built, people
-        except KeyveilError as reason:
-            last = reason
-    raise last
+    return with_cap(name, schema, epsilon, people.sizes, CAP), people
 
 
 class Recorded:
@@ -137,13 +136,31 @@ def _outcome(protocol: Protocol, blocks: Blocks, before: Any, attack: Attack) ->
     sketched = sketch(mechanism, recorded.reports) if can_sketch(mechanism) else None
     detection = detect(mechanism, attacked[0].tally, sketched)
     found["alarm"] = detection.alarm if detection.signs else None
-    if goal.quantity == "frequency" and sketched is not None:
+    if goal.quantity == "frequency" and can_sketch(mechanism):
         try:
-            left = without_surplus(mechanism, attacked[0].tally, sketched, after)
+            left = recover("removal", mechanism, attacked[0].tally, after, sketched)
             found["removal"] = float(left.frequency[goal.target]) - value
         except KeyveilError:
             found["removal"] = None
     return found
+
+
+def round_rows(name: str) -> Iterator[dict[str, Any]]:
+    """At ε = 1, what attackers gain who speak in one round of a protocol only, beside the largest change found."""
+    built, people = made(name, "1")
+    protocol, coins = as_protocol(built), SeededCoins(SEED, 78)
+    blocks = Blocks.of(people, protocol.schema)
+    honest = ask(protocol, blocks, SEED)
+    before = protocol.estimate(honest)
+    for share in SHARES:
+        limits = protocol_limits(protocol, honest, round(share * PEOPLE), coins, [TARGET])
+        for quantity in MOVED:
+            goal = Goal(TARGET, quantity)
+            for number in range(1, len(honest) + 1) if possible(before, quantity) else ():
+                attack = Attack(protocol, goal, "maximal", share, SEED, number, judged=FEWER)
+                gain = goal.gain(before, protocol.estimate(ask(protocol, blocks, SEED, replace=attack)))
+                told = {"name": name, "round": number, "attackers": share, "quantity": quantity}
+                yield {**told, "gain": gain, "found": goal.bound(before, limits)}
 
 
 def id_rows(name: str, tried: int) -> Iterator[dict[str, Any]]:
@@ -155,15 +172,15 @@ def id_rows(name: str, tried: int) -> Iterator[dict[str, Any]]:
     coins, attackers = SeededCoins(SEED, 77), PEOPLE // 100
     reports = mechanism.perturb_many(people.records(mechanism.schema), coins)
     kept = mechanism.tally(Reports(reports.publics[attackers:], reports.payloads[attackers:]))
-    for targets in ((0,), (0, 1, 2, 3, 4)):
-        found = id_search(mechanism, kept, attackers, targets, tried, coins)
-        if found is not None:
-            yield {"name": name, "targets": len(targets), "tried": tried, **vars(found)}
+    goals = ((0,), (0, 1, 2, 3, 4))
+    for targets, found in zip(goals, id_search(mechanism, kept, attackers, goals, tried, coins), strict=False):
+        yield {"name": name, "targets": len(targets), "tried": tried, **vars(found)}
 
 
 def power_rows(name: str, runs: int) -> Iterator[dict[str, Any]]:
-    """At ε = 1, how often a test tells the strongest attack that it is made for, and honest reports."""
-    built, people = made(name, "1")
+    """How often a test tells the strongest attack that it is made for, and honest reports."""
+    epsilon = POWER_EPSILONS.get(name, "1")
+    built, people = made(name, epsilon)
     mechanism = as_protocol(built).single
     if mechanism is None or not (tests_words(mechanism) or can_sketch(mechanism)):
         return
@@ -182,12 +199,19 @@ def power_rows(name: str, runs: int) -> Iterator[dict[str, Any]]:
                 reports = joined([Reports(reports.publics[attackers:], reports.payloads[attackers:]), crafted])
             sketched = sketch(mechanism, reports) if can_sketch(mechanism) else None
             alarms += detect(mechanism, mechanism.tally(reports), sketched).alarm
-        yield {"name": name, "power": alarms / runs, "runs": runs, "attackers": share, "kind": kind}
+        told = {"name": name, "epsilon": epsilon, "power": alarms / runs, "runs": runs}
+        yield {**told, "attackers": share, "kind": kind}
 
 
-def main(path: Path, tried: int | None, runs: int | None = None) -> None:
+def main(path: Path, tried: int | None, runs: int | None = None, honest: int | None = None) -> None:
     """Append what is missing."""
+    prepare()
     known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if honest is not None:
+        for name in names():
+            if not is_protocol(name):
+                _append_honest(path, name, honest, known)
+        return
     if runs is not None:
         done = {one["name"] for one in known if "power" in one}
         for name in names():
@@ -200,6 +224,10 @@ def main(path: Path, tried: int | None, runs: int | None = None) -> None:
             if name not in LEFT_OUT and (name, tried) not in done:
                 _append(path, id_rows(name, tried))
         return
+    rounds = {one["name"] for one in known if "round" in one}
+    for name in names():
+        if is_protocol(name) and name not in rounds:
+            _append(path, round_rows(name))
     settings = {(one["name"], one["epsilon"]) for one in known if "share" in one}
     for epsilon in EPSILONS:
         for name in names():
@@ -210,6 +238,18 @@ def main(path: Path, tried: int | None, runs: int | None = None) -> None:
                     sys.stderr.write(f"{name} at {epsilon}: {reason.sentence}\n")
 
 
+def _append_honest(path: Path, name: str, runs: int, known: list[dict[str, Any]]) -> None:
+    """The populations of one mechanism, each written as soon as it was run."""
+    for epsilon in HONEST_EPSILONS.get(name, ("1",)):
+        own = [one for one in known if "population" in one and (one["name"], one["epsilon"]) == (name, epsilon)]
+        done = frozenset(one["population"] for one in own if one["runs"] >= runs)
+        try:
+            for row in honest_rows(name, epsilon, runs, done):
+                _append(path, iter([row]))
+        except KeyveilError as reason:
+            sys.stderr.write(f"{name} at {epsilon}: {reason.sentence}\n")
+
+
 def _append(path: Path, some: Iterator[dict[str, Any]]) -> None:
     lines = [json.dumps(row) for row in some]
     with path.open("a") as file:
@@ -218,4 +258,5 @@ def _append(path: Path, some: Iterator[dict[str, Any]]) -> None:
 
 if __name__ == "__main__":
     number = int(sys.argv[3]) if len(sys.argv) > 3 else None
-    main(Path(sys.argv[1]), number if "--ids" in sys.argv else None, number if "--power" in sys.argv else None)
+    asked = {name: number if f"--{name}" in sys.argv else None for name in ("ids", "power", "honest")}
+    main(Path(sys.argv[1]), asked["ids"], asked["power"], asked["honest"])

@@ -108,6 +108,15 @@ class Bloom:
         frequency: Floats = self.inverse @ (self.stacked.T @ sums.reshape(-1)) / n
         return frequency
 
+    def weighted_least_squares(self, sums: Floats, people: Integers) -> Floats | None:
+        """Frequencies where cohorts have so many people each; unbiased given these, and None if keys stay together."""
+        moments = np.einsum("c,cbx,cby->xy", people.astype(np.float64), self.indicator, self.indicator)
+        values, vectors = np.linalg.eigh(moments)
+        if values[0] <= _SINGULAR * values[-1]:
+            return None
+        frequency: Floats = vectors @ ((vectors.T @ (self.stacked.T @ sums.reshape(-1))) / values)
+        return frequency
+
     def variance(self, frequency: Floats, n: int, noise: float) -> Floats:
         """Variance of ``least_squares`` for fixed people, when a copied bit has variance ``noise``."""
         assert self.inverse is not None

@@ -174,9 +174,10 @@ class RAPPOR(Categorical):
         cohorts = public_indices(words, self.cohorts)
         order = np.argsort(cohorts, kind="stable")
         ends = np.cumsum(np.bincount(cohorts, minlength=self.cohorts))[:-1]
-        counts = np.empty(self.tally_shape, dtype=np.int64)
+        counts = np.zeros(self.tally_shape, dtype=np.int64)
         for row, reports in zip(counts, np.split(payloads[order], ends), strict=True):
-            row[:-1], row[-1] = count_bits(reports)[: self.bits], len(reports)
+            if len(reports):
+                row[:-1], row[-1] = count_bits(reports)[: self.bits], len(reports)
         return counts
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
@@ -241,6 +242,12 @@ class RAPPOR(Categorical):
     def asked_about(self, tally: Tally) -> Asked:
         """The cohorts; no cohort speaks of some keys only."""
         return Asked.evenly(self._own(tally)[:, -1], np.full((self.cohorts, 1), -1))
+
+    def frequencies_without(self, tally: Tally, left_out: NDArray[np.bool_]) -> Floats | None:
+        """Least squares over the other cohorts, each weighed by how many reports it has."""
+        counts = np.where(left_out[:, None], 0, self._own(tally))
+        sums = (counts[:, :-1] - self._lie * counts[:, -1:]) / (1 - 2 * self._lie)
+        return self.bloom.weighted_least_squares(sums, counts[:, -1])
 
     def supported(self, payloads: NDArray[Any]) -> NDArray[np.bool_]:
         return bits_of(payloads, self.bits)

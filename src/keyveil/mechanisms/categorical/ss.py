@@ -39,6 +39,9 @@ class SS(FrequencyOracle):
     size: int | None = None
 
     name: ClassVar[str] = "ss"
+    crafted_like_honest: ClassVar[str] = (
+        "A report that always names a key, beside keys at random, is what honest reports of other frequencies give."
+    )
 
     def validate(self) -> None:
         super().validate()
