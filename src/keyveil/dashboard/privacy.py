@@ -19,7 +19,8 @@ from keyveil.dashboard.layout import facts, page, table
 from keyveil.dashboard.visits import Visit
 from keyveil.display.markup import Child, Html, tag, together
 from keyveil.mechanisms.base import Mechanism
-from keyveil.privacy.certify import Certificate, Pairs
+from keyveil.privacy.certify import Certificate
+from keyveil.privacy.words import worst_pair
 from keyveil.protocols.base import Round
 
 MOST_ROUNDS = 3  # whose certificates are shown
@@ -85,17 +86,11 @@ def _panel(campaign: Campaign, one: Round) -> Html:
 
 
 def _pair(certificate: Certificate, likely: Fraction, unlikely: Fraction) -> str:
-    first, second = (_person(pairs) for pairs in (certificate.worst.likely, certificate.worst.unlikely))
-    sizes = certificate.worst_sizes.get("keys")
-    about = f" (with {sizes} keys)" if sizes is not None and sizes != certificate.sizes.get("keys") else ""
+    first, second = worst_pair(certificate)
     return (
-        f"Somebody with {first} and somebody with {second}{about}: the report that tells them apart best has "
+        f"Somebody with {first} and somebody with {second}: the report that tells them apart best has "
         f"probability {_percent(likely)} for the first and {_percent(unlikely)} for the second."
     )
-
-
-def _person(pairs: Pairs) -> str:
-    return "no key at all" if not pairs else "key number " + " and ".join(str(key + 1) for key, _ in pairs)
 
 
 def _percent(chance: Fraction) -> str:

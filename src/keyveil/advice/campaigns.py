@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 
+from keyveil.campaign.browsers import MECHANISMS, answered_in_browsers
 from keyveil.campaign.documents import Campaign
 from keyveil.core.epsilon import decimal_text, read_fraction
 from keyveil.core.text import many
@@ -130,6 +131,12 @@ def warnings(campaign: Campaign, today: date, found: Forecast | None = None) -> 
         campaign.enrolment == "none",
         "enrolment",
         "Anybody can send any number of reports; enrolment by token bounds that.",
+    )
+    warn(
+        campaign.browser and not answered_in_browsers(campaign.protocol_name),
+        "browser",
+        f"Devices in browsers have no program of {campaign.protocol_name}: they will answer nothing. They know "
+        f"{', '.join(MECHANISMS)}.",
     )
     unseen = hidden_caps(campaign)
     warn(
