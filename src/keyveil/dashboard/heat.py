@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
 from typing import Any
 
 from keyveil.collector.asking import ask
+from keyveil.dashboard.code import code
 from keyveil.dashboard.layout import note
 from keyveil.dashboard.visits import Visit
 from keyveil.display.answers import share_text, told
@@ -34,6 +36,16 @@ def heat_map(visit: Visit, count: int) -> Html:
         pair: rows[0]["frequency"] for pair, rows in zip(pairs, ask(visit.service, visit.name, questions), strict=True)
     }
     sure = dependent_pairs(visit, keys)
+    path = f"/v1/campaigns/{visit.name}/queries"
+    words = ["campaign", "ask", visit.name]
+    words += [word for one in questions for word in ("--question", json.dumps(one, ensure_ascii=False))]
+    lines = [
+        f"keys = {keys!r}",
+        "answer = {",
+        f'    (one, other): ask({path!r}, {{"kind": "conditional", "key": other, "given": {{one: True}}}})["answers"]',
+        "    for one in keys for other in keys if one != other",
+        "}",
+    ]
     body = [
         tag(
             "tr",
@@ -64,6 +76,7 @@ def heat_map(visit: Visit, count: int) -> Html:
             role="region",
             aria_label="How keys go together",
         ),
+        code(visit, words, lines),
     )  # fmt: skip
 
 

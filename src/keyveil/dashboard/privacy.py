@@ -14,7 +14,7 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.text import many
 from keyveil.dashboard.about import odds_in_words, who_sees_what
 from keyveil.dashboard.campaign_head import head
-from keyveil.dashboard.code import code
+from keyveil.dashboard.code import code, fetched
 from keyveil.dashboard.layout import facts, page, table
 from keyveil.dashboard.visits import Visit
 from keyveil.display.markup import Child, Html, tag, together
@@ -42,7 +42,11 @@ def show_privacy(visit: Visit) -> Response:
     panels = visit.site.results.remembered(visit.name, "privacy", lambda: [_panel(campaign, one) for one in rounds])
     seen = [tag("tr", tag("th", who, scope="row"), tag("td", what)) for who, what in who_sees_what(campaign)]
     odds = visit.site.results.remembered(visit.name, "odds", lambda: odds_in_words(campaign))
-    words = ["campaign", "status", visit.name, "--json"]
+    words = ["campaign", "label", visit.name]
+    lines = [
+        f"campaign = {fetched(campaign)}",
+        "answer = [str(one.mechanism.certificate().exact_epsilon) for one in campaign.protocol.longest()]",
+    ]
     return page(
         visit,
         campaign.name,
@@ -57,7 +61,7 @@ def show_privacy(visit: Visit) -> Response:
         tag("h2", "What is not protected"),
         tag("p", "That a device answered can be seen by the network. A hacked device is not protected. The same "
             "question under another name costs again: only the caps on people’s devices limit that."),
-        code(visit, words, f"/v1/campaigns/{visit.name}"),
+        code(visit, words, lines, ["from keyveil.campaign.documents import Campaign"]),
     )  # fmt: skip
 
 

@@ -16,11 +16,11 @@ from keyveil.display.markup import Html, tag
 def show_tokens(visit: Visit) -> Response:
     """All tokens that were ever made, and a form for another."""
     rows = [_row(visit, one) for one in visit.service.roles.tokens()]
-    head = ("Name", "Role", "Good for", "Until", "State", "")
+    head = ("Name", "Role", "Good for", "Until", "State", "Step")
     new = form(
         visit,
         "/tokens",
-        tag("h3", "A new token"),
+        tag("h2", "A new token"),
         field("Name", "name", hint="Up to 64 of a-z, 0-9 and -, such as anna.", required=True, autocomplete="off"),
         choice("Role", "role", {"analyst": "analyst: reads", "admin": "admin: also acts"}),
         field("Campaigns", "campaigns", hint="Names with spaces between them; all if empty.", autocomplete="off"),
