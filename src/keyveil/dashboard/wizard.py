@@ -172,8 +172,8 @@ def _price(one: Offer, wish: Wish, chosen: bool) -> Html:
         tag("th", radio, " ", tag("label", one.epsilon, for_=id), scope="row"),
         tag("td", f"{100 * one.change:.3g} points", class_="told" if enough else "doubtful"),
         tag("td", f"{100 * one.smallest:.3g} % of the people"),
-        tag("td", f"about {one.people_for(wish):,}"),
-        tag("td", f"at most × {one.odds:.3g}"),
+        tag("td", f"about {one.people_for(wish):,}", class_="number"),
+        tag("td", f"at most × {one.odds:.3g}", class_="number"),
         tag("td", one.mechanism),
     )
 
