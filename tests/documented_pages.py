@@ -27,7 +27,7 @@ from keyveil.device import HttpTransport
 ROOT = Path(__file__).parents[1]
 WRITTEN = date(2026, 11, 18)
 SHORTER = {"audit": ["--seconds", "1"]}  # the command as it stands but for its length, which has tests of its own
-ADDRESS = re.compile(r"https://collector\.example(\.org)?\b")
+ADDRESS = re.compile(r"https://collector\.example(\.org)?\b|http://127\.0\.0\.1:8337\b")
 SERVE = re.compile(r"^((?:[A-Z_]+=\S+ )*)keyveil serve\b")
 
 
@@ -42,14 +42,20 @@ def moved(text: str, today: date | None = None) -> str:
 
 
 def lines_of(block: str) -> list[str]:
-    """The commands of a console block, without remarks after a # and without the & of those in the background."""
-    shown = [line.removeprefix("$ ") for line in block.replace("\\\n", " ").splitlines() if line.startswith("$ ")]
-    return [" ".join(re.sub(r"\s+#.*$|\s*&$", "", line).split("\n")).strip() for line in shown]
+    """The commands of a console block, with the remarks beside them."""
+    return [line.removeprefix("$ ") for line in block.replace("\\\n", " ").splitlines() if line.startswith("$ ")]
 
 
 def blocks_of(page: Path) -> list[tuple[str, str]]:
     """The console and Python blocks of a page, in order."""
     return re.findall(r"^```(console|python)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+class _Agreeing(io.StringIO):
+    """A terminal at which somebody says yes."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @dataclass
@@ -62,6 +68,7 @@ class Reader:
     skipped: Mapping[str, str] = field(default_factory=dict)  # beginnings of commands that are not run here, and why
     refused: tuple[str, ...] = ()  # beginnings of commands that end with status 2, as the page says
     after: Mapping[str, Callable[[Reader], None]] = field(default_factory=dict)  # what others do meanwhile
+    smaller: Mapping[str, str] = field(default_factory=dict)  # numbers of people in Python blocks
     _running: ExitStack = field(default_factory=ExitStack)
     _head: str = ""
     address: str = ""
@@ -73,9 +80,9 @@ class Reader:
             return
         database = self.folder / "keyveil.db"
         self.address, self.token = self._running.enter_context(running_collector(database, self.folder / "log"))
-        (self.folder / "secrets").mkdir(exist_ok=True)
         for file in ("secrets/admin", "keyveil-admin.token"):
-            (self.folder / file).write_text(self.token + "\n")
+            if (self.folder / file).parent.is_dir():
+                (self.folder / file).write_text(self.token + "\n")
         self.environment.setenv("KEYVEIL_SERVER", self.address)
         self.environment.setenv("KEYVEIL_TOKEN", self.token)
         self.environment.setenv("KEYVEIL_DATABASE_URL", f"sqlite:///{database}")
@@ -94,14 +101,20 @@ class Reader:
         with self._running:
             for kind, block in blocks_of(page):
                 if kind == "python" and python:
-                    exec(block, names)
+                    exec(self._smaller(ADDRESS.sub(lambda _: self.address, block)), names)
                 for line in lines_of(block) if kind == "console" else ():
                     done += self._do(line)
         return done
 
+    def _smaller(self, block: str) -> str:
+        for large, small in self.smaller.items():
+            block = block.replace(large, small)
+        return block
+
     def _do(self, line: str) -> bool:
         if any(line.startswith(one) for one in self.skipped):
             return False
+        line = re.sub(r"\s+#.*$|\s*&$", "", line).strip()  # without remarks, and not in the background
         text = ADDRESS.sub(lambda _: self.address, moved(line)).replace(" /backups/", f" {self.folder}/")
         text = re.sub(r"[0-9a-f]{4}…", self._head, text)
         if SERVE.match(line):
@@ -125,7 +138,7 @@ class Reader:
         while "=" in words[0]:
             name, _, value = words.pop(0).partition("=")
             self.environment.setenv(name, value)
-        self.environment.setattr("sys.stdin", io.StringIO("y\n"))  # who is asked for consent agrees
+        self.environment.setattr("sys.stdin", _Agreeing("y\n"))  # who is asked for consent agrees
         status = run([*words[1:], *SHORTER.get(words[1], ())])
         told = self.output.readouterr()
         assert status == (2 if any(line.startswith(one) for one in self.refused) else 0), (line, told.err)

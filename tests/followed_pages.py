@@ -43,6 +43,8 @@ class Follow:
     before: Callable[[Reader], None] = lambda _: None
     served: bool = False  # whether a collector runs before the page begins
     python: bool = True
+    smaller: Mapping[str, str] = field(default_factory=dict)  # numbers in Python blocks that would take minutes
+    soak: bool = False
 
 
 def many_report(name: str, people: int) -> Callable[[Reader], None]:
@@ -71,9 +73,8 @@ def _wrong(reader: Reader) -> None:
 
 
 def _snacks_open(reader: Reader) -> None:
-    reader.collector().ask(
-        "POST", "/v1/campaigns", {**report_files.SNACKS, "protocol": {"name": "ssr", "epsilon": "1"}}
-    )
+    protocol = {"name": "ssr", "epsilon": "1", "max_pairs": 2}
+    reader.collector().ask("POST", "/v1/campaigns", {**report_files.SNACKS, "protocol": protocol})
     reader.collector().ask("PATCH", address("snack-survey"), {"action": "open"})
 
 
@@ -110,18 +111,19 @@ def _views(reader: Reader) -> None:
 DEMO = {"keyveil demo": "tests/cli/test_demo.py runs it"}
 FOLLOWED = {
     "README.md": Follow({**DEMO, "make": "what CI does"}, python=False),  # its Python runs in tests/test_wheel.py
-    "docs/tutorial.md": Follow(DEMO),
+    "docs/tutorial.md": Follow(),
     "docs/quickstart.md": Follow(),
     "docs/choose-epsilon.md": Follow(),
     "docs/recurring.md": Follow(served=True),
     "docs/campaigns.md": Follow(
         {
             "keyveil campaign next weekly": "when a week is over; tests/cli/test_campaign_series.py lets weeks pass",
-            "keyveil campaign open weekly --token-file secrets/admin ": "of the second week",
+            "keyveil campaign open weekly --token-file secrets/admin  ": "the second week, which is not there yet",
             "keyveil campaign compare": "when a second week is over; tests/cli/test_campaign_compare.py",
         },
         refused=("keyveil campaign check wrong.json",),
         after={"keyveil campaign open snack-survey": many_report("snack-survey", 2000)},
+        smaller={"* 500": "* 2"},
         before=_wrong,
     ),
     "docs/deployment.md": Follow(
@@ -150,7 +152,7 @@ FOLLOWED = {
     ),
     "docs/plan.md": Follow(),
     "docs/protocols.md": Follow(before=_ratings, python=False),
-    "docs/simulate.md": Follow({"keyveil compare synthetic:suite": HOURS}, before=_ratings, python=False),
+    "docs/simulate.md": Follow({"keyveil compare synthetic:suite": HOURS}, before=_ratings, python=False, soak=True),
     "docs/audit.md": Follow(
         {
             "keyveil audit --subject": "tests/cli/test_audit.py audits such a subject",

@@ -106,11 +106,14 @@ def test_dates_move_with_the_calendar() -> None:
     assert moved("--closes 2026-12-31", date(2025, 1, 1)) == "--closes 2026-12-31"
 
 
-@pytest.mark.parametrize("name", FOLLOWED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if one.soak else ()) for name, one in FOLLOWED.items()]
+)
 def test_a_page_can_be_followed(name: str, reader: Reader) -> None:
     """Its commands in their order, in one folder; its Python blocks where they stand."""
     follow, page = FOLLOWED[name], ROOT / name
     reader.skipped, reader.refused, reader.after = follow.skipped, follow.refused, follow.after
+    reader.smaller = follow.smaller
     if follow.served:
         reader.serve()
     follow.before(reader)

@@ -164,7 +164,7 @@ def test_from_the_plan_to_the_file(
     started.value.save_as(tmp_path / "found.csv")
     assert (tmp_path / "found.csv").read_text().count("\n") == 1 + len(KEYS)
 
-    wrong = {}
+    wrong: dict[str, list[str]] = {}
     for path in EVERY_PAGE:
         page.goto(watched.address + path)
         wrong |= {path: found} if (found := complaints(page)) else {}

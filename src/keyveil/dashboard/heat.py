@@ -60,8 +60,8 @@ def heat_map(visit: Visit, count: int) -> Html:
     return together(
         tag("p", "Of those who hold the key of a row, the share that holds the key of a column. Hatched: these two "
             f"keys may have nothing to do with each other. All {len(keys) * (len(keys) - 1) // 2} pairs are tested "
-            f"together: of those that are shaded, at most {100 * (1 - CONFIDENCE):.0f} % are expected to be there by chance. The "
-            "interval in a cell is for that cell alone."),
+            f"together: of those that are shaded, at most {100 * (1 - CONFIDENCE):.0f} % are expected to be there by "
+            "chance. The interval in a cell is for that cell alone."),
         tag(
             "div",
             tag(

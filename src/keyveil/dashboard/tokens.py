@@ -29,7 +29,9 @@ def show_tokens(visit: Visit) -> Response:
         class_="card",
     )
     said = note("The token is revoked, and whoever was signed in with it is signed out.", kind="done")
-    return page(visit, "Tokens", visit.asked("done") and said, table("Tokens", head, rows), new)
+    none = "No token was made here yet. Those of the first start lie in files beside the database."
+    listed = table("Tokens", head, rows) if rows else note(none)
+    return page(visit, "Tokens", visit.asked("done") and said, listed, new)
 
 
 def make_token(visit: Visit) -> Response:
