@@ -108,11 +108,12 @@ def _views(reader: Reader) -> None:
             )
 
 
+_OF_README = tuple(f"keyveil {one}" for one in ("certify", "audit", "simulate", "estimate", "compare"))
 DEMO = {"keyveil demo": "tests/cli/test_demo.py runs it"}
 FOLLOWED = {
     "README.md": Follow({**DEMO, "make": "what CI does"}, python=False),  # its Python runs in tests/test_wheel.py
     "docs/tutorial.md": Follow(),
-    "docs/quickstart.md": Follow(),
+    "docs/quickstart.md": Follow(DEMO | dict.fromkeys(_OF_README, "the same as in README, which is followed")),
     "docs/choose-epsilon.md": Follow(),
     "docs/recurring.md": Follow(served=True),
     "docs/campaigns.md": Follow(

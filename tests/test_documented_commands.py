@@ -94,6 +94,12 @@ def test_every_command_is_run_or_its_reason_is_given() -> None:
     assert set(ELSEWHERE) | set(FOLLOWED) <= {str(page.relative_to(ROOT)) for page in PAGES}
 
 
+def test_what_the_quickstart_leaves_to_readme_is_there() -> None:
+    readme, left = of_keyveil(ROOT / "README.md"), of_keyveil(ROOT / "docs/quickstart.md")
+    plain = [[word for word in words if word not in ("--seconds", "5")] for words in left]
+    assert all(words in readme for words in plain)
+
+
 def test_modules_that_commands_name_are_there() -> None:
     """Of the commands that take hours, at least this; those of keyveil are held against the parser above."""
     named = [found for page in PAGES for line in commands(page) for found in re.findall(r"python -m (\S+)", line)]
