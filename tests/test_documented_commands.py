@@ -1,28 +1,25 @@
-"""The parser takes every command that README and the documentation show; those of the first pages are run."""
+"""Every command of README and documentation is run, or has a reason why not; the parser takes all of them."""
 
 from __future__ import annotations
 
-import os
+import importlib.util
 import re
 import shlex
-import shutil
-from contextlib import nullcontext
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
-from keyveil.cli.app import app, run
-from keyveil.cli.local_collector import running_collector
+from keyveil.cli.app import app
+from tests.documented_pages import Reader, blocks_of, fresh_folder, lines_of, moved
+from tests.followed_pages import ELSEWHERE, FOLLOWED, Follow
 from tools.example_data import text
 
 ROOT = Path(__file__).parents[1]
 PARSER: Any = typer.main.get_command(app)
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("docs/mechanisms/*.md"))]
-RUN = ["README.md", "docs/tutorial.md", "docs/quickstart.md", "docs/choose-epsilon.md", "docs/recurring.md"]
-LONG = ("keyveil demo", "keyveil serve")  # they have tests of their own: cli/test_demo.py, collector/test_serving.py
-SHORTER = {"audit": ["--seconds", "1"]}  # the command as it stands but for its length, which has tests of its own
 
 
 def commands(page: Path) -> list[str]:
@@ -79,39 +76,55 @@ def test_the_example_file_is_what_its_tool_writes() -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder as a reader has it: the repository's examples, and nothing of the environment."""
-    for name in [name for name in os.environ if name.startswith("KEYVEIL_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))  # where a device keeps its file
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    return tmp_path
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Reader:
+    return Reader(fresh_folder(tmp_path, monkeypatch), capsys, monkeypatch)
 
 
-@pytest.mark.parametrize("name", RUN)
-def test_the_commands_of_a_page_work_as_typed(
-    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In their order, in one folder; Python blocks of the page run where they stand. ``serve`` is another process."""
-    serves = any("keyveil serve" in line for line in commands(ROOT / name))
-    with running_collector(folder / "served.db", folder / "collector.log") if serves else nullcontext() as served:
-        if served is not None:
-            monkeypatch.setenv("KEYVEIL_SERVER", served[0])
-            monkeypatch.setenv("KEYVEIL_TOKEN", served[1])
-        names: dict[str, object] = {}
-        for kind, block in re.findall(_BLOCKS, (ROOT / name).read_text(), re.DOTALL | re.MULTILINE):
-            if kind == "python" and name != "README.md":  # README's runs in tests/test_wheel.py
-                exec(block, names)
-            for words in _of_block(block) if kind == "console" else ():
-                if not " ".join(["keyveil", *words]).startswith(LONG):
-                    assert run([*words, *SHORTER.get(words[0], ())]) == 0, (words, capsys.readouterr().err)
+def test_every_command_is_run_or_its_reason_is_given() -> None:
+    """And no reason is given for a command that is no longer there."""
+    for page in PAGES:
+        name = str(page.relative_to(ROOT))
+        shown = [line for kind, block in blocks_of(page) if kind == "console" for line in lines_of(block)]
+        if name in ELSEWHERE:
+            assert shown, name
+            continue
+        assert not shown or name in FOLLOWED, f"{name} has commands, and nobody follows it."
+        for beginning in FOLLOWED.get(name, Follow()).skipped:
+            assert any(line.startswith(beginning) for line in shown), (name, beginning)
+    assert set(ELSEWHERE) | set(FOLLOWED) <= {str(page.relative_to(ROOT)) for page in PAGES}
 
 
-_BLOCKS = r"^```(console|python)\n(.*?)^```$"
+def test_what_the_quickstart_leaves_to_readme_is_there() -> None:
+    readme, left = of_keyveil(ROOT / "README.md"), of_keyveil(ROOT / "docs/quickstart.md")
+    plain = [
+        shlex.split(shlex.join(words).replace(" --seconds 5", "")) for words in left
+    ]  # an audit runs a minute there
+    assert len(plain) == 6 and [words for words in plain if words not in readme] == []
 
 
-def _of_block(block: str) -> list[list[str]]:
-    lines = block.replace("\\\n", " ").splitlines()
-    shown = [re.sub(r"\s+#.*$", "", line.removeprefix("$ ")) for line in lines if line.startswith("$ keyveil")]
-    return [shlex.split(part)[1:] for line in shown for part in line.split(" && ")]
+def test_modules_that_commands_name_are_there() -> None:
+    """Of the commands that take hours, at least this; those of keyveil are held against the parser above."""
+    named = [found for page in PAGES for line in commands(page) for found in re.findall(r"python -m (\S+)", line)]
+    assert len(named) > 8 and all(importlib.util.find_spec(one) for one in named if one != "venv")
+
+
+def test_dates_move_with_the_calendar() -> None:
+    assert moved("--closes 2026-12-31", date(2026, 11, 18)) == "--closes 2026-12-31"
+    assert moved("--closes 2026-12-31", date(2027, 11, 18)) == "--closes 2027-12-31"
+    assert moved("--closes 2026-12-31", date(2025, 1, 1)) == "--closes 2026-12-31"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if one.soak else ()) for name, one in FOLLOWED.items()]
+)
+def test_a_page_can_be_followed(name: str, reader: Reader) -> None:
+    """Its commands in their order, in one folder; its Python blocks where they stand."""
+    follow, page = FOLLOWED[name], ROOT / name
+    reader.skipped, reader.refused, reader.after = follow.skipped, follow.refused, follow.after
+    reader.smaller = follow.smaller
+    if follow.served:
+        reader.serve()
+    follow.before(reader)
+    shown = [line for kind, block in blocks_of(page) if kind == "console" for line in lines_of(block)]
+    left = [line for line in shown if any(line.startswith(one) for one in follow.skipped)]
+    assert reader.follow(page, follow.python) == len(shown) - len(left)

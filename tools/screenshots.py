@@ -5,12 +5,14 @@ python -m tools.screenshots docs/pictures
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from keyveil.campaign.documents import Campaign
@@ -23,19 +25,31 @@ from keyveil.lab.datasets import independent
 from tests.browser.chromium import chromium
 from tests.collector.campaigns import batch_of
 
-WIDTHS = (360, 800, 1280)
+WIDTHS = (390, 820, 1280)
 THEMES = ("light", "dark")
-PEOPLE = 6000
+HIGHEST = 1600  # pixels of a page that are kept
+COLOURS = 48  # of a kept picture, whose pages have few
+PEOPLE = 20_000
+TOGETHER = 9  # of ten people with fries also have a burger; all other keys are held independently
 NAME = "snack-survey"
-FIRST = {"campaign": f"/campaigns/{NAME}"}  # at every width and in both themes
-OTHERS = {  # once each
+HERE = f"/campaigns/{NAME}"
+PAGES = {
+    "campaign": HERE,
     "campaigns": "/",
-    "ask": f"/campaigns/{NAME}/ask?kind=conditional&has=coffee&key=crisps",
-    "heat-map": f"/campaigns/{NAME}/ask?kind=heat&count=6",
-    "privacy": f"/campaigns/{NAME}/privacy",
-    "collection": f"/campaigns/{NAME}/collection",
+    "ask": f"{HERE}/ask?kind=conditional&has=coffee&key=crisps",
+    "ask-top": f"{HERE}/ask?kind=top&count=6",
+    "heat-map": f"{HERE}/ask?kind=heat&count=6",
+    "processed": f"{HERE}/processed?method=base-cut",
+    "compare": f"{HERE}/compare",
+    "privacy": f"{HERE}/privacy",
+    "collection": f"{HERE}/collection",
+    "files": f"{HERE}/files",
+    "tokens": "/tokens",
+    "draft": "/campaigns/drinks",
+    "nowhere": "/campaigns/nothing-here",
     "new": "/new",
 }
+WIZARD = ("new-2", "new-3")  # its later steps, which are answers to forms
 
 
 def campaign() -> dict[str, Any]:
@@ -52,13 +66,20 @@ def campaign() -> dict[str, Any]:
 
 
 def fill(collector: Collector) -> None:
-    """A campaign with the reports of made-up people, and a draft."""
-    collector.ask("POST", "/v1/campaigns", campaign())
+    """Two campaigns of a series with the reports of made-up people, and a draft."""
+    answered(collector, {**campaign(), "purpose": "Which snacks people bought in spring."}, 6)
+    answered(collector, campaign(), 7)
+    collector.ask("POST", "/v1/campaigns", {**campaign(), "name": "drinks", "purpose": "Which drinks people buy."})
+
+
+def answered(collector: Collector, asked: dict[str, Any], seed: int) -> None:
+    """A campaign that is over."""
+    collector.ask("POST", "/v1/campaigns", asked)
     view = collector.ask("PATCH", address(NAME), {"action": "open"})
     document = RoundDocument.from_document(view["round"]["document"], Campaign.from_document(view["campaign"]))
     frequencies, ratings = zip(*SNACKS.values(), strict=True)
     names = list(SNACKS)
-    people = independent(PEOPLE, frequencies, [(rating - 3) / 2 for rating in ratings], 7, names=names)
+    people = independent(PEOPLE, frequencies, [(rating - 3) / 2 for rating in ratings], seed, names=names)
     records = [
         {
             names[key]: float(value) * 2 + 3
@@ -66,19 +87,46 @@ def fill(collector: Collector) -> None:
         }
         for start, stop in zip(people.offsets[:-1], people.offsets[1:], strict=True)
     ]
+    for number, record in enumerate(records):
+        if "fries" in record and number % 10 < TOGETHER:
+            record.setdefault("burger", 4.0)
     for start in range(0, PEOPLE, 1000):
         batch = batch_of(document, 1000, records[start : start + 1000])
         collector.ask("POST", address(NAME, "reports"), json.loads(batch.to_json()))
-    collector.ask("PATCH", address(NAME), {"action": "close"})
-    collector.ask("POST", "/v1/campaigns", {**campaign(), "name": "drinks", "purpose": "Which drinks people buy."})
+    collector.ask("PATCH", address(NAME), {"action": "stop"})
 
 
-def take(page: Page, server: str, path: str, file: Path, width: int, theme: str) -> None:
-    page.set_viewport_size({"width": width, "height": 900 if width > 500 else 760})
+def take(page: Page, file: Path, width: int, theme: str) -> None:
+    """The page that is shown, from its top, in as few colours as it needs."""
+    page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-    page.goto(server + path)
-    page.screenshot(path=file, full_page=False)
-    print(f"Written: {file.name}, {file.stat().st_size // 1024} kB")
+    high = min(page.evaluate("document.documentElement.scrollHeight"), HIGHEST)
+    page.set_viewport_size({"width": width, "height": high})
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    picture.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, optimize=True)
+
+
+def take_all(page: Page, folder: Path, name: str) -> None:
+    """The page that is shown at every width and in both themes."""
+    for width in WIDTHS:
+        for theme in THEMES:
+            take(page, folder / f"dashboard-{name}-{width}-{theme}.png", width, theme)
+    print(f"Written: dashboard-{name}")
+
+
+def through_the_wizard(page: Page, folder: Path, server: str) -> None:
+    """The second and the third step of a new campaign; nothing is created."""
+    page.goto(f"{server}/new")
+    page.get_by_label("Which keys").fill("\n".join(SNACKS))
+    page.get_by_label("Groups of people").fill("north, south")
+    page.get_by_label("Where do people answer").select_option("true")
+    page.get_by_role("button", name="See what it costs").click()
+    page.get_by_label("Name").fill("snacks-by-region")
+    page.get_by_label("Purpose").fill("Which snacks people buy, in the north and in the south.")
+    take_all(page, folder, WIZARD[0])
+    page.get_by_role("button", name="Check it").click()
+    page.get_by_role("button", name="Create the draft").wait_for()
+    take_all(page, folder, WIZARD[1])
 
 
 def main(folder: Path) -> None:
@@ -94,20 +142,23 @@ def main(folder: Path) -> None:
             transport.close()
             page = browser.private().new_page()
             page.goto(server)
+            take_all(page, folder, "sign-in")
             page.get_by_label("Token").fill(token)
             page.keyboard.press("Enter")
             page.get_by_role("button", name="Sign out").wait_for()
-            while True:
-                page.goto(f"{server}/campaigns/{NAME}")
-                if page.get_by_role("searchbox").count():
-                    break
-                page.wait_for_timeout(200)
-            for name, path in FIRST.items():
-                for width in WIDTHS:
-                    for theme in THEMES:
-                        take(page, server, path, folder / f"dashboard-{name}-{width}-{theme}.png", width, theme)
-            for name, path in OTHERS.items():
-                take(page, server, path, folder / f"dashboard-{name}.png", 1000, "light")
+            until_counted(page, f"{server}{HERE}")
+            for name, path in PAGES.items():
+                page.goto(server + path)
+                take_all(page, folder, name)
+            through_the_wizard(page, folder, server)
+
+
+def until_counted(page: Page, address: str) -> None:
+    while True:
+        page.goto(address)
+        if page.get_by_text(f"{PEOPLE:,} reports").count():
+            return
+        page.wait_for_timeout(200)
 
 
 if __name__ == "__main__":

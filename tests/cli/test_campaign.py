@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from keyveil.campaign.browsers import answered_in_browsers
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.campaign.wire import PACKED, Batch, pad
@@ -146,6 +147,7 @@ def test_a_document_is_checked_on_the_shares_that_its_author_expects(tmp_path: P
         ([], "unwise/contact"),
         (["--epsilon", "0.01", "--enough", "1000"], "unwise/noise"),
         (["--mechanism", "pilot"], "unwise/rounds"),
+        (["--mechanism", "kv-sw", "--browser"], "unwise/browser"),
     ],
 )
 def test_what_is_probably_not_meant_is_said(options: list[str], code: str, tmp_path: Path, capsys: Output) -> None:
@@ -157,6 +159,28 @@ def test_what_is_probably_not_meant_is_said(options: list[str], code: str, tmp_p
 
     found = said(capsys, "campaign", "check", file, "--people", "1000")["warnings"]
     assert code in [one["code"] for one in found]
+
+
+def test_for_browsers_auto_chooses_among_what_they_answer(tmp_path: Path, capsys: Output) -> None:
+    """Conditionals of eight keys take moments, which the client for browsers does not know."""
+    words = [
+        "--name",
+        "snacks",
+        "--purpose",
+        "Snacks.",
+        "--keys",
+        "a,b,c,d,e,f,g,h",
+        "--people",
+        "20000",
+        "--pairs",
+        "2",
+    ]
+    asked = ["campaign", "create", *words, "--goal", "conditional", "--out", str(tmp_path / "c.json")]
+    assert run(asked) == 0
+    assert not answered_in_browsers(json.loads((tmp_path / "c.json").read_text())["protocol"]["name"])
+    capsys.readouterr()
+    assert run([*asked, "--browser"]) == 2
+    assert "No mechanism that was considered tells how 2 keys depend on each other" in capsys.readouterr().err
 
 
 SNACKS = ("--name", "snacks", "--purpose", "Snacks.", "--keys", "a,b,c,d")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from keyveil.campaign.transport import HttpAnswer
+from keyveil.campaign.transport import HttpAnswer, Transport
 from keyveil.collector.app import make_app
 from keyveil.collector.inprocess import AppTransport
 from keyveil.collector.service import Service
@@ -27,7 +27,7 @@ FORM = "application/x-www-form-urlencoded"
 class Browser:
     """One window: where it is, what it was shown, and its cookies."""
 
-    transport: AppTransport
+    transport: Transport
     cookies: dict[str, str] = field(default_factory=dict)
     at: str = "/"
     answer: HttpAnswer = field(default_factory=lambda: HttpAnswer(0))
@@ -78,7 +78,7 @@ class Pages:
     """A collector with its pages, and the tokens of two people."""
 
     service: Service
-    transport: AppTransport
+    transport: Transport
     clock: SetClock
     admin: str
     analyst: str

@@ -14,16 +14,16 @@ def numbers(low: float, high: float, flag: str = "ok") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("told", "usual", "shade"),
+    ("found", "dependent", "shade"),
     [
-        (numbers(0.5, 0.7), 0.3, "level3"),
-        (numbers(0.1, 0.2), 0.3, "level0"),
-        (numbers(0.2, 0.7), 0.3, "untold"),  # as many as among all people
-        (numbers(0.5, 0.7, "wide"), 0.3, "untold"),
-        (numbers(0.5, 0.7, "insufficient"), 0.3, "untold"),
+        (numbers(0.5, 0.7), True, "level3"),
+        (numbers(0.1, 0.2), True, "level0"),
+        (numbers(0.5, 0.7), False, "untold"),  # all pairs together say that it may be chance
+        (numbers(0.5, 0.7, "wide"), True, "untold"),
+        (numbers(0.5, 0.7, "insufficient"), True, "untold"),
     ],
 )
-def test_a_cell_is_shaded_if_it_tells_keys_from_independent_ones(
-    told: dict[str, Any], usual: float, shade: str
+def test_a_cell_is_shaded_if_its_pair_is_told_from_independent_ones(
+    found: dict[str, Any], dependent: bool, shade: str
 ) -> None:
-    assert f'class="{shade}"' in str(_cell("coffee", "milk", told, usual))
+    assert f'class="{shade}"' in str(_cell("coffee", "milk", found, 0.3, dependent))

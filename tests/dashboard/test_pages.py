@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
+from keyveil.campaign.browsers import answered_in_browsers
 from keyveil.core.estimates import Estimates
 from keyveil.dashboard.app import ADMIN, ADMIN_OF_ALL, PAGES
 from tests.collector.campaigns import batch_of, snacks, started
@@ -358,9 +359,37 @@ def test_a_campaign_is_planned_checked_created_opened_and_closed(site: Pages) ->
     assert actors == {"the-admin"}
 
 
+def test_levels_groups_and_browsers_reach_the_document(site: Pages) -> None:
+    """And a campaign for browsers has a mechanism that browsers know, also where others would be better."""
+    browser = site.browser(site.admin)
+    browser.get("/new")
+    told = {"name": "by-country", "purpose": "Which snacks people buy.", "min_reports": "50", "epsilon": "2"}
+    document: dict[str, Any] = {}
+    for goal, groups in (("conditional", ""), ("frequency", "de, fr")):
+        wish = {**WISH, "low": "", "high": "", "levels": "1, 2, 3", "groups": groups, "browser": "true"}
+        if groups:  # seven plans take their time
+            browser.post("/new", stage="price", goal=goal, **wish)
+            hidden = [one for one in Elements(browser.text).named("input") if one["type"] == "hidden"]
+            kept = {one["name"]: one["value"] for one in hidden}
+            assert kept["levels"] == "1, 2, 3" and kept["groups"] == groups and kept["browser"] == "true"
+        browser.post("/new", stage="check", goal=goal, **wish, **told)
+        assert "by-country is in order" in browser.words, browser.words
+        document = json.loads(
+            next(one["value"] for one in Elements(browser.text).named("input") if one.get("name") == "document")
+        )
+        assert document["browser"] is True and answered_in_browsers(document["protocol"]["name"])
+    browser.post("/new", stage="create", document=json.dumps(document))
+    made = site.service.campaign("by-country")
+    assert made.schema.groups == ("de", "fr") and made.browser
+    assert made.schema.keys[0] == "de/coffee" and made.schema.document()["levels"] == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
+        ({"levels": "1, many"}, "Single values are numbers"),
+        ({"levels": "3"}, ""),
+        ({"groups": "de, de"}, "group"),
         ({"keys": ""}, "Name 1 to"),
         ({"change": "0"}, "between 0 and 100"),
         ({"change": "x"}, "a number of percentage points"),

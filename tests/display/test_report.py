@@ -46,6 +46,7 @@ def estimated(values: list[float], se: float = 0.01, n: int = 10_000, **more: An
         ([0.6, 0.4, 0.3, 0.29, 0.1], "coffee leads; ranks 3 to 4 cannot be told apart."),
         ([0.6, 0.59, 0.3, 0.2, 0.1], "coffee and crisps lead, and which of them is first cannot be told."),
         ([0.6, 0.59, 0.58, 0.57, 0.1], "The first 4 ranks cannot be told apart."),
+        ([0.6, 0.57, 0.54, 0.51, 0.1], "coffee is among the first 2; the ranks of the first 4 overlap."),
         ([0.3, 0.3, 0.3, 0.3, 0.3], "No key's rank can be told from that of the others."),
         ([0.6, 0.4, 0.0, 0.0, 0.0], "coffee leads. 2 of 5 keys are told from absent."),
         ([0.6, 0.0, 0.0, 0.0, 0.0], "coffee leads. 1 of 5 keys is told from absent."),

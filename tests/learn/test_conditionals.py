@@ -180,6 +180,36 @@ def test_intervals_cover(name: str, options: dict[str, Any], population: bool) -
         assert 0.93 <= np.mean(shares) <= 0.97, f"{kind}: {np.mean(shares):.3f}"
 
 
+def test_independent_pairs_are_seldom_told_however_many_there_are() -> None:
+    """15 pairs of six keys, of which only the last two go together, in 100 seeded collections of 5,000 people.
+
+    Were each pair tested on its own at 95 %, half of the collections would have a false one. All together, at most 5 %
+    are expected, and a hundred that have so many have more than 18 with a chance below 1e-6.
+    """
+    mechanism, rng = create("moments", Schema(keys=6), 4), np.random.default_rng(8)
+    names = mechanism.schema.keys
+    pairs, runs = list(combinations(names, 2)), 100
+    wrong = found = 0
+    for repeat in range(runs):
+        held = rng.random((5000, 6)) < np.array([0.7, 0.6, 0.5, 0.4, 0.3, 0.3])
+        held[:, 5] = held[:, 4] ^ (rng.random(5000) < 0.1)
+        records = records_of(held, np.zeros(held.shape))
+        tally = mechanism.tally(mechanism.perturb_many(records, SeededCoins(9, repeat)))
+        told = Conditionals(mechanism, tally, population=True).dependent(pairs)
+        wrong += bool(told[:-1].any())
+        found += bool(told[-1])
+    assert found >= 95 and wrong <= 18, (found, wrong)
+
+
+def test_pairs_of_too_few_people_are_not_told() -> None:
+    mechanism = create("moments", Schema(keys=2), 8)
+    held = np.repeat([[True, True], [False, False]], 500, axis=0)
+    tally = mechanism.tally(mechanism.perturb_many(records_of(held, np.zeros(held.shape)), SeededCoins(1, 2)))
+    (pair,) = combinations(mechanism.schema.keys, 2)
+    assert Conditionals(mechanism, tally).dependent([pair]).tolist() == [True]
+    assert Conditionals(mechanism, tally, min_reports=800).dependent([pair]).tolist() == [False]
+
+
 @pytest.mark.parametrize("population", [False, True], ids=["fixed people", "sample"])
 @pytest.mark.parametrize("oracle", ["grr", "oue"])
 def test_ioh_agrees_with_its_own_operators(oracle: str, population: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from keyveil.advice.campaigns import forecast_campaign, invented_people, prediction_said, warnings
 from keyveil.campaign.answerable import refuse_refused
 from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign, problems
@@ -30,7 +31,6 @@ from keyveil.cli.options import Json, MaxPairs, Settings, names_like, settings
 from keyveil.cli.printing import printed, table
 from keyveil.core.clock import system_clock, today
 from keyveil.core.errors import CampaignError, KeyveilError
-from keyveil.dashboard.advice import forecast_campaign, invented_people, prediction_said, warnings
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 from keyveil.planning.auto import AUTO
 
@@ -125,7 +125,7 @@ def create(
             mechanism,
             settings(set, max_pairs),
             epsilon,
-            Expected(people, pairs, sample, goal, typical, bits, shares, rounds),
+            Expected(people, pairs, sample, goal, typical, bits, shares, rounds, browser),
             keys,
             low,
             high,

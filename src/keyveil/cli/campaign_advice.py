@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from keyveil.advice.campaigns import Warning, overflow_group
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.cli.data import many, say, screen
 from keyveil.cli.printing import table
-from keyveil.dashboard.advice import Warning, overflow_group
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 from keyveil.planning.forecast import Forecast, ForecastRound
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from keyveil.campaign.browsers import MECHANISMS
 from keyveil.cli.campaign_files import schema_document
 from keyveil.cli.data import say, working
 from keyveil.core.errors import CampaignError
@@ -27,12 +28,14 @@ class Expected:
     bits: float | None = None
     shares: str | None = None
     rounds: int | None = None
+    browser: bool = False
 
     @property
     def told(self) -> dict[str, Any]:
         """As ``auto`` takes it; what was not said is left out."""
         names = {"people": "users", "shares": "frequency"}
-        return {names.get(name, name): value for name, value in vars(self).items() if value is not None}
+        said = {name: value for name, value in vars(self).items() if value is not None and name != "browser"}
+        return {names.get(name, name): value for name, value in said.items()}
 
 
 def chosen(
@@ -76,6 +79,7 @@ def chosen(
             "give people like them (--sample FILE), and the mechanism is chosen for them; or name a --mechanism.",
         )
     with working("Choosing a mechanism"):
-        found = resolve(schema, epsilon, **expected.told)
+        among = {"mechanisms": MECHANISMS} if expected.browser else {}
+        found = resolve(schema, epsilon, **expected.told, **among)
     say(f"Chosen: {found.reason}")
     return found.mechanism.name, found.options, found.reason

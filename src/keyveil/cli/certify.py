@@ -16,10 +16,10 @@ from keyveil.cli.data import screen, working
 from keyveil.cli.options import Json, KeysOrNames, MaxPairs, Settings, keys_of, names_like, settings, without_data
 from keyveil.core.epsilon import log_ceiling
 from keyveil.core.errors import EpsilonError, KeyveilError, MechanismError, PrivacyError, SchemaError
-from keyveil.core.schema import GRID
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import mechanism_names
-from keyveil.privacy.certify import Certificate, Pairs
+from keyveil.privacy.certify import Certificate
+from keyveil.privacy.words import worst_pair
 
 if TYPE_CHECKING:
     from keyveil.privacy.shuffled import Shuffled
@@ -152,12 +152,9 @@ def _table(certificates: list[Certificate]) -> Table:
 
 def _worst(certificate: Certificate) -> str:
     worst, sizes = certificate.worst, ", ".join(f"{name} {size}" for name, size in certificate.worst_sizes.items())
+    one, other = worst_pair(certificate)
     report = worst.report.hex() if isinstance(worst.report, bytes) else worst.report
     return (
-        f"Enumerated at {sizes}: the report {report} tells {_record(worst.likely)} from {_record(worst.unlikely)} "
+        f"Enumerated at {sizes}: the report {report} tells a person with {one} from a person with {other} "
         f"best, by a factor of e^{log_ceiling(worst.ratio):.12f}."
     )
-
-
-def _record(pairs: Pairs) -> str:
-    return "{" + ", ".join(f"{key}: {value / GRID:g}" for key, value in pairs) + "}"

@@ -78,7 +78,7 @@ def _quantiles(rows: Rows) -> Html:
     known = told(middle["value"])
     said = f"Half of those who hold {middle['key']} have a value below {interval_text(middle['value'])}."
     unsaid = f"How the values of {middle['key']} are spread cannot be told yet."
-    table_ = table(f"Values of {middle['key']}", ("Quantile", "", "Value", "Flag"), listed)
+    table_ = table(f"Values of {middle['key']}", ("Quantile", "In words", "Value", "Flag"), listed)
     return together(tag("p", said if known else unsaid, class_="finding"), table_)
 
 

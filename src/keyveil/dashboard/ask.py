@@ -13,7 +13,7 @@ from keyveil.collector.asking import ask
 from keyveil.core.errors import KeyveilError
 from keyveil.dashboard.answers import ANSWERS
 from keyveil.dashboard.campaign_head import head
-from keyveil.dashboard.code import code
+from keyveil.dashboard.code import asked, code
 from keyveil.dashboard.heat import heat_map
 from keyveil.dashboard.layout import choice, field, note, page, question, table
 from keyveil.dashboard.refusals import explained
@@ -62,8 +62,9 @@ def _answer(visit: Visit, kind: str) -> Html:
     except KeyveilError as refused:
         return explained(refused)
     words = ["campaign", "ask", visit.name, "--question", json.dumps(document, ensure_ascii=False)]
+    lines = [f'answer = {asked(f"/v1/campaigns/{visit.name}/queries", document)}["answers"]']
     drawn = spread(visit, document["keys"][0]) if kind == "quantiles" and told(rows[0]["value"]) else None
-    return together(ANSWERS[kind](rows), drawn, code(visit, words, f"/v1/campaigns/{visit.name}/queries", document))
+    return together(ANSWERS[kind](rows), drawn, code(visit, words, lines))
 
 
 def spread(visit: Visit, key: str) -> Html:

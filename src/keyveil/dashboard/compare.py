@@ -9,7 +9,7 @@ from keyveil.campaign.series import refuse_same_reports
 from keyveil.core.errors import KeyveilError
 from keyveil.dashboard.about import dates_in_words
 from keyveil.dashboard.campaign_head import head
-from keyveil.dashboard.code import code
+from keyveil.dashboard.code import asked, code, fetched
 from keyveil.dashboard.layout import choice, note, page, question, table
 from keyveil.dashboard.refusals import explained
 from keyveil.dashboard.visits import Visit
@@ -67,6 +67,20 @@ def _changes(visit: Visit, other: str, of: Of) -> Html:
     )
     listed = sorted(found.items(), key=lambda one: np.nan_to_num(one[1].p_value, nan=2.0))
     rows = [_row(key, one, len(found)) for key, one in listed]
+    both_asked = (("now", mine), ("before", theirs))
+    reads = "Estimates.from_document({estimates}, {campaign}.schema)"
+    lines = [
+        *(
+            f"{name} = " + reads.format(estimates=asked(f"/v1/campaigns/{one.hash}/estimates"), campaign=fetched(one))
+            for name, one in both_asked
+        ),
+        f"answer = {{key: compare_campaigns(now, before, key, {of!r}) for key in now.schema.keys}}",
+    ]
+    imports = [
+        "from keyveil import Estimates",
+        "from keyveil.campaign.documents import Campaign",
+        "from keyveil.learn.comparisons import compare_campaigns",
+    ]
     words = ["campaign", "compare", theirs.hash[:12], mine.hash[:12], "--of", of]
     return together(
         tag("p", said, class_="finding"),
@@ -76,7 +90,7 @@ def _changes(visit: Visit, other: str, of: Of) -> Html:
             rows,
         ),
         tag("p", "Each interval allows for the privacy noise of both campaigns, for the people who reported."),
-        code(visit, words, f"/v1/campaigns/{mine.hash}/estimates"),
+        code(visit, words, lines, imports),
     )
 
 

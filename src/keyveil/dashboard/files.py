@@ -15,7 +15,7 @@ from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import Estimates
 from keyveil.dashboard.about import about_campaign
 from keyveil.dashboard.campaign_head import head
-from keyveil.dashboard.code import code
+from keyveil.dashboard.code import CSV, asked, code
 from keyveil.dashboard.layout import HEADERS, page, table
 from keyveil.dashboard.refusals import explained
 from keyveil.dashboard.visits import Visit
@@ -92,13 +92,14 @@ def show_files(visit: Visit) -> Response:
         )
         for kind, (_, what, _) in KINDS.items()
     ]
+    estimates = f"/v1/campaigns/{visit.name}/estimates"
     words = ["campaign", "estimates", visit.name, "--csv", f"{campaign.name}.csv", "--report", f"{campaign.name}.html"]
     return page(
         visit,
         campaign.name,
         top,
         table("Estimates of all keys, with intervals and flags", ("File", "What it is"), rows),
-        code(visit, words, f"/v1/campaigns/{visit.name}/estimates", takes="text/csv"),
+        code(visit, words, [f"answer = {asked(estimates, takes=CSV)}.decode()"]),
     )
 
 

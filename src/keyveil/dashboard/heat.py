@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from itertools import combinations
 from typing import Any
 
 from keyveil.collector.asking import ask
+from keyveil.dashboard.code import code
 from keyveil.dashboard.layout import note
 from keyveil.dashboard.visits import Visit
 from keyveil.display.answers import share_text, told
 from keyveil.display.estimates import most_frequent
 from keyveil.display.markup import Html, tag, together
+from keyveil.learn.conditionals import Conditionals
 
 LEVELS = 5  # shades
+CONFIDENCE = 0.95
 
 
 def heat_map(visit: Visit, count: int) -> Html:
@@ -30,17 +35,33 @@ def heat_map(visit: Visit, count: int) -> Html:
     found = {
         pair: rows[0]["frequency"] for pair, rows in zip(pairs, ask(visit.service, visit.name, questions), strict=True)
     }
+    sure = dependent_pairs(visit, keys)
+    path = f"/v1/campaigns/{visit.name}/queries"
+    words = ["campaign", "ask", visit.name]
+    words += [word for one in questions for word in ("--question", json.dumps(one, ensure_ascii=False))]
+    lines = [
+        f"keys = {keys!r}",
+        "answer = {",
+        f'    (one, other): ask({path!r}, {{"kind": "conditional", "key": other, "given": {{one: True}}}})["answers"]',
+        "    for one in keys for other in keys if one != other",
+        "}",
+    ]
     body = [
         tag(
             "tr",
             tag("th", one, scope="row"),
-            [_cell(one, other, found.get((one, other)), shares[other]) for other in keys],
+            [
+                _cell(one, other, found.get((one, other)), shares[other], frozenset((one, other)) in sure)
+                for other in keys
+            ],
         )
         for one in keys
     ]
     return together(
-        tag("p", "Of those who hold the key of a row, the share that holds the key of a column. Hatched: the "
-            "interval holds the share among all people, so that these keys may have nothing to do with each other."),
+        tag("p", "Of those who hold the key of a row, the share that holds the key of a column. Hatched: these two "
+            f"keys may have nothing to do with each other. All {len(keys) * (len(keys) - 1) // 2} pairs are tested "
+            f"together: of those that are shaded, at most {100 * (1 - CONFIDENCE):.0f} % are expected to be there by "
+            "chance. The interval in a cell is for that cell alone."),
         tag(
             "div",
             tag(
@@ -55,16 +76,25 @@ def heat_map(visit: Visit, count: int) -> Html:
             role="region",
             aria_label="How keys go together",
         ),
+        code(visit, words, lines),
     )  # fmt: skip
 
 
-def _cell(one: str, other: str, numbers: dict[str, Any] | None, usual: float) -> Html:
+def dependent_pairs(visit: Visit, keys: list[str]) -> set[frozenset[str]]:
+    """The pairs of keys that do not go together by chance alone, decided over all of them at once."""
+    found, pairs = visit.service.finished(visit.name, None, "conditional"), list(combinations(keys, 2))
+    told_pairs = Conditionals(
+        found.round.mechanism, found.tally, visit.service.min_reports(visit.name), CONFIDENCE, population=True
+    ).dependent(pairs)
+    return {frozenset(pair) for pair, sure in zip(pairs, told_pairs, strict=True) if sure}
+
+
+def _cell(one: str, other: str, numbers: dict[str, Any] | None, usual: float, dependent: bool) -> Html:
     if numbers is None:
         return tag("td", "–", title=one)
     if not told(numbers) or numbers["flag"] == "wide":
         return tag("td", "not told", class_="untold", title=f"{numbers['flag']}: {share_text(numbers)}")
     share = min(max(numbers["value"], 0.0), 1.0)
-    dependent = not numbers["low"] <= usual <= numbers["high"]
     shade = f"level{min(int(share * LEVELS), LEVELS - 1)}" if dependent else "untold"
     title = f"Of those who hold {one}, {share_text(numbers)} hold {other}; of all people {usual:.0%}"
     ends = f"{100 * max(numbers['low'], 0):.0f}–{100 * min(numbers['high'], 1):.0f}"

@@ -50,7 +50,6 @@ def key_table(visit: Visit, estimates: Estimates) -> Html:
         tag("div", inside, class_="wide", tabindex="0", role="region", aria_label="Every key", data_table=True),
         _turn(visit, start // AT_ONCE, last),
         data_rows=True,
-        aria_label="Every key",
     )
 
 

@@ -11,6 +11,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.text import many
 from keyveil.dashboard.about import dates_in_words, days_in_words, odds_in_words, who_sees_what
 from keyveil.dashboard.campaign_head import head
+from keyveil.dashboard.code import asked, code
 from keyveil.dashboard.key_table import key_table, part
 from keyveil.dashboard.layout import facts, field, note, page, question, table
 from keyveil.dashboard.refusals import explained
@@ -54,7 +55,16 @@ def _results(visit: Visit, estimates: Estimates) -> Html:
         facts(*((flag, MEANINGS[flag]) for flag in met_flags(estimates))),
         tag("p", contained(estimates)),
         _attackers(visit, estimates),
+        _code(visit),
     )
+
+
+def _code(visit: Visit) -> Html:
+    """The same numbers, with what crafted reports could have moved if that is shown."""
+    crafted = visit.asked("attackers")
+    words = ["campaign", "estimates", visit.name, *(["--attackers", crafted] if crafted else [])]
+    path = f"/v1/campaigns/{visit.name}/estimates" + (f"?attackers={crafted}" if crafted else "")
+    return code(visit, words, [f"answer = {asked(path)}"])
 
 
 def _attackers(visit: Visit, estimates: Estimates) -> Html:

@@ -14,12 +14,13 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.text import many
 from keyveil.dashboard.about import odds_in_words, who_sees_what
 from keyveil.dashboard.campaign_head import head
-from keyveil.dashboard.code import code
+from keyveil.dashboard.code import code, fetched
 from keyveil.dashboard.layout import facts, page, table
 from keyveil.dashboard.visits import Visit
 from keyveil.display.markup import Child, Html, tag, together
 from keyveil.mechanisms.base import Mechanism
-from keyveil.privacy.certify import Certificate, Pairs
+from keyveil.privacy.certify import Certificate
+from keyveil.privacy.words import worst_pair
 from keyveil.protocols.base import Round
 
 MOST_ROUNDS = 3  # whose certificates are shown
@@ -41,7 +42,11 @@ def show_privacy(visit: Visit) -> Response:
     panels = visit.site.results.remembered(visit.name, "privacy", lambda: [_panel(campaign, one) for one in rounds])
     seen = [tag("tr", tag("th", who, scope="row"), tag("td", what)) for who, what in who_sees_what(campaign)]
     odds = visit.site.results.remembered(visit.name, "odds", lambda: odds_in_words(campaign))
-    words = ["campaign", "status", visit.name, "--json"]
+    words = ["campaign", "label", visit.name]
+    lines = [
+        f"campaign = {fetched(campaign)}",
+        "answer = [str(one.mechanism.certificate().exact_epsilon) for one in campaign.protocol.longest()]",
+    ]
     return page(
         visit,
         campaign.name,
@@ -56,7 +61,7 @@ def show_privacy(visit: Visit) -> Response:
         tag("h2", "What is not protected"),
         tag("p", "That a device answered can be seen by the network. A hacked device is not protected. The same "
             "question under another name costs again: only the caps on people’s devices limit that."),
-        code(visit, words, f"/v1/campaigns/{visit.name}"),
+        code(visit, words, lines, ["from keyveil.campaign.documents import Campaign"]),
     )  # fmt: skip
 
 
@@ -85,17 +90,11 @@ def _panel(campaign: Campaign, one: Round) -> Html:
 
 
 def _pair(certificate: Certificate, likely: Fraction, unlikely: Fraction) -> str:
-    first, second = (_person(pairs) for pairs in (certificate.worst.likely, certificate.worst.unlikely))
-    sizes = certificate.worst_sizes.get("keys")
-    about = f" (with {sizes} keys)" if sizes is not None and sizes != certificate.sizes.get("keys") else ""
+    first, second = worst_pair(certificate)
     return (
-        f"Somebody with {first} and somebody with {second}{about}: the report that tells them apart best has "
+        f"Somebody with {first} and somebody with {second}: the report that tells them apart best has "
         f"probability {_percent(likely)} for the first and {_percent(unlikely)} for the second."
     )
-
-
-def _person(pairs: Pairs) -> str:
-    return "no key at all" if not pairs else "key number " + " and ".join(str(key + 1) for key, _ in pairs)
 
 
 def _percent(chance: Fraction) -> str:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from keyveil.core.errors import KeyveilError
 from keyveil.dashboard.campaign_head import head
-from keyveil.dashboard.code import code
+from keyveil.dashboard.code import asked, code
 from keyveil.dashboard.layout import choice, facts, note, page, question, table
 from keyveil.dashboard.refusals import explained
 from keyveil.dashboard.visits import Visit
@@ -70,5 +70,5 @@ def _changes(visit: Visit, method: str) -> Html:
         rows and table(shown, ("Key", "Raw", "Processed", "Change"), rows),
         tag("p", "Raw values are unbiased. A value that was moved is biased, has no standard error and keeps the "
             "interval of the raw one, widened where it would not hold the value."),
-        code(visit, words, f"/v1/campaigns/{visit.name}/estimates?postprocess={method}"),
+        code(visit, words, [f"answer = {asked(f'/v1/campaigns/{visit.name}/estimates?postprocess={method}')}"]),
     )  # fmt: skip

@@ -16,11 +16,11 @@ from keyveil.display.markup import Html, tag
 def show_tokens(visit: Visit) -> Response:
     """All tokens that were ever made, and a form for another."""
     rows = [_row(visit, one) for one in visit.service.roles.tokens()]
-    head = ("Name", "Role", "Good for", "Until", "State", "")
+    head = ("Name", "Role", "Good for", "Until", "State", "Step")
     new = form(
         visit,
         "/tokens",
-        tag("h3", "A new token"),
+        tag("h2", "A new token"),
         field("Name", "name", hint="Up to 64 of a-z, 0-9 and -, such as anna.", required=True, autocomplete="off"),
         choice("Role", "role", {"analyst": "analyst: reads", "admin": "admin: also acts"}),
         field("Campaigns", "campaigns", hint="Names with spaces between them; all if empty.", autocomplete="off"),
@@ -29,7 +29,9 @@ def show_tokens(visit: Visit) -> Response:
         class_="card",
     )
     said = note("The token is revoked, and whoever was signed in with it is signed out.", kind="done")
-    return page(visit, "Tokens", visit.asked("done") and said, table("Tokens", head, rows), new)
+    none = "No token was made here yet. Those of the first start lie in files beside the database."
+    listed = table("Tokens", head, rows) if rows else note(none)
+    return page(visit, "Tokens", visit.asked("done") and said, listed, new)
 
 
 def make_token(visit: Visit) -> Response:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from keyveil.campaign.browsers import MECHANISMS
 from keyveil.campaign.documents import VERSION
 from keyveil.core.canonical import decimal, exact
 from keyveil.core.errors import CampaignError, PlanError
@@ -37,11 +38,13 @@ class Wish:
     schema: Schema
     pairs: float
     goal: str
+    browser: bool  # whether browsers may answer, which know fewer mechanisms
 
     @property
     def told(self) -> dict[str, Any]:
         """As the planner takes it."""
-        return {"users": self.people, "pairs": self.pairs, "goal": self.goal}
+        among = {"mechanisms": MECHANISMS} if self.browser else {}
+        return {"users": self.people, "pairs": self.pairs, "goal": self.goal, **among}
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,6 @@ def read_wish(form: Fields) -> Wish:
     keys = list(dict.fromkeys(line.strip() for line in first(form, "keys").splitlines() if line.strip()))
     if not keys or len(keys) > MOST_KEYS or any(len(key) > LONGEST_KEY for key in keys):
         raise CampaignError("campaign/keys", f"Name 1 to {MOST_KEYS:,} keys, one in each line.")
-    low, high = (_decimal(form, end, "The least and the largest value are numbers.") for end in ("low", "high"))
     change = float(exact(str(_decimal(form, "change", "A change is a number of percentage points.")))) / 100
     if not 0 < change < 1:
         raise PlanError("plan/wish", "A change lies between 0 and 100 percentage points.")
@@ -86,8 +88,21 @@ def read_wish(form: Fields) -> Wish:
     goal = first(form, "goal", "both")
     if goal not in GOALS:
         raise PlanError("plan/goal", "Choose what you want to know from the list.")
-    schema = Schema.from_document({"keys": keys, "low": low, "high": high})
-    return Wish(change, int(people), schema, pairs, goal)
+    groups = _listed(form, "groups")
+    schema = Schema.from_document({"keys": keys, **_values(form), **({"groups": groups} if groups else {})})
+    return Wish(change, int(people), schema, pairs, goal, bool(first(form, "browser")))
+
+
+def _values(form: Fields) -> dict[str, Any]:
+    """The values that there are: single ones where they are listed, otherwise all between the least and the largest."""
+    if levels := _listed(form, "levels"):
+        return {"levels": [_number(level, "schema/levels", "Single values are numbers.") for level in levels]}
+    return {end: _decimal(form, end, "The least and the largest value are numbers.") for end in ("low", "high")}
+
+
+def _listed(form: Fields, name: str) -> list[str]:
+    """What stands between commas or in lines of its own."""
+    return [part.strip() for part in first(form, name).replace("\n", ",").split(",") if part.strip()]
 
 
 def offers(wish: Wish) -> list[Offer]:
@@ -124,11 +139,16 @@ def document_of(wish: Wish, form: Fields) -> dict[str, Any]:
         "enrolment": first(form, "enrolment", "none"),
         "contact": first(form, "contact"),
         "reason": found.reason,
+        **({"browser": True} if wish.browser else {}),
     }
 
 
 def _decimal(form: Fields, name: str, sentence: str) -> int | str:
+    return _number(first(form, name), "schema/range" if name in ("low", "high") else "plan/wish", sentence)
+
+
+def _number(text: str, code: str, sentence: str) -> int | str:
     try:
-        return decimal(exact(first(form, name)))
+        return decimal(exact(text))
     except ValueError:
-        raise CampaignError("schema/range" if name in ("low", "high") else "plan/wish", sentence) from None
+        raise CampaignError(code, sentence) from None

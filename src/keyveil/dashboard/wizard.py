@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
+from keyveil.advice.campaigns import forecast_campaign, warnings
 from keyveil.campaign.answerable import refuse_refused
 from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign, Fetch
 from keyveil.collector.access import refuse_elsewhere
 from keyveil.core.clock import today
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError
-from keyveil.dashboard.advice import forecast_campaign, warnings
 from keyveil.dashboard.layout import choice, facts, field, form, note, page, redirect, table
 from keyveil.dashboard.refusals import explained
 from keyveil.dashboard.visits import Visit
@@ -26,7 +26,11 @@ from keyveil.display.markup import Child, Html, tag, together
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 
 STEPS = ("What must be seen", "At what price", "Check and create")
-KEPT = ("change", "people", "keys", "pairs", "low", "high", "goal")  # of the first step
+KEPT = ("change", "people", "keys", "pairs", "low", "high", "levels", "groups", "goal", "browser")  # of the first step
+PLACES = {
+    "": "in apps and programs, which remember their answers",
+    "true": "also in browsers, which may forget them",
+}
 MOST_TOLD = 2000  # people for whom errors are tried before anybody is asked
 
 
@@ -103,7 +107,21 @@ def _wishes(visit: Visit, given: Mapping[str, str]) -> Html:
             class_="inline",
         ),
         tag("p", "Such as the ends of a rating. Values outside count as the nearer end.", class_="small"),
+        field(
+            "The only values there are",
+            "levels",
+            given.get("levels", ""),
+            "Such as 1, 2, 3, 4, 5, instead of a least and a largest value. May stay empty.",
+        ),
+        field(
+            "Groups of people who are told apart",
+            "groups",
+            given.get("groups", ""),
+            "Such as de, fr: every key is then counted in each group. A device adds its group; it is as private as the "
+            "keys. May stay empty.",
+        ),
         choice("What do you want to know?", "goal", GOALS, given.get("goal") or "both"),
+        choice("Where do people answer?", "browser", PLACES, given.get("browser", "")),
         tag("button", "See what it costs"),
         class_="card",
     )
@@ -154,8 +172,8 @@ def _price(one: Offer, wish: Wish, chosen: bool) -> Html:
         tag("th", radio, " ", tag("label", one.epsilon, for_=id), scope="row"),
         tag("td", f"{100 * one.change:.3g} points", class_="told" if enough else "doubtful"),
         tag("td", f"{100 * one.smallest:.3g} % of the people"),
-        tag("td", f"about {one.people_for(wish):,}"),
-        tag("td", f"at most × {one.odds:.3g}"),
+        tag("td", f"about {one.people_for(wish):,}", class_="number"),
+        tag("td", f"at most × {one.odds:.3g}", class_="number"),
         tag("td", one.mechanism),
     )
 

@@ -14,6 +14,7 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.estimates import Floats
 from keyveil.display.estimates import BLUE, GREY, STYLES
 from keyveil.display.estimates import table as table_of_estimates
+from keyveil.privacy.words import worst_pair
 
 if TYPE_CHECKING:
     from keyveil.device.outcome import Outcome
@@ -79,7 +80,7 @@ def of_certificate(found: Certificate) -> str:
     worst = found.worst
     how = "all outcomes enumerated" if found.method == "enumeration" else "closed form, checked at small sizes"
     likely, unlikely = (f"{float(chance):.6g}" for chance in worst.chances)
-    body = [(_record(worst.likely), likely), (_record(worst.unlikely), unlikely)]
+    body = list(zip(worst_pair(found), (likely, unlikely), strict=True))
     kept = "keeps" if found.certified else "BREAKS"
     return card(
         f"{found.mechanism} {kept} ε = {decimal_text(found.requested_epsilon)}",
@@ -202,11 +203,6 @@ def _plain(value: Any) -> bool:
 
 def _left_out(count: int, what: str) -> str:
     return f"… and {count:,} more {what}{'' if count == 1 else 's'}." if count > 0 else ""
-
-
-def _record(pairs: Sequence[Any]) -> str:
-    """A record of a certificate: numbers of keys with grid values; empty for a person without pairs."""
-    return ", ".join(f"key {pair[0]}: {pair[1]}" for pair in pairs) or "no pairs"
 
 
 def _sizes(sizes: dict[str, int]) -> str:

@@ -38,7 +38,8 @@ def _ranking(keys: Sequence[str], column: Column, told: int, said: tuple[str, st
     if blocks[0] >= told > 1:
         return "No key's rank can be told from that of the others."
     leading = [keys[at] for at in order[: blocks[0]]]
-    sentences = [_leading(leading, said)]
+    first = int(np.count_nonzero(~(column.high < column.low[order[0]])))  # keys that may have the first rank
+    sentences = [_leading(leading, said, first)]
     ends = np.cumsum(blocks)
     unclear = [
         f"{start + 1} to {end}"
@@ -50,9 +51,11 @@ def _ranking(keys: Sequence[str], column: Column, told: int, said: tuple[str, st
     return "; ".join(sentences) + "."
 
 
-def _leading(names: Sequence[str], said: tuple[str, str]) -> str:
+def _leading(names: Sequence[str], said: tuple[str, str], first: int) -> str:
     if len(names) == 1:
         return f"{names[0]} {said[0]}"
+    if len(names) > _NAMED and first < len(names):
+        return f"{names[0]} is among the first {first:,}; the ranks of the first {len(names):,} overlap"
     if len(names) > _NAMED:
         return f"The first {len(names):,} ranks cannot be told apart"
     return f"{', '.join(names[:-1])} and {names[-1]} {said[1]}, and which of them is first cannot be told"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.discovery import told_from_absent
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import FLAGS, Column, Interval
 from keyveil.core.schema import Schema
@@ -94,6 +95,24 @@ class Conditionals:
         else:
             own, others = self._lifts(each, (0, 0)), self._lifts(pairs, (0, 1))
         return Matrix.of(self.schema, kind, alone.values, own, others, pairs)
+
+    def dependent(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
+        """For each pair of keys, whether people hold both more or less often than if the two were independent, [pair].
+
+        Tests P[both] - P[one]·P[other] = 0 from both sides, with errors to first order. All pairs are decided together
+        by Benjamini and Yekutieli's rule, because pairs share keys: whatever their dependence, the expected share of
+        independent pairs among those told is at most 1 - ``confidence`` (docs/decisions/0128-pairs-of-keys.md).
+        """
+        keys = np.array([[self._index(one), self._index(other)] for one, other in pairs], dtype=np.int64).reshape(-1, 2)
+        answers = self._answer(keys, [share({0: True, 1: True}), share({0: True}), share({1: True})])
+        both, one, other = answers.values.T
+        slopes = np.array([np.ones(len(keys)), -other, -one])
+        variance = np.einsum("ir,rij,jr->r", slopes, answers.covariance, slopes)
+        people = self.tally.reports * np.minimum(one, other)
+        known = (answers.respondents > 0) & (variance > 0) & (people >= self.min_reports)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scores = np.where(known, np.abs(both - one * other) / np.sqrt(variance), np.nan)
+        return told_from_absent(scores, "by", (1 + self.confidence) / 2)  # half of the level for either side
 
     # -- ratios -------------------------------------------------------------------------------------------------
 

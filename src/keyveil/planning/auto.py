@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from keyveil.protocols.base import Protocol
 
 AUTO = "auto"
-KNOWN = ("users", "pairs", "sample", "sizes", "frequency", "mean", "typical", "goal", "bits", "rounds")
+KNOWN = ("users", "pairs", "sample", "sizes", "frequency", "mean", "typical", "goal", "bits", "rounds", "mechanisms")
 """What ``auto`` may be told of the people and of what is wanted (``kv.plan``)."""
 
 
@@ -41,7 +41,8 @@ def make(name: str, schema: Schema, epsilon: Number, **options: Any) -> Mechanis
 
 
 _OF_AUTO = """    The name "auto" stands for the mechanism of least predicted error. It takes what
-    ``kv.plan`` takes of people and goal: users and pairs (or sizes, or a sample), typical, goal, bits, rounds.
+    ``kv.plan`` takes of people and goal: users and pairs (or sizes, or a sample), typical, goal, bits, rounds,
+    and the names of the mechanisms to choose from.
 
     Examples
 """

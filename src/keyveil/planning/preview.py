@@ -17,7 +17,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import SupportRates, can
 from keyveil.planning.people import Floats, People
 from keyveil.planning.trials import SEED, tried_people
-from keyveil.privacy.certify import Pairs
+from keyveil.privacy.words import worst_pair
 
 POSSIBLE = 20  # results that are shown side by side
 MOST_PEOPLE = 100_000  # of a preview; more are shown as results of so many, with errors to scale
@@ -40,12 +40,11 @@ def epsilon_in_words(mechanism: Mechanism, rounds: int = 1) -> str:
             f"probability {lacks} if not. {ceiling}"
         )
     certificate = mechanism.certificate()
-    worst = certificate.worst
-    likely, unlikely = map(_chance, worst.chances)
-    small = "" if certificate.worst_sizes == mechanism.sizes else f" (with {certificate.worst_sizes['keys']} keys)"
+    likely, unlikely = map(_chance, certificate.worst.chances)
+    one, other = worst_pair(certificate)
     return (
-        f"The report that tells most{small} has probability {likely} if its sender has {_record(worst.likely)}, and "
-        f"probability {unlikely} with {_record(worst.unlikely)}. {ceiling}"
+        f"The report that tells most has probability {likely} if its sender has {one}, and probability {unlikely} with "
+        f"{other}. {ceiling}"
     )
 
 
@@ -114,9 +113,3 @@ def _up(number: float) -> str:
         return f"{number:,.0f}"
     unit = 10 ** (2 - math.floor(math.log10(number)))
     return f"{math.ceil(number * unit - 1e-9) / unit:g}"
-
-
-def _record(pairs: Pairs) -> str:
-    if not pairs:
-        return "no pair at all"
-    return "the " + ("key " if len(pairs) == 1 else "keys ") + " and ".join(str(key) for key, _ in pairs)

@@ -1,0 +1,148 @@
+"""What pages call "the same as code" is the same: command and program run, and give the numbers of the page."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.cli.app import run
+from keyveil.core.estimates import Estimates
+from keyveil.core.schema import Schema
+from keyveil.device import HttpTransport
+from keyveil.display.answers import comparison_sentence, conditional_sentence, interval_text, share_text
+from tests.browser.conftest import administer
+from tests.collector.campaigns import SNACKS, batch_of, snacks
+from tests.collector.processes import Served
+from tests.dashboard.browsing import Browser
+
+NAME = "weekly-snacks"
+SCHEMA = Schema.from_document(SNACKS["schema"])
+PEOPLE: tuple[dict[str, float], ...] = ({"fries": 5.0, "pepsi": 4.0}, {"fries": 4.0}, {"burger": 2.0}, {})
+
+
+def filled(server: Served, **fields: Any) -> None:
+    document = snacks(name=NAME, protocol={"name": "moments", "epsilon": "4"}, min_reports=100, **fields)
+    administer(server, "POST", "/v1/campaigns", document)
+    view = administer(server, "PATCH", f"/v1/campaigns/{NAME}", {"action": "open"})
+    asked = RoundDocument.from_document(view["round"]["document"], Campaign.from_document(view["campaign"]))
+    administer(server, "POST", f"/v1/campaigns/{NAME}/reports", json.loads(batch_of(asked, 900, PEOPLE).to_json()))
+    administer(server, "PATCH", f"/v1/campaigns/{NAME}", {"action": "stop"})
+    for _ in range(200):
+        if administer(server, "GET", f"/v1/campaigns/{NAME}")["state"] == "estimated":
+            return
+        time.sleep(0.1)
+    raise AssertionError("The reports were not counted.")
+
+
+@pytest.fixture(scope="module")
+def pages(server: Served) -> Iterator[Browser]:
+    """Somebody who looks at two campaigns of a series, over HTTP."""
+    for purpose in ("This week.", "Next week."):
+        filled(server, purpose=purpose)
+    transport = HttpTransport(f"http://127.0.0.1:{server.port}")
+    yield Browser(transport).sign_in(server.tokens["analyst"])
+    transport.close()
+
+
+@pytest.fixture
+def folder(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "analyst.token").write_text(server.tokens["analyst"] + "\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def both(page: Browser, output: pytest.CaptureFixture[str], json_too: bool = True) -> tuple[Any, Any]:
+    """What the page's command prints as JSON, and what its program holds as the answer."""
+    command, program = (
+        html.unescape(one) for one in re.findall(r"<pre><code>(.*?)</code></pre>", page.text, re.DOTALL)
+    )
+    first, *words = shlex.split(command)
+    assert first == "keyveil" and run(words) == 0, output.readouterr().err
+    output.readouterr()
+    printed = None
+    if json_too:
+        assert run([*words, "--json"]) == 0
+        printed = json.loads(output.readouterr().out)
+    names: dict[str, Any] = {}
+    exec(program, names)
+    return printed, names["answer"]
+
+
+def rows_of(printed: Any) -> Any:
+    """The rows of the one kind of question that was asked."""
+    (rows,) = filter(None, printed.values())
+    return rows
+
+
+def at(page: Browser, end: str) -> Browser:
+    page.get(f"/campaigns/{NAME}{end}")
+    assert page.answer.status == 200, page.words
+    return page
+
+
+def test_questions(pages: Browser, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = at(pages, "/ask?kind=conditional&has=fries&key=pepsi")
+    printed, answer = both(page, capsys)
+    assert rows_of(printed) == answer and conditional_sentence(answer[0]) in page.words
+    page = at(pages, "/ask?kind=compare&first=fries&second=burger")
+    printed, answer = both(page, capsys)
+    assert rows_of(printed) == answer and comparison_sentence(answer[0]) in page.words
+    page = at(pages, "/ask?kind=top&count=3")
+    printed, answer = both(page, capsys)
+    assert rows_of(printed) == answer and answer[0]["key"] == "fries"
+    selected = [{**one, "low": one["selected_low"], "high": one["selected_high"]} for one in answer]
+    assert all(share_text(one) in page.words for one in selected)
+    page = at(pages, "/ask?kind=subset&keys=fries%0D%0Apepsi")
+    printed, answer = both(page, capsys)
+    assert rows_of(printed) == answer and interval_text(answer[0]["sum"], 0, 2) in page.words
+
+
+def test_the_heat_map(pages: Browser, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = at(pages, "/ask?kind=heat&count=3")
+    printed, answer = both(page, capsys)
+    assert rows_of(printed) == [row for rows in answer.values() for row in rows] and len(answer) == 6
+    cells = re.findall(r'title="Of those who hold (\w+), (.*?) hold (\w+);', page.text)
+    told = {(one, other): share_text(rows[0]["frequency"]) for (one, other), rows in answer.items()}
+    assert cells and all(told[one, other] == share for one, share, other in cells)
+
+
+def test_results_processed_and_files(pages: Browser, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for end in ("", "?attackers=20"):
+        page = at(pages, end)
+        printed, answer = both(page, capsys)
+        assert printed["estimates"] == answer["estimates"]
+        found = Estimates.from_document(answer, SCHEMA)
+        assert all(str(found.frequency[key]) in page.words for key in SCHEMA.keys), page.words
+    page = at(pages, "/processed?method=base-cut")
+    printed, answer = both(page, capsys)
+    found = Estimates.from_document(answer, SCHEMA)
+    moved = [one["key"] for one in printed["estimates"] if f"{found.frequency[one['key']]}" in page.words]
+    assert moved or "moved 0 of" in page.words
+    page = at(pages, "/files")
+    _, answer = both(page, capsys, json_too=False)
+    assert (
+        answer
+        == (folder / f"{NAME}.csv").read_bytes().decode()
+        == page.get(f"/campaigns/{NAME}/files/estimates.csv").text
+    )
+    assert (folder / f"{NAME}.html").read_text().startswith("<!doctype html>")
+
+
+def test_changes_and_the_certificate(pages: Browser, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = at(pages, "/compare")
+    printed, answer = both(page, capsys)
+    assert all(str(one.difference) in page.words for one in answer.values())
+    assert json.dumps(printed).count('"key"') >= 3 or printed
+    page = at(pages, "/privacy")
+    printed, (exact,) = both(page, capsys)
+    assert exact in page.words and json.dumps(printed).count(exact) >= 1

@@ -1,0 +1,166 @@
+"""Which pages are followed, what has to be there before, and which commands are not run by it: each with its reason."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from keyveil.campaign.documents import Campaign
+from keyveil.campaign.rounds import RoundDocument
+from keyveil.cli.connection import address
+from tests.collector.campaigns import batch_of
+from tests.documented_pages import Reader
+from tests.engines import report_files
+
+HOURS = "takes hours; its study has tests of its own, and its page says when it was last made"
+
+ELSEWHERE = {  # pages that others follow, or nobody can
+    "docs/how-to-add-a-mechanism.md": "tests/test_how_to.py follows it",
+    "docs/telemetry.md": "tests/browser/test_tutorial.py follows it",
+    "docs/install.md": "makes an environment; the first thing that CI does",
+    "docs/bench.md": "shows all options in brackets; tests/bench runs it",
+    "docs/when-not-to-use.md": "writes a page of the repository; tests/test_documentation.py holds its figures",
+    "docs/choices.md": HOURS,
+    "docs/comparison.md": HOURS,
+    "docs/equal-decoders.md": HOURS,
+    "docs/fairness.md": HOURS,
+    "docs/gains.md": HOURS,
+    "docs/honesty.md": HOURS,
+    "docs/predictions.md": HOURS,
+    "docs/robustness-gains.md": HOURS,
+}
+
+
+@dataclass(frozen=True)
+class Follow:
+    """How a page is followed."""
+
+    skipped: Mapping[str, str] = field(default_factory=dict)  # beginnings of commands, and why
+    refused: tuple[str, ...] = ()
+    after: Mapping[str, Callable[[Reader], None]] = field(default_factory=dict)
+    before: Callable[[Reader], None] = lambda _: None
+    served: bool = False  # whether a collector runs before the page begins
+    python: bool = True
+    smaller: Mapping[str, str] = field(default_factory=dict)  # numbers in Python blocks that would take minutes
+    soak: bool = False
+
+
+def many_report(name: str, people: int) -> Callable[[Reader], None]:
+    """So many other people answer."""
+
+    def work(reader: Reader) -> None:
+        collector = reader.collector()
+        view = collector.ask("GET", address(name))
+        document = RoundDocument.from_document(view["round"]["document"], Campaign.from_document(view["campaign"]))
+        for _ in range(people // 1000):
+            batch = batch_of(document, 1000, ({"burger": 3.0, "fries": 2.0}, {"burger": 2.0}, {"pepsi": 5.0}, {}))
+            collector.ask("POST", address(name, "reports"), json.loads(batch.to_json()))
+
+    return work
+
+
+def _wrong(reader: Reader) -> None:
+    """The document with the four mistakes that docs/campaigns.md shows."""
+    document = {
+        **report_files.SNACKS,
+        "name": "Snack survey",
+        "enrolment": "sms",
+        "protocol": {"name": "ssr", "epsilon": 1.5, "max_pairs": 2},
+    }
+    (reader.folder / "wrong.json").write_text(json.dumps(document))
+
+
+def _snacks_open(reader: Reader) -> None:
+    protocol = {"name": "ssr", "epsilon": "1", "max_pairs": 2}
+    reader.collector().ask("POST", "/v1/campaigns", {**report_files.SNACKS, "protocol": protocol})
+    reader.collector().ask("PATCH", address("snack-survey"), {"action": "open"})
+
+
+def _exported(reader: Reader) -> None:
+    """A folder of reports, and the document of their campaign."""
+    (reader.folder / "reports").mkdir()
+    document = report_files.first_round(report_files.SNACKS)
+    report_files.written(reader.folder / "reports/one.parquet", report_files.reports(document, 300), document)
+    (reader.folder / "campaign.json").write_text(json.dumps(report_files.SNACKS))
+
+
+def _ratings(reader: Reader) -> None:
+    """The example as Parquet."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    found = pyarrow.csv.read_csv(reader.folder / "examples/ratings.csv")
+    pyarrow.parquet.write_table(found, reader.folder / "ratings.parquet")
+
+
+def _views(reader: Reader) -> None:
+    """Baskets by shelf, and ratings with prices."""
+    baskets = [("food/fruit/apple", 3), ("food/bread", 1), ("drink/tea", 2)]
+    ratings = [("pizza/rating", 4), ("pizza/price", 12.5), ("tea/rating", 2), ("tea/price", 3)]
+    for name, rows in (("baskets.csv", baskets), ("ratings.csv", ratings)):
+        with (reader.folder / name).open("w", newline="") as file:
+            written = csv.writer(file)
+            written.writerow(("user", "key", "value"))
+            written.writerows(
+                (f"p{person}", *rows[(person + at) % len(rows)]) for person in range(300) for at in (0, 1)
+            )
+
+
+_OF_README = tuple(f"keyveil {one}" for one in ("certify", "audit", "simulate", "estimate", "compare"))
+DEMO = {"keyveil demo": "tests/cli/test_demo.py runs it"}
+FOLLOWED = {
+    "README.md": Follow({**DEMO, "make": "what CI does"}, python=False),  # its Python runs in tests/test_wheel.py
+    "docs/tutorial.md": Follow(),
+    "docs/quickstart.md": Follow(DEMO | dict.fromkeys(_OF_README, "the same as in README, which is followed")),
+    "docs/choose-epsilon.md": Follow(),
+    "docs/recurring.md": Follow(served=True),
+    "docs/campaigns.md": Follow(
+        {
+            "keyveil campaign next weekly": "when a week is over; tests/cli/test_campaign_series.py lets weeks pass",
+            "keyveil campaign open weekly --token-file secrets/admin  ": "the second week, which is not there yet",
+            "keyveil campaign compare": "when a second week is over; tests/cli/test_campaign_compare.py",
+        },
+        refused=("keyveil campaign check wrong.json",),
+        after={"keyveil campaign open snack-survey": many_report("snack-survey", 2000)},
+        smaller={"* 500": "* 2"},
+        before=_wrong,
+    ),
+    "docs/deployment.md": Follow(
+        {
+            "sudo": "changes the owner of files",
+            "KEYVEIL_SITE": "Docker; tests/test_deployment.py reads its files",
+            "keyveil campaign list --server": "the collector of a container, behind TLS",
+            "createuser": "changes the machine's PostgreSQL; tests/postgres.py has one of its own",
+            "pip install": "what CI does",
+            "KEYVEIL_DATABASE_URL": "PostgreSQL; tests/collector run on it",
+        },
+        served=True,
+    ),
+    "docs/device.md": Follow(served=True, before=_snacks_open),
+    "docs/engines.md": Follow(
+        {
+            "pip install": "what CI does",
+            "keyveil tally reports/ --campaign campaign.json --engine spark": "tests/engines run Spark",
+            "python -m venv": "packs an environment for a cluster",
+            "export PYSPARK_PYTHON": "of a cluster",
+            "cat >>": "of a cluster",
+            "keyveil tally /shared": "of a cluster",
+        },
+        before=_exported,
+        python=False,
+    ),
+    "docs/plan.md": Follow(),
+    "docs/protocols.md": Follow(before=_ratings, python=False),
+    "docs/simulate.md": Follow({"keyveil compare synthetic:suite": HOURS}, before=_ratings, python=False, soak=True),
+    "docs/audit.md": Follow(
+        {
+            "keyveil audit --subject": "tests/cli/test_audit.py audits such a subject",
+            ".venv/bin/python -m pytest": "the soak itself",
+        },
+        python=False,
+    ),
+    "docs/what-can-be-asked.md": Follow(),
+    "docs/mechanisms/views.md": Follow({"keyveil campaign create --name shelf": "goes on in …"}, before=_views),
+}
