@@ -148,7 +148,7 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.
     assert all(json.loads(line)["counts"] for line in results.read_text().splitlines())
     text = page.page([*found, Measured(replace(CELL, contender="grr"), 9, 0, {}, "It takes one key.")], "make it", 20)
     assert "Of 20 cells 9 were measured, with and without shrinkage, 7 in one of these ways,\nand 1 do not" in text
-    assert "| kvue | 0.950, 0.950, 0% | – | 0.950, 0.950, 0% |" in text and "- grr (1 cells): It takes one key." in text
+    assert "| kvue | 0.950, 0.950, 0% | – | 0.950, 0.950, 0% |" in text and "- grr (1 cell): It takes one key." in text
     assert "Nothing breaks the rule." in text
 
 

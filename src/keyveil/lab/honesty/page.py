@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
+from keyveil.core.text import many
 from keyveil.lab.datasets.lifelike import LIFELIKE
 from keyveil.lab.datasets.real import real
 from keyveil.lab.honesty.cells import (
@@ -248,12 +249,15 @@ def _wrong(wrong: Sequence[Fault]) -> str:
 
 
 def _refused(measured: Sequence[Measured]) -> str:
-    reasons = Counter(
-        {(one.cell, one.refused): (one.cell.contender, one.refused) for one in measured if one.refused}.values()
-    )
+    """Who does not take which people: one reason each, which may name other numbers for other people."""
+    reasons = {one.cell: one.refused for one in measured if one.refused}
+    counts = Counter(cell.contender for cell in reasons)
+    firsts = {cell.contender: reasons[cell] for cell in sorted(reasons, reverse=True)}
     rows = [
-        textwrap.fill(f"- {contender} ({count} cells): {reason}", 118, subsequent_indent="  ", break_long_words=False)
-        for (contender, reason), count in sorted(reasons.items())
+        textwrap.fill(
+            f"- {who} ({many(count, 'cell')}): {firsts[who]}", 118, subsequent_indent="  ", break_long_words=False
+        )
+        for who, count in sorted(counts.items())
     ]
     return "## What does not apply\n\n" + ("\n".join(rows) or "Everybody took every population.")
 
