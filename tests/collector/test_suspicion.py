@@ -71,7 +71,7 @@ def test_estimates_come_with_what_attackers_could_have_done(service: Service) ->
     assert refusal(lambda: service.estimates("snacks", attackers=121)) == "attack/attackers"
     processed = service.estimates("snacks", attackers=2, postprocess="norm-sub")
     assert processed.attacked is not None and processed.attacked.frequency_kind == "bound"
-    assert refusal(lambda: service.estimates("snacks", recover="removal")) == "recover/no-sketch"
+    assert refusal(lambda: service.estimates("snacks", recover="removal")) == "detect/no-sketch"
     assert refusal(lambda: service.estimates("snacks", recover="magic")) == "recover/unknown"
     both = refusal(lambda: service.estimates("snacks", recover="constrained", postprocess="norm"))
     assert both == "recover/postprocess"

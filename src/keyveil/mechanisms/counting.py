@@ -63,15 +63,11 @@ class Counting(ABC):
 
         It is for tallies that are larger than a block of reports.
         """
-        if self.own_cells is None:
+        cells = cells_of(self)
+        if cells is None:
             counts += self.fold(payloads, words)
         else:
-            self.own_cells.add_words(counts, words, payloads)
-
-    @property
-    def own_cells(self) -> PublicCells | None:
-        """``public_cells``, unless a class below the one that declares them counts differently (``fold``)."""
-        return self.public_cells if issubclass(_home(type(self), "public_cells"), _home(type(self), "fold")) else None
+            cells.add_words(counts, words, payloads)
 
     def tally(self, reports: Iterable[Report] | Reports, threads: int | None = None) -> Tally:
         """Count reports; tallies of parts add up to the tally of the whole, whatever the number of threads."""
@@ -91,10 +87,11 @@ class Counting(ABC):
 
     def _add_reports(self, counts: NDArray[np.int64], payloads: NDArray[Any], publics: NDArray[np.uint8]) -> None:
         """``add`` for public bytes."""
-        if self.own_cells is None:
+        cells = cells_of(self)
+        if cells is None:
             self.add(counts, payloads, self.read_words(publics))
         else:
-            self.own_cells.add(counts, self.fingerprint[:16], publics, payloads)
+            cells.add(counts, self.fingerprint[:16], publics, payloads)
 
     def tally_encoded(self, publics: Sequence[bytes], payloads: Sequence[bytes]) -> Tally:
         """Count encoded reports, given their public bytes; in bounded memory. One with a flaw refuses all."""
@@ -148,6 +145,11 @@ class Counting(ABC):
 
 
 @cache
+def cells_of(one: Counting) -> PublicCells | None:
+    """Its ``public_cells``, unless a class below the one that declares them counts differently (``fold``)."""
+    return one.public_cells if issubclass(_home(type(one), "public_cells"), _home(type(one), "fold")) else None
+
+
 def _home(kind: type, member: str) -> type:
     """The class that a class has a member from."""
     return next(base for base in kind.__mro__ if member in vars(base))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from keyveil.core.report import Reports
 from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.counting import cells_of
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -50,9 +51,9 @@ class Added:
 
 def single_counts(mechanism: Mechanism, reports: Reports) -> list[Added]:
     """What every report adds."""
-    words, found = mechanism.read_words(reports.publics), []
-    if mechanism.own_cells is not None:
-        places, once = mechanism.own_cells.places(words, reports.payloads), np.ones(1, dtype=np.int64)
+    words, found, known = mechanism.read_words(reports.publics), [], cells_of(mechanism)
+    if known is not None:
+        places, once = known.places(words, reports.payloads), np.ones(1, dtype=np.int64)
         return [Added(mechanism.tally_shape, places[at : at + 1], once) for at in range(len(places))]
     counts = np.zeros(mechanism.tally_shape, dtype=np.int64)
     flat = counts.reshape(-1)
