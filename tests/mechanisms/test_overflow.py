@@ -33,8 +33,8 @@ from keyveil.learn.ranking import top
 from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow import undercount as judgement
-from keyveil.mechanisms.overflow.beside import BesideOverflow, cuts_alike
-from keyveil.mechanisms.overflow.undercount import Surplus, truncated_keys, undercount
+from keyveil.mechanisms.overflow.beside import BesideOverflow
+from keyveil.mechanisms.overflow.undercount import Surplus, cuts_alike, truncated_keys, undercount
 from keyveil.mechanisms.registry import create, create_round, forms, from_document
 from keyveil.mechanisms.responses import Solution, Spread
 from keyveil.mechanisms.rounds.overflow import OverflowQuestion

@@ -10,8 +10,7 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.capabilities import Capped, need
 from keyveil.mechanisms.merging import merge
-from keyveil.mechanisms.overflow.beside import cuts_alike
-from keyveil.mechanisms.overflow.undercount import Surplus, judged, size_error, solved, undercount
+from keyveil.mechanisms.overflow.undercount import Surplus, cuts_alike, judged, size_error, solved, undercount
 from keyveil.protocols.base import Finished, Protocol
 
 

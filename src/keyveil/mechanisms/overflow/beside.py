@@ -55,6 +55,7 @@ from keyveil.mechanisms.overflow.undercount import (
     Surplus,
     Whole,
     among_everybody,
+    cuts_alike,
     judged,
     size_error,
     undercount,
@@ -323,14 +324,6 @@ class BesideOverflow(SideBySide):
             )
             for surplus, over, size in CHANCES
         ]
-
-
-def cuts_alike(mechanism: Mechanism) -> bool:
-    """Whether one cap cuts everybody's record: parts of the people may have caps of their own, or none."""
-    if can(mechanism, Parted) is None:
-        return True
-    caps = [can(part, Capped) for part in mechanism.parts] if isinstance(mechanism, SideBySide) else [None]
-    return len({None if one is None else one.cap() for one in caps} | {need(mechanism, Capped).cap()}) == 1
 
 
 @cache

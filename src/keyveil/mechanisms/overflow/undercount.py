@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from keyveil.core.estimates import Estimates, Header
 from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import KeyDependence, can
+from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, can, need
 from keyveil.mechanisms.merging import carried_flags, with_flags
 from keyveil.mechanisms.responses import FEWEST, Solution, Spread, normal_quantile
+from keyveil.mechanisms.side_by_side import SideBySide
 
 Floats = NDArray[np.float64]
 
@@ -172,6 +173,14 @@ def undercount_of(cap: int, told: Surplus, whole: Whole, exact: bool = True) -> 
         beyond=not told.reached,
         **_consequences(told, whole, surplus, size, kept, error, limit, exact),
     )
+
+
+def cuts_alike(mechanism: Mechanism) -> bool:
+    """Whether one cap cuts everybody's record: parts of the people may have caps of their own, or none."""
+    if can(mechanism, Parted) is None:
+        return True
+    caps = [can(part, Capped) for part in mechanism.parts] if isinstance(mechanism, SideBySide) else [None]
+    return len({None if one is None else one.cap() for one in caps} | {need(mechanism, Capped).cap()}) == 1
 
 
 def _consequences(
