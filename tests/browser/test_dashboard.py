@@ -169,6 +169,11 @@ def test_from_the_plan_to_the_file(
         page.goto(watched.address + path)
         wrong |= {path: found} if (found := complaints(page)) else {}
     assert wrong == {}
+    page.goto(f"{watched.address}/tokens")
+    page.get_by_label("Name").fill("anna")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.get_by_text("Copy it now")).to_be_visible()
+    assert complaints(page) == []
     with sqlite3.connect(server.folder / "keyveil.db", timeout=20) as database:
         database.execute("UPDATE session SET seen = 0")
     page.get_by_role("link", name="Campaigns").click()

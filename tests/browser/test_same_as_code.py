@@ -20,6 +20,8 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.device import HttpTransport
 from keyveil.display.answers import comparison_sentence, conditional_sentence, interval_text, share_text
+from tests.browser.accessibility import complaints
+from tests.browser.chromium import Chromium
 from tests.browser.conftest import administer
 from tests.collector.campaigns import SNACKS, batch_of, snacks
 from tests.collector.processes import Served
@@ -146,3 +148,17 @@ def test_changes_and_the_certificate(pages: Browser, folder: Path, capsys: pytes
     page = at(pages, "/privacy")
     printed, (exact,) = both(page, capsys)
     assert exact in page.words and json.dumps(printed).count(exact) >= 1
+
+
+def test_what_changed_has_no_violation_in_a_browser(pages: Browser, browser: Chromium, server: Served) -> None:
+    """The page that needs two campaigns of a series; all others are looked at in test_dashboard."""
+    window = browser.private()
+    page = window.new_page()
+    page.goto(f"http://127.0.0.1:{server.port}")
+    page.get_by_label("Token").fill(server.tokens["analyst"])
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Sign out").wait_for()
+    page.goto(f"http://127.0.0.1:{server.port}/campaigns/{NAME}/compare")
+    page.get_by_role("table").first.wait_for()
+    assert complaints(page) == []
+    window.close()
