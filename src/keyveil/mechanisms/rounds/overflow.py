@@ -118,7 +118,7 @@ class OverflowQuestion(AboutSets):
 
     def respond(self, pairs: Pairs, word: int, coins: Coins) -> Payload:
         surplus = max(len(pairs) - self.max_pairs, 0)
-        state = surplus > 0
+        state = int(surplus > 0)
         for low, high in self.steps:
             state += coins.chance(min(max(surplus - low, 0), high - low), high - low)
         return self.channel.draw(state, coins)
@@ -153,7 +153,10 @@ class OverflowQuestion(AboutSets):
 
     def _or_more(self, surplus: NDArray[Any]) -> list[NDArray[np.float64]]:
         """For each state but the first, how probably people with such a surplus are in it or in a later one."""
-        return [(surplus > 0) * 1.0, *(np.clip((surplus - low) / (high - low), 0, 1) for low, high in self.steps)]
+        return [
+            (surplus > 0).astype(np.float64),
+            *(np.clip((surplus - low) / (high - low), 0, 1) for low, high in self.steps),
+        ]
 
     def surplus(self, tally: Tally) -> Surplus | None:
         """What the answers say of people's surplus of pairs; nothing if nobody answered."""
