@@ -320,7 +320,7 @@ class BesideOverflow(SideBySide):
                     expected.over_se,
                     expected.reach,
                 ),
-                Whole(whole.size + size * whole.size_se, whole.size_se, whole.squares, whole.variance),
+                whole._replace(size=whole.size + size * whole.size_se),
             )
             for surplus, over, size in CHANCES
         ]
