@@ -83,10 +83,10 @@ def test_errors_are_as_predicted(name: str) -> None:
 
 
 def test_without_the_bias_of_the_cap_the_prediction_is_wrong() -> None:
-    people, (mechanism, _, _) = crowd()[2], errors("wheel")
+    people, (mechanism, _, _) = crowd()[2], errors("wsr")  # nobody measures what its cap hides
     prediction = predict(mechanism, people)
     blind = replace(prediction, frequency_bias=np.zeros(people.d))
-    assert ratios("wheel", blind)[0] < 1 - SURE
+    assert ratios("wsr", blind)[0] < 1 - SURE
 
 
 def test_without_what_cutting_does_the_prediction_is_wrong() -> None:
