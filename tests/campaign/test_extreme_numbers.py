@@ -40,10 +40,9 @@ CAMPAIGN = Campaign.from_document(changed(schema={"keys": KEYS}, protocol={"name
 TWO = {"max_pairs": 2}
 WEIGHTED = {"max_pairs": 2, "weights": [1, 2, 3, 4]}
 OPTIONS: dict[str, dict[str, Any]] = {  # an honest round, with all that could be announced
-    **dict.fromkeys(
-        ("ssr", "wheel", "collision", "pckv-ue", "pckv-grr", "kv-sw", "adaptive-key", "apart", "overflow"), TWO
-    ),
+    **dict.fromkeys(("ssr", "wheel", "collision", "pckv-ue", "pckv-grr", "kv-sw", "adaptive-key", "apart"), TWO),
     **dict.fromkeys(("wsr", "adaptive-value"), WEIGHTED),
+    "overflow": {"max_pairs": 1, "reach": KEYS},
     "topsel": {"set_sizes": "1:0.5,2:0.5", "padding": 2},
     "moments": {"law": "4,1,4,1"},
     "privkv-round": {"key_epsilon": "0.5", "fake": [0] * KEYS},

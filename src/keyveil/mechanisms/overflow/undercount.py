@@ -29,21 +29,21 @@ DESERVED = 0.25  # standard errors that the cap must move a key by, for the flag
 SURE = 2.6
 """Standard errors of a one-sided limit of 99.5 %, which says that it does. Where few answers tell the surplus, all
 frequent keys are flagged in the same collections, those in which it came out too large: at 95 % seven of ten flags were
-not deserved (``peaks`` at ε = 1; tests/mechanisms/test_overflow.py). Upper limits do not wait for the flag."""
+not deserved (``peaks`` at ε = 1; tests/mechanisms/test_overflow_people.py). Upper limits do not wait for the flag."""
 MOST_FREQUENT = 20  # keys whose error decides whether a correction pays
 FULL = 0.45
 """The largest mean answer of people above the cap, as a share of what an answer can tell, at which a correction is
 made. If surpluses fall off like a geometric law, 15 % of them lie beyond the reach of the question there; where more
-do, the share of kept pairs comes out too high (tests/mechanisms/test_overflow.py, heavy)."""
+do, the share of kept pairs comes out too high (tests/mechanisms/test_overflow_people.py, heavy)."""
 SHIFT = 0.25
 """The standard deviation, on [-1, 1], that is allowed for the difference between the mean values of the pairs that the
-cap drops and of those that it keeps: people who hold much may have other values (tests/mechanisms/test_overflow.py)."""
+cap drops and of those that it keeps: people who hold much may have other values (tests/mechanisms/test_overflow_people.py)."""
 
 
 EVEN = 2.0
 """How many times as much as the surplus spread evenly over all keys any key may lack, beyond the share that all pairs
 lack. People who hold nearly all keys hold the rare ones, too, which hardly anybody else does: those lack far more than
-their share (tests/mechanisms/test_overflow.py, everything)."""
+their share (tests/mechanisms/test_overflow_people.py, everything)."""
 
 
 class Surplus(NamedTuple):
