@@ -37,7 +37,8 @@ made. If surpluses fall off like a geometric law, 15 % of them lie beyond the re
 do, the share of kept pairs comes out too high (tests/mechanisms/test_overflow_people.py, heavy)."""
 SHIFT = 0.25
 """The standard deviation, on [-1, 1], that is allowed for the difference between the mean values of the pairs that the
-cap drops and of those that it keeps: people who hold much may have other values (tests/mechanisms/test_overflow_people.py)."""
+cap drops and of those that it keeps: people who hold much may have other values
+(tests/mechanisms/test_overflow_people.py)."""
 
 
 EVEN = 2.0
