@@ -170,7 +170,7 @@ def test_the_limit_holds_for_any_key_and_shrinks_with_the_surplus() -> None:
     assert undercount(2, Surplus(-0.1, 0.01, -0.05, 0.01, 4.0), solution(np.ones(3)), 0.0).limit == 0
 
 
-def test_a_correction_is_made_where_it_pays_and_reaches() -> None:
+def test_a_correction_is_made_where_it_pays() -> None:
     told = Surplus(0.5, 0.05, 0.2, 0.01, 16.0)
     states = {
         "pays": undercount(8, told, solution(np.full(30, 0.1)), 0.0),
@@ -182,11 +182,15 @@ def test_a_correction_is_made_where_it_pays_and_reaches() -> None:
     assert {name: one.state for name, one in states.items()} == {
         "pays": "corrected",
         "noise": "truncated",
-        "beyond reach": "truncated",
+        "beyond reach": "corrected",  # as far as answers reach, and with an upper limit that holds for any key
         "several caps": "truncated",
         "chance": "none",
     }
     assert states["pays"].scale == states["pays"].kept == pytest.approx(3 / 3.5)
+    assert states["pays"].raised == pytest.approx(2 * 0.5 / 30) and "upper limits" not in str(states["pays"])
+    assert states["beyond reach"].raised == states["beyond reach"].limit and "may be less" in str(
+        states["beyond reach"]
+    )
     assert states["noise"].scale == 1 and states["noise"].stretch == pytest.approx(3.5 / 3)
     nobody = undercount(8, told._replace(mean=-0.04), solution(np.full(30, 0.1)), 0.0)
     assert states["chance"].stretch > 1 == nobody.stretch  # upper limits allow for what is not ruled out

@@ -126,7 +126,8 @@ class Undercount:
             return f"{told}."
         if not self.corrected:
             return f"{told}; keys that this surely moves are flagged truncated."
-        return f"{told}; frequencies were divided by {self.kept:.3f}, the share of all pairs that count."
+        divided = f"{told}; frequencies were divided by {self.kept:.3f}, the share of all pairs that count"
+        return f"{divided}, which may be less: upper limits allow for that." if self.beyond else f"{divided}."
 
     def document(self) -> dict[str, Any]:
         """As JSON."""

@@ -32,10 +32,11 @@ frequent keys are flagged in the same collections, those in which it came out to
 not deserved (``peaks`` at ε = 1; tests/mechanisms/test_overflow_people.py). Upper limits do not wait for the flag."""
 MOST_FREQUENT = 20  # keys whose error decides whether a correction pays
 FULL = 0.45
-"""The largest mean answer of people above the cap, as a share of what an answer can tell, at which a correction is
-made. If surpluses fall off like a geometric law, 15 % of them lie beyond the reach of the question there; where more
-do, the share of kept pairs comes out too high (tests/mechanisms/test_overflow_people.py, heavy)."""
-SHIFT = 0.25
+"""The largest mean answer of people above the cap, as a share of what an answer can tell, up to which answers are taken
+to reach. If surpluses fall off like a geometric law, 15 % of them lie beyond the reach of the question there; where
+more do, the share of kept pairs comes out too high, and only the limit for every key holds
+(tests/mechanisms/test_overflow_people.py, heavy)."""
+SHIFT = 0.4
 """The standard deviation, on [-1, 1], that is allowed for the difference between the mean values of the pairs that the
 cap drops and of those that it keeps: people who hold much may have other values
 (tests/mechanisms/test_overflow_people.py)."""
@@ -193,7 +194,7 @@ def _consequences(
         return {"stretch": 1 / kept, "raised": raised}  # what is not ruled out belongs into the interval
     seen = {"seen": True, "shift": SHIFT**2, "raised": raised if told.reached else limit}
     surely_kept, _ = _kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)
-    if exact and told.reached and _pays(surely_kept, kept, error, whole):
+    if exact and _pays(surely_kept, kept, error, whole):
         return {**seen, "corrected": True, "common": (error / kept) ** 2 + ((1 - kept) / 2) ** 2}
     return {**seen, "common": (1 / kept - 1) ** 2, "stretch": 1 / kept}
 
