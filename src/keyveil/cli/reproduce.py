@@ -17,10 +17,11 @@ from keyveil.lab.experiments.catalogue import chosen
 from keyveil.lab.experiments.files import write
 from keyveil.lab.experiments.page import PICTURES, page
 from keyveil.lab.experiments.results import Results
-from keyveil.lab.experiments.runner import cores, missing, plans, run
+from keyveil.lab.experiments.runner import missing, plans, run
 from keyveil.lab.experiments.shape import Experiment
-from keyveil.lab.experiments.store import Store
 from keyveil.lab.experiments.verdicts import VERDICTS
+from keyveil.lab.store import Store
+from keyveil.lab.workers import cores
 
 
 def reproduce(

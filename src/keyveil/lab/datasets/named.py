@@ -13,6 +13,7 @@ from keyveil.core.schema import Number
 from keyveil.lab.datasets.dataset import Dataset
 from keyveil.lab.datasets.real import real
 from keyveil.lab.datasets.recipes import load
+from keyveil.lab.datasets.stream import STREAMED_PAIRS
 
 SYNTHETIC = "synthetic"
 
@@ -32,10 +33,11 @@ def named(
     groups: Sequence[str] | None = None,
     seed: int = 0,
     stream: bool = False,
+    stream_beyond: float = STREAMED_PAIRS,
 ) -> Dataset:
     """The people that a text names, with the schema that was given or that the data suggest.
 
-    ``stream`` allows more synthetic people than memory holds.
+    ``stream`` allows more synthetic people than memory holds; beyond ``stream_beyond`` pairs they are made in blocks.
     """
     kind, _, rest = data.partition(":")
     if kind != SYNTHETIC:
@@ -52,7 +54,8 @@ def named(
     name, people, options = (*rest.split(":", 2), "", "")[:3]
     if people and not (people.isascii() and people.isdigit() and len(people) <= _MOST_DIGITS):
         raise PopulationError("population/size", f"The number of people must be a whole number, not {people[:40]!r}.")
-    return load(name, n=int(people) if people else None, seed=seed, stream=stream, **_numbers(options))
+    n = int(people) if people else None
+    return load(name, n=n, seed=seed, stream=stream, stream_beyond=stream_beyond, **_numbers(options))
 
 
 def _numbers(options: str) -> dict[str, float]:

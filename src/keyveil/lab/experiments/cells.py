@@ -27,11 +27,11 @@ from keyveil.lab.experiments.formulas import FORMULAS
 from keyveil.lab.experiments.measures import MEASURES
 from keyveil.lab.experiments.people import Crowd, crowd
 from keyveil.lab.experiments.readings import Run
-from keyveil.lab.experiments.seeds import seed_of
 from keyveil.lab.experiments.shape import People
 from keyveil.lab.matching import spending, true_ratio_of
 from keyveil.lab.public_options import made_for, with_public
 from keyveil.lab.rounds import ask
+from keyveil.lab.seeds import seed_of
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import build
 from keyveil.protocols.base import Protocol

@@ -13,9 +13,9 @@ from keyveil.frames.truth import Truth
 from keyveil.lab import datasets
 from keyveil.lab.datasets.real import real
 from keyveil.lab.datasets.recipes import load, recipe
-from keyveil.lab.experiments.seeds import seed_of
 from keyveil.lab.experiments.shape import People
 from keyveil.lab.rounds import Blocks
+from keyveil.lab.seeds import seed_of
 
 MOST_PAIRS = 40_000_000  # of one population in memory, some 1.6 GB while it is drawn; fewer people are drawn otherwise
 
