@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
-from keyveil.cli.data import progress_bar, say, screen
+from keyveil.cli.data import many, progress_bar, say, screen
 from keyveil.cli.words import command
 from keyveil.core.errors import MechanismError
 from keyveil.lab.compare import Caps
@@ -55,7 +55,7 @@ def record(
     store = Store(folder, FILE)
     left = len(missing(wanted, store.read(cell.key for cell in wanted)))
     if store.damaged:
-        say(f"{store.damaged} lines of {store.path} are damaged and passed over; their cells are run again.")
+        say(f"Damaged and passed over: {many(store.damaged, 'line')} of {store.path}; what they held is run again.")
     prepare = partial(register_again, tuple(path.resolve() for path in submit)) if submit else None
     try:
         with progress_bar(left) as (progress, task):

@@ -40,7 +40,7 @@ class Admission:
         return f"{self.name}: ε = {self.exact_epsilon} proved ({self.method}){attacked}{checks}"
 
 
-def admit(name: str, options: Mapping[str, Any], *, seconds: float = SECONDS) -> Admission:
+def admit(name: str, options: Mapping[str, Any]) -> Admission:
     """Hold a registered mechanism or protocol to what it promises; one sentence refuses what does not keep it."""
     made, _ = made_for(name, Schema(keys=KEYS), EPSILON, np.array([1]), options)
     certificate = made.certificate()
@@ -53,7 +53,7 @@ def admit(name: str, options: Mapping[str, Any], *, seconds: float = SECONDS) ->
             checks = len(check_mechanism(name, **dict(options)).checks)
         except ContractError as reason:
             raise PrivacyError(CODE, f"{name} is not ranked: {reason.sentence} [{reason.code}]") from reason
-        attacked = audit(made, confidence=CONFIDENCE, seconds=seconds)
+        attacked = audit(made, confidence=CONFIDENCE, seconds=SECONDS)
         if attacked.violated:
             raise PrivacyError(
                 CODE,

@@ -67,6 +67,5 @@ def _ours(kind: Any, module: ModuleType) -> bool:
     return (
         issubclass(kind, Mechanism | Protocol)
         and kind.__module__ == module.__name__
-        and not inspect.isabstract(kind)
         and isinstance(vars(kind).get("name"), str)
     )
