@@ -22,6 +22,7 @@ ELSEWHERE = {  # pages that others follow, or nobody can
     "docs/install.md": "makes an environment; the first thing that CI does",
     "docs/bench.md": "shows all options in brackets; tests/bench runs it",
     "docs/when-not-to-use.md": "writes a page of the repository; tests/test_documentation.py holds its figures",
+    "docs/papers-data.md": "reads files that are not there; tests/lab/test_papers_data.py writes small ones",
     "docs/choices.md": HOURS,
     "docs/comparison.md": HOURS,
     "docs/equal-decoders.md": HOURS,

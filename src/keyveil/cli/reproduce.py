@@ -39,7 +39,7 @@ def reproduce(
     ),
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Your copies of the papers' data, such as emoji_sentiment.parquet."),
+        typer.Option(metavar="FOLDER", help="Your copies of the papers' data, such as MovieLens' ratings.csv."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of people and coins.")] = 1,
     processes: Annotated[int, typer.Option(min=0, help="How many work at once; 0: one for every processor.")] = 0,

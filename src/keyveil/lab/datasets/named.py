@@ -1,6 +1,7 @@
 """Data sets as people name them on a command line: a file of user, key and value, or a synthetic population.
 
-The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``.
+The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``. ``movielens:FOLDER`` and its like are the data of
+the papers in the files in which they are given out (``papers``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from keyveil.core.errors import PopulationError
 from keyveil.core.schema import Number
 from keyveil.lab.datasets.dataset import Dataset
+from keyveil.lab.datasets.papers import is_source, of_source
 from keyveil.lab.datasets.real import real
 from keyveil.lab.datasets.recipes import load
 from keyveil.lab.datasets.stream import STREAMED_PAIRS
@@ -40,6 +42,8 @@ def named(
     ``stream`` allows more synthetic people than memory holds; beyond ``stream_beyond`` pairs they are made in blocks.
     """
     kind, _, rest = data.partition(":")
+    if is_source(data):
+        return of_source(data)
     if kind != SYNTHETIC:
         bounds: dict[str, Any] = {"low": low, "high": high, "levels": levels}
         return real(data, user=user, key=key, value=value, **bounds, hierarchy=hierarchy, groups=groups)

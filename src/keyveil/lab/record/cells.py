@@ -24,6 +24,7 @@ from keyveil.lab.caps import truncated
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.contenders import Contender
 from keyveil.lab.datasets.named import SYNTHETIC
+from keyveil.lab.datasets.papers import is_source
 from keyveil.lab.decoders import decoded
 from keyveil.lab.matching import ratio_of
 from keyveil.lab.predicted import with_best_cap
@@ -63,8 +64,15 @@ class Cell:
     @property
     def key(self) -> str:
         """The name of the cell among finished ones; it says all that the numbers depend on."""
-        own = asdict(self) | ({"data": Path(self.data).name} if self.file else {})
+        own = asdict(self) | {"data": self.people}
         return blake2b(msgspec.json.encode([VERSION, own], order="deterministic"), digest_size=12).hexdigest()
+
+    @property
+    def people(self) -> str:
+        """The people in words: for files their name, for the papers' data that of the source."""
+        if is_source(self.data):
+            return self.data.partition(":")[0]
+        return Path(self.data).name if self.file else self.data
 
     @property
     def title(self) -> str:
@@ -86,12 +94,13 @@ def measure(cell: Cell) -> dict[str, Any]:
     return document | {"seconds": round(time.process_time() - begin, 3)}
 
 
-def digest(path: Path) -> str:
-    """What a file holds, in a few letters."""
-    with path.open("rb") as file:
-        found = blake2b(digest_size=12)
-        while some := file.read(1 << 20):
-            found.update(some)
+def digest(*paths: Path) -> str:
+    """What files hold, in a few letters."""
+    found = blake2b(digest_size=12)
+    for path in paths:
+        with path.open("rb") as file:
+            while some := file.read(1 << 20):
+                found.update(some)
     return found.hexdigest()
 
 

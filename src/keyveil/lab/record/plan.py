@@ -12,6 +12,7 @@ from keyveil.core.errors import MechanismError, PopulationError
 from keyveil.core.hints import did_you_mean
 from keyveil.lab.compare import Caps
 from keyveil.lab.contenders import contenders, usual, with_best_caps
+from keyveil.lab.datasets.papers import files_of, is_source
 from keyveil.lab.datasets.recipes import recipe, recipe_of
 from keyveil.lab.decoders import EQUAL, RAW, known
 from keyveil.lab.record.cells import Cell, digest, is_file
@@ -132,7 +133,7 @@ def _sources(grid: Grid) -> Iterable[tuple[str, str]]:
     found: dict[str, str] = {}
     for data in grid.data:
         if is_file(data):
-            found[data] = _digest(Path(data))
+            found[data] = _digest(*(files_of(data) if is_source(data) else [Path(data)]))
             continue
         for text in _sized(data, grid.people):
             if recipe_of(text) is None:
@@ -152,8 +153,9 @@ def _sized(data: str, people: Sequence[int]) -> list[str]:
     return [data.replace("{n}", str(n)) for n in people]
 
 
-def _digest(path: Path) -> str:
+def _digest(*paths: Path) -> str:
     try:
-        return digest(path)
+        return digest(*paths)
     except OSError as reason:
-        raise PopulationError("population/file", f"{path} cannot be read: {reason.strerror or reason}.") from reason
+        told = reason.strerror or reason
+        raise PopulationError("population/file", f"{reason.filename} cannot be read: {told}.") from reason

@@ -118,7 +118,7 @@ def setting_of(row: Row) -> Setting:
 def _rows(cell: Cell, done: Mapping[str, Any]) -> Iterator[Row]:
     for decoder, numbers in done["values"].items():
         row: Row = {
-            "data": cell.data.rpartition("/")[2] if cell.file else cell.data,
+            "data": cell.people,
             "epsilon": float(Fraction(cell.epsilon)),
             "mechanism": cell.who,
             "decoder": decoder,
