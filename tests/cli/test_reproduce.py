@@ -49,6 +49,18 @@ def test_every_experiment_leaves_numbers_pictures_and_verdicts(tmp_path: Path, c
     assert "not confirmed" in text and max(map(len, text.splitlines())) <= 120
 
 
+def test_the_page_as_one_html_file_holds_all_claims_and_pictures(tmp_path: Path, capsys: Output) -> None:
+    page = tmp_path / "page.html"
+    document = reproduced(capsys, "li-fig2", "--out", str(tmp_path), "--processes", "1", "--page", str(page))
+    text = page.read_text(encoding="utf-8")
+    claims = [one for figure in document["figures"] for one in figure["verdicts"]]
+    assert all(text.count(one["claim"]) == 2 for one in claims)  # in the index, and below the picture
+    assert text.count("data:image/png;base64,") == 1 and "default-src 'none'" in text
+    assert not re.findall(r"<script|(?:src|href)=\"(?!#|data:)", text)
+    for id in re.findall(r'href="#([\w-]+)"', text):
+        assert f'id="{id}"' in text
+
+
 def test_the_claims_of_formulas_are_settled(tmp_path: Path, capsys: Output) -> None:
     document = reproduced(capsys, "li-fig2", "--out", str(tmp_path), "--processes", "1")
     assert document["score"] == {"confirmed": 3, "confirmed only as published": 0, "not confirmed": 0}

@@ -15,6 +15,7 @@ from keyveil.cli.options import Json
 from keyveil.core.errors import KeyveilError
 from keyveil.lab.experiments.catalogue import chosen
 from keyveil.lab.experiments.files import write
+from keyveil.lab.experiments.html import html
 from keyveil.lab.experiments.page import PICTURES, page
 from keyveil.lab.experiments.results import Results
 from keyveil.lab.experiments.runner import missing, plans, run
@@ -44,7 +45,10 @@ def reproduce(
     seed: Annotated[int, typer.Option(min=0, help="Of people and coins.")] = 1,
     processes: Annotated[int, typer.Option(min=0, help="How many work at once; 0: one for every processor.")] = 0,
     index: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE", help="Write an index of all claims as a Markdown page.")
+        Path | None,
+        typer.Option(
+            "--page", metavar="FILE", help="Write an index of all claims: .md, or .html with all pictures inside."
+        ),
     ] = None,
     json: Json = False,
 ) -> int:
@@ -78,7 +82,9 @@ def reproduce(
         kept = left - missing(planned, store)
         say(f"Stopped; {kept} of {left} cells were finished and are kept in {store.path}; the same command goes on.")
         return 130
-    if index is not None:
+    if index is not None and index.suffix.lower() == ".html":
+        _write_page(index, html(documents, _inside(folder, documents)))
+    elif index is not None:
         _write_page(index, page(documents, _beside(index, folder, documents)))
     if json:
         print(
@@ -135,6 +141,11 @@ def _show(documents: list[dict[str, Any]]) -> None:
             table.add_row("" if place else document["id"], one["claim"], one["verdict"], one["why"])
     console.print(table)
     console.print(", ".join(f"{count} {word}" for word, count in score(documents).items()))
+
+
+def _inside(results: Path, documents: list[dict[str, Any]]) -> dict[str, bytes]:
+    """The pictures by the id of their figure."""
+    return {document["id"]: (results / f"{document['id']}.png").read_bytes() for document in documents}
 
 
 def _beside(index: Path, results: Path, documents: list[dict[str, Any]]) -> set[str]:
