@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from keyveil.core.text import many
 from keyveil.display.markup import Html, tag, together
 from keyveil.lab.experiments.catalogue import IDS
 from keyveil.lab.experiments.verdicts import CONFIRMED, NOT_CONFIRMED, ONLY_PUBLISHED, VERDICTS
@@ -123,12 +124,12 @@ def _figures(documents: Sequence[Mapping[str, Any]], pictures: Mapping[str, byte
         people = "; ".join(
             f"{title}: {one['n']:,} people, {one['keys']:,} keys" for title, one in document["people"].items()
         )
-        about = [f"{document['runs']} runs.", f"{people}." if people else "", *document["notes"]]
+        about = [f"{many(document['runs'], 'run')}.", f"{people}." if people else "", *document["notes"]]
         yield tag("p", " ".join(filter(None, about)), class_="quiet")
         if document["id"] in pictures:
             data = base64.b64encode(pictures[document["id"]]).decode()
             alt = f"{document['name']}: {document['title']}; the verdicts stand below"
-            yield tag("figure", tag("img", src=f"data:image/png;base64,{data}", alt=alt, loading="lazy"))
+            yield tag("figure", tag("img", src=f"data:image/png;base64,{data}", alt=alt))
         yield tag("ul", *(_claim(one) for one in document["verdicts"]), class_="claims")
         if document["refused"]:
             title, sentence = next(iter(document["refused"].items()))
