@@ -88,6 +88,35 @@ def test_a_wrong_data_file_says_which_columns_were_expected(tmp_path: Path, caps
     assert "user" in said and "person" in said and said.count("\n") == 1
 
 
+def test_a_full_run_can_be_priced_interrupted_and_taken_up_again(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = ["--full", "--out", str(tmp_path), "--processes", "1"]
+    costs = reproduced(capsys, *QUICK, *full, "--cost")["costs"]
+    assert [one["id"] for one in costs] == QUICK and costs[1]["cells"] == 4
+    assert all(0 <= one["least"] <= one["seconds"] <= one["most"] for one in costs)
+    assert not (tmp_path / "full").exists()  # a price leaves nothing behind
+    calls = 0
+
+    def stopped(*arguments: Any) -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    monkeypatch.setattr(runner, "measure", stopped)
+    assert run(["reproduce", "sun-table4", *full]) == 130
+    assert "2 of 4 cells were finished and are kept" in capsys.readouterr().err
+    cells = (tmp_path / "full" / "cells.jsonl").read_text().splitlines()
+    document = reproduced(capsys, "sun-table4", *full)
+    assert document["size"] == "full" and calls == 5
+    spent = sum(json.loads(line)["seconds"] for line in (tmp_path / "full" / "cells.jsonl").read_text().splitlines())
+    assert document["figures"][0]["seconds"] == pytest.approx(spent, abs=0.01)  # also of the cells from before
+    assert len(cells) == 2
+    assert reproduced(capsys, "sun-table4", *full, "--cost")["costs"][0]["cells"] == 0
+
+
 def test_an_interruption_says_what_is_kept(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
 

@@ -10,13 +10,15 @@ import msgspec
 import typer
 from rich.table import Table
 
-from keyveil.cli.data import progress_bar, say, screen
+from keyveil.cli.data import many, progress_bar, say, screen
 from keyveil.cli.options import Json
 from keyveil.core.errors import KeyveilError
 from keyveil.lab.experiments.catalogue import chosen
+from keyveil.lab.experiments.cost import SAMPLES, cost
 from keyveil.lab.experiments.files import write
 from keyveil.lab.experiments.html import html
 from keyveil.lab.experiments.page import PICTURES, page
+from keyveil.lab.experiments.plan import Plan
 from keyveil.lab.experiments.results import Results
 from keyveil.lab.experiments.runner import missing, plans, run
 from keyveil.lab.experiments.shape import Experiment
@@ -50,6 +52,9 @@ def reproduce(
             "--page", metavar="FILE", help="Write an index of all claims: .md, or .html with all pictures inside."
         ),
     ] = None,
+    price: Annotated[
+        bool, typer.Option("--cost", help="Time a run of two cells of each figure and say what the rest would take.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Run the papers' tables and figures again: CSV, pictures, and a verdict by rule for every claim."""
@@ -62,6 +67,8 @@ def reproduce(
     size = "full" if full else "quick"
     folder = out / size
     store, planned = Store(folder), plans(wanted, size, seed, data)
+    if price:
+        return _show_cost(planned, store, json)
     documents: list[dict[str, Any]] = []
 
     def finished(results: Results) -> None:
@@ -69,6 +76,8 @@ def reproduce(
         say(_line(documents[-1]))
 
     left = missing(planned, store)
+    if store.damaged:
+        say(f"Damaged and passed over: {many(store.damaged, 'line')} of {store.path}; what they held is run again.")
     try:
         with progress_bar(left) as (progress, task):
             run(
@@ -104,6 +113,28 @@ def score(documents: list[dict[str, Any]]) -> dict[str, int]:
 def _line(document: dict[str, Any]) -> str:
     parts = [f"{count} {word}" for word, count in score([document]).items() if count]
     return f"{document['id']}: {', '.join(parts)} ({document['seconds']:.1f} s)"
+
+
+def _show_cost(planned: list[Plan], store: Store, json: bool) -> int:
+    finished = store.read(cell.key for plan in planned for cell in plan.cells)
+    costs = []
+    with progress_bar(len(planned)) as (progress, task):
+        for plan in planned:
+            progress.update(task, advance=1, description=plan.experiment.id)
+            costs.append(cost(plan, finished))
+            one = costs[-1]
+            span = f"{one.least:,.0f} to {one.most:,.0f}"
+            say(f"{one.id}: {many(one.cells, 'cell')} left, {one.seconds:,.0f} CPU s ({span})")
+    if json:
+        print(msgspec.json.encode({"size": planned[0].size.name, "costs": costs}).decode())
+        return 0
+    least, middle, most = (sum(getattr(one, name) for one in costs) / 3600 for name in ("least", "seconds", "most"))
+    cells = many(sum(one.cells for one in costs), "cell")
+    screen().print(
+        f"{cells} left: about {middle:,.2f} CPU hours ({least:,.2f} to {most:,.2f}), shared out among the processes; "
+        f"extrapolated from one run of {SAMPLES} cells of each figure, so it is rough."
+    )
+    return 0
 
 
 def _show_list(wanted: list[Experiment], json: bool) -> None:
