@@ -11,7 +11,7 @@ from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.cli.connection import address
 from tests.collector.campaigns import batch_of
-from tests.documented_pages import Reader
+from tests.documented_pages import ROOT, Reader
 from tests.engines import report_files
 
 HOURS = "takes hours; its study has tests of its own, and its page says when it was last made"
@@ -22,6 +22,7 @@ ELSEWHERE = {  # pages that others follow, or nobody can
     "docs/install.md": "makes an environment; the first thing that CI does",
     "docs/bench.md": "shows all options in brackets; tests/bench runs it",
     "docs/when-not-to-use.md": "writes a page of the repository; tests/test_documentation.py holds its figures",
+    "docs/papers-data.md": "reads files that are not there; tests/lab/test_papers_data.py writes small ones",
     "docs/choices.md": HOURS,
     "docs/comparison.md": HOURS,
     "docs/equal-decoders.md": HOURS,
@@ -95,6 +96,12 @@ def _ratings(reader: Reader) -> None:
     pyarrow.parquet.write_table(found, reader.folder / "ratings.parquet")
 
 
+def _mine(reader: Reader) -> None:
+    """The reader's own mechanism, from the page."""
+    text = (ROOT / "docs/record.md").read_text(encoding="utf-8")
+    (reader.folder / "mine.py").write_text(text.partition("```python\n")[2].partition("```")[0], encoding="utf-8")
+
+
 def _views(reader: Reader) -> None:
     """Baskets by shelf, and ratings with prices."""
     baskets = [("food/fruit/apple", 3), ("food/bread", 1), ("drink/tea", 2)]
@@ -154,6 +161,12 @@ FOLLOWED = {
     "docs/plan.md": Follow(),
     "docs/protocols.md": Follow(before=_ratings, python=False),
     "docs/simulate.md": Follow({"keyveil compare synthetic:suite": HOURS}, before=_ratings, python=False, soak=True),
+    "docs/record.md": Follow(
+        {"keyveil compare --preset single-item": HOURS, "keyveil compare --preset key-value": HOURS},
+        before=_mine,
+        python=False,
+        soak=True,  # the parts of it run in tests/cli/test_record.py
+    ),
     "docs/audit.md": Follow(
         {
             "keyveil audit --subject": "tests/cli/test_audit.py audits such a subject",

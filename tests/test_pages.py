@@ -19,7 +19,7 @@ SOURCES = sorted(ROOT.glob("src/**/*.py"))
 FILES = [
     path.relative_to(ROOT).as_posix() for room in ("src", "tests", "tools") for path in (ROOT / room).rglob("*.py")
 ]
-ELSEWHERE = {"shrug.py", "docs/mutants.md", "docs/honesty.md"}  # the reader's own module, and pages that runs write
+ELSEWHERE = {"shrug.py", "mine.py", "docs/mutants.md", "docs/honesty.md"}  # the reader's own modules; pages of runs
 GENERATED = {
     "comparison.md",
     "equal-decoders.md",
@@ -66,6 +66,7 @@ ELSEWHERE_RUN = {  # page: where its Python runs
     "engines": "tests/engines/test_others.py",
     "how-to-add-a-mechanism": "tests/test_how_to.py",
     "protocols": "tests/protocols",
+    "record": "tests/cli/test_record.py",
     "telemetry": "tests/browser/test_tutorial.py",
     **dict.fromkeys(("tutorial", "choose-epsilon", "recurring"), "tests/test_documented_commands.py"),
 }

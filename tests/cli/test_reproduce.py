@@ -49,6 +49,18 @@ def test_every_experiment_leaves_numbers_pictures_and_verdicts(tmp_path: Path, c
     assert "not confirmed" in text and max(map(len, text.splitlines())) <= 120
 
 
+def test_the_page_as_one_html_file_holds_all_claims_and_pictures(tmp_path: Path, capsys: Output) -> None:
+    page = tmp_path / "page.html"
+    document = reproduced(capsys, "li-fig2", "--out", str(tmp_path), "--processes", "1", "--page", str(page))
+    text = page.read_text(encoding="utf-8")
+    claims = [one for figure in document["figures"] for one in figure["verdicts"]]
+    assert all(text.count(one["claim"]) == 2 for one in claims)  # in the index, and below the picture
+    assert text.count("data:image/png;base64,") == 1 and "default-src 'none'" in text
+    assert not re.findall(r"<script|(?:src|href)=\"(?!#|data:)", text)
+    for id in re.findall(r'href="#([\w-]+)"', text):
+        assert f'id="{id}"' in text
+
+
 def test_the_claims_of_formulas_are_settled(tmp_path: Path, capsys: Output) -> None:
     document = reproduced(capsys, "li-fig2", "--out", str(tmp_path), "--processes", "1")
     assert document["score"] == {"confirmed": 3, "confirmed only as published": 0, "not confirmed": 0}
@@ -74,6 +86,35 @@ def test_a_wrong_data_file_says_which_columns_were_expected(tmp_path: Path, caps
     assert run(["reproduce", *arguments]) == 2
     said = capsys.readouterr().err
     assert "user" in said and "person" in said and said.count("\n") == 1
+
+
+def test_a_full_run_can_be_priced_interrupted_and_taken_up_again(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = ["--full", "--out", str(tmp_path), "--processes", "1"]
+    costs = reproduced(capsys, *QUICK, *full, "--cost")["costs"]
+    assert [one["id"] for one in costs] == QUICK and costs[1]["cells"] == 4
+    assert all(0 <= one["least"] <= one["seconds"] <= one["most"] for one in costs)
+    assert not (tmp_path / "full").exists()  # a price leaves nothing behind
+    calls = 0
+
+    def stopped(*arguments: Any) -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return measure(*arguments)
+
+    monkeypatch.setattr(runner, "measure", stopped)
+    assert run(["reproduce", "sun-table4", *full]) == 130
+    assert "2 of 4 cells were finished and are kept" in capsys.readouterr().err
+    cells = (tmp_path / "full" / "cells.jsonl").read_text().splitlines()
+    document = reproduced(capsys, "sun-table4", *full)
+    assert document["size"] == "full" and calls == 5
+    spent = sum(json.loads(line)["seconds"] for line in (tmp_path / "full" / "cells.jsonl").read_text().splitlines())
+    assert document["figures"][0]["seconds"] == pytest.approx(spent, abs=0.01)  # also of the cells from before
+    assert len(cells) == 2
+    assert reproduced(capsys, "sun-table4", *full, "--cost")["costs"][0]["cells"] == 0
 
 
 def test_an_interruption_says_what_is_kept(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,15 +28,17 @@ from keyveil.cli.data import (
     screen,
 )
 from keyveil.cli.options import Json, MaxPairs, Settings, settings
+from keyveil.cli.record import grid_of, record
 from keyveil.cli.terminal import Terminal, harmless
 from keyveil.core.epsilon import decimal_text, parse_epsilon
-from keyveil.core.errors import EpsilonError, KeyveilError
+from keyveil.core.errors import EpsilonError, KeyveilError, MechanismError
 from keyveil.lab import datasets
 from keyveil.lab.compare import QUANTITIES, Comparison, comparisons, known_caps
 from keyveil.lab.contenders import contenders, several, usual, with_best_caps
 from keyveil.lab.decoders import RAW, known
 from keyveil.lab.decoders import title as decoder_title
 from keyveil.lab.page import SUITE, page
+from keyveil.lab.record.plan import PRESETS, preset
 
 _WIDTH = 116  # of a line of the command on a page
 
@@ -44,8 +46,8 @@ _DATA = "Files or synthetic:NAME[:PEOPLE]; synthetic:suite stands for the sets o
 
 
 def compare(
-    data: Annotated[list[str], typer.Argument(metavar="DATA", help=_DATA)],
-    epsilon: Annotated[str, typer.Option("--epsilon", help="One or several, with commas: 0.5,1,2.")],
+    data: Annotated[list[str] | None, typer.Argument(metavar="DATA", help=_DATA)] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="One or several, with commas: 0.5,1,2.")] = None,
     mechanisms: Annotated[
         str | None,
         typer.Option(
@@ -56,16 +58,18 @@ def compare(
     ] = None,
     max_pairs: MaxPairs = None,
     set: Settings = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs over the same people; errors are averaged.")] = 1,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Runs over the same people; errors are averaged. 1, or 40 for a record.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the coins, and of synthetic people.")] = 0,
     decoders: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--decoders",
             help="What is done with everybody's estimates, with commas: raw (nothing), bayes (empirical Bayes), "
             "norm-sub and the other methods of consistency. raw,bayes,norm-sub tells what a decoder gains.",
         ),
-    ] = RAW,
+    ] = None,
     caps: Annotated[
         str,
         typer.Option(
@@ -88,17 +92,72 @@ def compare(
     user: User = "user",
     key: Key = "key",
     value: Value = "value",
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--record", metavar="FOLDER", help="Keep every finished cell there and write a record: regrets, the limit."
+        ),
+    ] = None,
+    grid: Annotated[
+        str | None, typer.Option("--preset", metavar="NAME", help=f"A whole record: {', '.join(PRESETS)}.")
+    ] = None,
+    people: Annotated[
+        str | None,
+        typer.Option("--people", metavar="N,…", help="Of a record's synthetic people: 1000,100000 or 1e3,1e8."),
+    ] = None,
+    submit: Annotated[
+        list[Path] | None,
+        typer.Option("--submit", metavar="FILE.py", help="Your mechanism into the record, once it passes the checks."),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option(min=0, help="How many work at once on a record; 0: one for every processor.")
+    ] = 0,
     json: Json = False,
 ) -> int:
     """Compare mechanisms and protocols on the same people, at the same exact epsilon of what a person spends in all."""
-    epsilons = _several(epsilon)
-    if not epsilons:
+    data, epsilons = data or [], _several(epsilon or "")
+    if (epsilon is None and grid is None) or (epsilon is not None and not epsilons):
         raise EpsilonError("epsilon/invalid", "--epsilon takes one or several numbers, as in 0.5,1,2.")
-    chosen = contenders(several(mechanisms or "") or usual())  # mistakes are refused before any data are read
-    how, which = known(_several(decoders)), known_caps(caps)
     for one in epsilons:
         parse_epsilon(one)
+    which = known_caps(caps)
     sources = [source for one in data for source in (SUITE if one == "synthetic:suite" else (one,))]
+    if folder is not None:
+        if plot is not None or write is not None:
+            raise MechanismError(
+                "compare/option", "A record writes its own page and pictures: no --plot and no --page."
+            )
+        told = {"user": user, "key": key, "value": value, "low": low, "high": high, "levels": levels}
+        usual_names = {"user": "user", "key": "key", "value": "value"}
+        reading = {name: one for name, one in told.items() if one is not None and one != usual_names.get(name)}
+        return record(
+            folder,
+            grid_of(
+                None if grid is None else preset(grid),
+                data=sources,
+                epsilons=epsilons or None,
+                mechanisms=several(mechanisms or "") or None,
+                decoders=None if decoders is None else _several(decoders),
+                repeats=repeats,
+                people=None if people is None else _numbers(people),
+            ),
+            seed=seed,
+            given=settings(set, max_pairs),
+            reading=tuple((reading | ({"hierarchy": "yes"} if hierarchy else {})).items()),
+            caps=which,
+            shortcut=not reports,
+            submit=submit or [],
+            processes=processes,
+            json=json,
+        )
+    for option, told_so in (("--preset", grid), ("--people", people), ("--submit", submit)):
+        if told_so:
+            raise MechanismError("compare/option", f"{option} belongs to a record: say where with --record FOLDER.")
+    if not sources:
+        raise MechanismError("compare/size", "Say on which data.")
+    chosen = contenders(several(mechanisms or "") or usual())  # mistakes are refused before any data are read
+    repeats, decoders = repeats or 1, RAW if decoders is None else decoders
+    how = known(_several(decoders))
     everybody = with_best_caps(chosen) if which == "best" else chosen
     with progress_bar(len(sources) * len(epsilons) * len(everybody) * repeats) as (progress, task):
         found = comparisons(
@@ -163,6 +222,20 @@ def compare(
 
 def _several(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers of people, also as 1e5."""
+    found = []
+    for item in _several(text):
+        try:
+            number = float(item)
+        except ValueError:
+            number = 0.0
+        if not 1 <= number <= 1e12 or number != int(number):
+            raise MechanismError("compare/size", f"--people takes whole numbers from 1 on, not {item[:40]!r}.")
+        found.append(int(number))
+    return found
 
 
 def _command(data: list[str], given: list[tuple[str, Any]], switches: list[str]) -> str:

@@ -32,7 +32,9 @@ _WIDTH = 160
 
 LONG = 1.0  # seconds of work after which a person at a terminal is told what goes on
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="A .parquet or .csv file, or synthetic:NAME[:PEOPLE].")]
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A .parquet or .csv file, synthetic:NAME[:PEOPLE], or movielens:FOLDER.")
+]
 User = Annotated[str, typer.Option("--user", help="The column of the users.")]
 Key = Annotated[str, typer.Option("--key", help="The column of the keys.")]
 Value = Annotated[str, typer.Option("--value", help="The column of the values.")]

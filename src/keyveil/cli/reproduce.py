@@ -10,17 +10,21 @@ import msgspec
 import typer
 from rich.table import Table
 
-from keyveil.cli.data import progress_bar, say, screen
+from keyveil.cli.data import many, progress_bar, say, screen
 from keyveil.cli.options import Json
 from keyveil.core.errors import KeyveilError
 from keyveil.lab.experiments.catalogue import chosen
+from keyveil.lab.experiments.cost import SAMPLES, cost
 from keyveil.lab.experiments.files import write
+from keyveil.lab.experiments.html import html
 from keyveil.lab.experiments.page import PICTURES, page
+from keyveil.lab.experiments.plan import Plan
 from keyveil.lab.experiments.results import Results
-from keyveil.lab.experiments.runner import cores, missing, plans, run
+from keyveil.lab.experiments.runner import missing, plans, run
 from keyveil.lab.experiments.shape import Experiment
-from keyveil.lab.experiments.store import Store
 from keyveil.lab.experiments.verdicts import VERDICTS
+from keyveil.lab.store import Store
+from keyveil.lab.workers import cores
 
 
 def reproduce(
@@ -38,13 +42,19 @@ def reproduce(
     ),
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Your copies of the papers' data, such as emoji_sentiment.parquet."),
+        typer.Option(metavar="FOLDER", help="Your copies of the papers' data, such as MovieLens' ratings.csv."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of people and coins.")] = 1,
     processes: Annotated[int, typer.Option(min=0, help="How many work at once; 0: one for every processor.")] = 0,
     index: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE", help="Write an index of all claims as a Markdown page.")
+        Path | None,
+        typer.Option(
+            "--page", metavar="FILE", help="Write an index of all claims: .md, or .html with all pictures inside."
+        ),
     ] = None,
+    price: Annotated[
+        bool, typer.Option("--cost", help="Time a run of two cells of each figure and say what the rest would take.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Run the papers' tables and figures again: CSV, pictures, and a verdict by rule for every claim."""
@@ -57,6 +67,8 @@ def reproduce(
     size = "full" if full else "quick"
     folder = out / size
     store, planned = Store(folder), plans(wanted, size, seed, data)
+    if price:
+        return _show_cost(planned, store, json)
     documents: list[dict[str, Any]] = []
 
     def finished(results: Results) -> None:
@@ -64,6 +76,8 @@ def reproduce(
         say(_line(documents[-1]))
 
     left = missing(planned, store)
+    if store.damaged:
+        say(f"Damaged and passed over: {many(store.damaged, 'line')} of {store.path}; what they held is run again.")
     try:
         with progress_bar(left) as (progress, task):
             run(
@@ -77,7 +91,9 @@ def reproduce(
         kept = left - missing(planned, store)
         say(f"Stopped; {kept} of {left} cells were finished and are kept in {store.path}; the same command goes on.")
         return 130
-    if index is not None:
+    if index is not None and index.suffix.lower() == ".html":
+        _write_page(index, html(documents, _inside(folder, documents)))
+    elif index is not None:
         _write_page(index, page(documents, _beside(index, folder, documents)))
     if json:
         print(
@@ -97,6 +113,28 @@ def score(documents: list[dict[str, Any]]) -> dict[str, int]:
 def _line(document: dict[str, Any]) -> str:
     parts = [f"{count} {word}" for word, count in score([document]).items() if count]
     return f"{document['id']}: {', '.join(parts)} ({document['seconds']:.1f} s)"
+
+
+def _show_cost(planned: list[Plan], store: Store, json: bool) -> int:
+    finished = store.read(cell.key for plan in planned for cell in plan.cells)
+    costs = []
+    with progress_bar(len(planned)) as (progress, task):
+        for plan in planned:
+            progress.update(task, advance=1, description=plan.experiment.id)
+            costs.append(cost(plan, finished))
+            one = costs[-1]
+            span = f"{one.least:,.0f} to {one.most:,.0f}"
+            say(f"{one.id}: {many(one.cells, 'cell')} left, {one.seconds:,.0f} CPU s ({span})")
+    if json:
+        print(msgspec.json.encode({"size": planned[0].size.name, "costs": costs}).decode())
+        return 0
+    least, middle, most = (sum(getattr(one, name) for one in costs) / 3600 for name in ("least", "seconds", "most"))
+    cells = many(sum(one.cells for one in costs), "cell")
+    screen().print(
+        f"{cells} left: about {middle:,.2f} CPU hours ({least:,.2f} to {most:,.2f}), shared out among the processes; "
+        f"extrapolated from one run of {SAMPLES} cells of each figure, so it is rough."
+    )
+    return 0
 
 
 def _show_list(wanted: list[Experiment], json: bool) -> None:
@@ -134,6 +172,11 @@ def _show(documents: list[dict[str, Any]]) -> None:
             table.add_row("" if place else document["id"], one["claim"], one["verdict"], one["why"])
     console.print(table)
     console.print(", ".join(f"{count} {word}" for word, count in score(documents).items()))
+
+
+def _inside(results: Path, documents: list[dict[str, Any]]) -> dict[str, bytes]:
+    """The pictures by the id of their figure."""
+    return {document["id"]: (results / f"{document['id']}.png").read_bytes() for document in documents}
 
 
 def _beside(index: Path, results: Path, documents: list[dict[str, Any]]) -> set[str]:

@@ -109,6 +109,14 @@ def wasserstein(estimated: Floats, true: Floats, points: Floats | None = None) -
     return float((gaps[:, :-1] * np.nan_to_num(np.diff(points[known], axis=1))).sum(axis=1).mean())
 
 
+def kolmogorov(estimated: Floats, true: Floats) -> float:
+    """The largest distance between distribution functions of laws at the same points, averaged over keys with both."""
+    known = np.isfinite(estimated).all(axis=1) & np.isfinite(true).all(axis=1)
+    if not known.any():
+        return float("nan")
+    return float(np.abs(np.cumsum(estimated[known] - true[known], axis=1)).max(axis=1).mean())
+
+
 def variance_error(estimated: Floats, true: Floats, points: Floats) -> float | None:
     """Mean squared error of the variances of values on [-1, 1], over the keys that have both; ``None`` if none has.
 

@@ -25,7 +25,16 @@ from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
 from keyveil.lab.caps import cap_notes, tells_undercount, truncated
 from keyveil.lab.datasets.stream import Stream
-from keyveil.lab.metrics import Metrics, averaged, fairness, metrics, total_cost, variance_error, wasserstein
+from keyveil.lab.metrics import (
+    Metrics,
+    averaged,
+    fairness,
+    kolmogorov,
+    metrics,
+    total_cost,
+    variance_error,
+    wasserstein,
+)
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
 from keyveil.lab.streams import MOST_STREAMED, StreamBlocks, crowd_tally, types_of
@@ -261,7 +270,7 @@ def _streamed(
     if approximate:
         rounds = tuple(one.under(replace(one.header, approximate=True)) for one in rounds)
         answers |= {"coverage_frequency": None, "coverage_mean": None}  # it would be that of the approximation
-    answers |= {"cost": _cost(protocol, history, truth), "wasserstein": None, "mse_variance": None}
+    answers |= {"cost": _cost(protocol, history, truth), "wasserstein": None, "ks": None, "mse_variance": None}
     seconds = time.perf_counter() - begin
     return Simulation(made, tuple(history), rounds, truth, answers, seconds, 1, seed, notes + more)
 
@@ -300,14 +309,20 @@ def distribution_errors(history: History, people: Population) -> Metrics:
             histogram, schema = mechanism.histogram(one.tally), one.round.mechanism.schema
             points = histogram.points
             if points is None:
-                distance = wasserstein(histogram.law, people.distribution(schema, histogram.cells))
+                true = people.distribution(schema, histogram.cells)
+                distance = wasserstein(histogram.law, true)
                 at = np.tile((histogram.edges[:-1] + histogram.edges[1:]) / 2, (schema.d, 1))
             else:
-                distance = wasserstein(histogram.law, people.distribution_at(schema, points), points.at)
+                true = people.distribution_at(schema, points)
+                distance = wasserstein(histogram.law, true, points.at)
                 at = points.at
             variance = variance_error(histogram.law, people.variance(schema), at)
-            return {"wasserstein": None if np.isnan(distance) else distance, "mse_variance": variance}
-    return {"wasserstein": None, "mse_variance": None}
+            return {
+                "wasserstein": None if np.isnan(distance) else distance,
+                "ks": None if np.isnan(farthest := kolmogorov(histogram.law, true)) else farthest,
+                "mse_variance": variance,
+            }
+    return {"wasserstein": None, "ks": None, "mse_variance": None}
 
 
 def _made(

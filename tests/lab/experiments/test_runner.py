@@ -11,7 +11,7 @@ from keyveil.lab.experiments.catalogue import experiment
 from keyveil.lab.experiments.files import table
 from keyveil.lab.experiments.plan import Plan, planned
 from keyveil.lab.experiments.runner import missing, plans, run
-from keyveil.lab.experiments.store import Store
+from keyveil.lab.store import Store
 
 
 @pytest.fixture(scope="module")

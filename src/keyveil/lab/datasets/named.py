@@ -1,6 +1,7 @@
 """Data sets as people name them on a command line: a file of user, key and value, or a synthetic population.
 
-The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``.
+The latter are called ``synthetic:NAME[:PEOPLE[:OPTION=NUMBER,…]]``. ``movielens:FOLDER`` and its like are the data of
+the papers in the files in which they are given out (``papers``).
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import Any
 from keyveil.core.errors import PopulationError
 from keyveil.core.schema import Number
 from keyveil.lab.datasets.dataset import Dataset
+from keyveil.lab.datasets.papers import is_source, of_source
 from keyveil.lab.datasets.real import real
 from keyveil.lab.datasets.recipes import load
+from keyveil.lab.datasets.stream import STREAMED_PAIRS
 
 SYNTHETIC = "synthetic"
 
@@ -32,12 +35,15 @@ def named(
     groups: Sequence[str] | None = None,
     seed: int = 0,
     stream: bool = False,
+    stream_beyond: float = STREAMED_PAIRS,
 ) -> Dataset:
     """The people that a text names, with the schema that was given or that the data suggest.
 
-    ``stream`` allows more synthetic people than memory holds.
+    ``stream`` allows more synthetic people than memory holds; beyond ``stream_beyond`` pairs they are made in blocks.
     """
     kind, _, rest = data.partition(":")
+    if is_source(data):
+        return of_source(data)
     if kind != SYNTHETIC:
         bounds: dict[str, Any] = {"low": low, "high": high, "levels": levels}
         return real(data, user=user, key=key, value=value, **bounds, hierarchy=hierarchy, groups=groups)
@@ -52,7 +58,8 @@ def named(
     name, people, options = (*rest.split(":", 2), "", "")[:3]
     if people and not (people.isascii() and people.isdigit() and len(people) <= _MOST_DIGITS):
         raise PopulationError("population/size", f"The number of people must be a whole number, not {people[:40]!r}.")
-    return load(name, n=int(people) if people else None, seed=seed, stream=stream, **_numbers(options))
+    n = int(people) if people else None
+    return load(name, n=n, seed=seed, stream=stream, stream_beyond=stream_beyond, **_numbers(options))
 
 
 def _numbers(options: str) -> dict[str, float]:

@@ -20,8 +20,8 @@ from keyveil.lab.datasets.dataset import Dataset
 class Range:
     """The range of a file's values and the scale on which it is taken."""
 
-    low: int
-    high: int
+    low: Number
+    high: Number
     map: str = "linear"
 
 

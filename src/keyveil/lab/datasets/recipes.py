@@ -39,11 +39,29 @@ def recipe(name: str, **options: float) -> Recipe:
     return _RECIPES[name](**options)
 
 
-def load(name: str, *, n: int | None = None, seed: int = 0, stream: bool = False, **options: float) -> Dataset:
+def recipe_of(source: str) -> Recipe | None:
+    """The recipe behind the source of a data set, such as ``synthetic:grid:1000:keys=50``; None for files."""
+    kind, _, rest = source.partition(":")
+    name, _, options = (*rest.split(":", 2), "", "")[:3]
+    if kind != "synthetic" or name not in _RECIPES:
+        return None
+    told = (item.partition("=") for item in options.split(",") if item)
+    return recipe(name, **{option: float(number) for option, _, number in told})
+
+
+def load(
+    name: str,
+    *,
+    n: int | None = None,
+    seed: int = 0,
+    stream: bool = False,
+    stream_beyond: float = STREAMED_PAIRS,
+    **options: float,
+) -> Dataset:
     """n people (by default as many as the recipe says) on the scale [-1, 1].
 
-    With ``stream``, people with more than 5·10⁷ pairs are made in blocks when they are asked; otherwise they are
-    refused if this machine cannot hold them.
+    With ``stream``, people with more than 5·10⁷ pairs (or ``stream_beyond``) are made in blocks when they are asked;
+    otherwise they are refused if this machine cannot hold them.
     """
     law = recipe(name, **options)
     people = law.people if n is None else n
@@ -54,7 +72,7 @@ def load(name: str, *, n: int | None = None, seed: int = 0, stream: bool = False
     frequencies, _ = law.profile(seed)
     schema, title = Schema(keys=len(frequencies), levels=law.levels), f"{name} ({chosen})" if chosen else name
     pairs = people * float(frequencies.sum())
-    if stream and pairs > STREAMED_PAIRS:
+    if stream and pairs > stream_beyond:
         made = Stream(law, people, seed, schema)
         return Dataset(title, made.sample, schema, law.about, source, made)
     _refuse_crowds(name, people, pairs)

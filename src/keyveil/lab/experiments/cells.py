@@ -27,11 +27,11 @@ from keyveil.lab.experiments.formulas import FORMULAS
 from keyveil.lab.experiments.measures import MEASURES
 from keyveil.lab.experiments.people import Crowd, crowd
 from keyveil.lab.experiments.readings import Run
-from keyveil.lab.experiments.seeds import seed_of
 from keyveil.lab.experiments.shape import People
 from keyveil.lab.matching import spending, true_ratio_of
 from keyveil.lab.public_options import made_for, with_public
 from keyveil.lab.rounds import ask
+from keyveil.lab.seeds import seed_of
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import build
 from keyveil.protocols.base import Protocol
@@ -56,7 +56,7 @@ class Cell:
     seed: int
     formula: str = ""
     x: float = 0.0
-    source: str = ""  # the name of the file, where people are read from one
+    source: str = ""  # which file, where people are read from one
 
     @property
     def key(self) -> str:
@@ -88,7 +88,7 @@ def measure(cell: Cell, file: Path | None = None) -> dict[str, Any]:
 
 def people_of(people: People) -> People:
     """The people without the words about them: what numbers depend on."""
-    return replace(people, label="", stands_for="", file="", cap=0)
+    return replace(people, label="", stands_for="", file="", cap=0, cap_of_file=0)
 
 
 def name_of(decoder: str, measure: str) -> str:

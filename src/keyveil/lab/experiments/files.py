@@ -45,7 +45,8 @@ def write(results: Results, folder: Path, seed: int) -> dict[str, Any]:
 def described(results: Results, seed: int) -> dict[str, Any]:
     """An experiment with its verdicts, as JSON: the same for a seed, but for ``seconds``."""
     plan, experiment = results.plan, results.plan.experiment
-    notes = [said(people, plan.files[people.title]) for people in experiment.people]
+    sizes = {people.title: results.sizes.get(people.title, (0, 0)) for people in experiment.people}
+    notes = [said(people, plan.files[people.title], *sizes[people.title]) for people in experiment.people]
     return {
         "id": experiment.id,
         "name": experiment.name,

@@ -19,8 +19,8 @@ holds as published and at equal true ε, with the paper's split of the budget an
 says whether the results contradict it or leave it open. Gaps of errors are logarithms of ratios.
 [Errata](errata.md) says where papers are wrong in print."""
 _DATA = """Where a paper's people are not to be had, synthetic ones stand in, and each figure says so. With
-`--data FOLDER` your own copies are used: `emoji_sentiment`, `movielens_top100` or `womens_clothing_reviews`, as
-`.parquet` or `.csv` with the columns `user`, `key` and `value`."""
+`--data FOLDER` your own copies are used, in the files in which they are given out ([the papers' data](papers-data.md));
+`emoji_sentiment` and the others may also be `.parquet` or `.csv` with the columns `user`, `key` and `value`."""
 _QUICK = "A quick run has fewer people and runs than the papers: what it leaves open, a full run may settle."
 _SIGNS = dict(zip(VERDICTS, ("✓", "(✓)", "✗"), strict=True))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from keyveil.core.errors import KeyveilError
 from keyveil.lab.contenders import Contender
 from keyveil.lab.experiments.cells import Cell
-from keyveil.lab.experiments.people import file_of, size_of
+from keyveil.lab.experiments.people import file_of, fingerprint, size_of
 from keyveil.lab.experiments.shape import EXACT, PUBLISHED, TIGHT, Axis, Experiment, People, Series, Size, spelled
 
 CHUNK = 10  # runs of one cell: what is lost at most when a run is stopped
@@ -92,7 +92,7 @@ def _base(
         if axis.knob == "n" and size.name == "tiny":
             n = min(n, most)
     who, matched = _form_of(series, form)
-    who = who.replace("{cap}", str(people.cap))
+    who = who.replace("{cap}", str((people.cap_of_file if file else 0) or people.cap))
     if axis.knob == "option":
         who = who.replace("{x}", spelled(x))
     return Cell(
@@ -108,7 +108,7 @@ def _base(
         seed=seed,
         formula=series.formula,
         x=x if series.formula else 0.0,
-        source="" if file is None else file.name,
+        source="" if file is None else fingerprint(people, file),
     )
 
 

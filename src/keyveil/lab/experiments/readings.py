@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from keyveil.core.estimates import Estimates
 from keyveil.frames.truth import Truth
 from keyveil.lab.experiments.people import Crowd
-from keyveil.lab.experiments.seeds import seed_of
 from keyveil.lab.metrics import metrics, most_frequent, total_cost
 from keyveil.lab.rounds import bits_per_person
+from keyveil.lab.seeds import seed_of
 from keyveil.lab.simulate import distribution_errors
 from keyveil.protocols.base import History, Protocol
 

@@ -6,11 +6,7 @@ them (tests/lab/experiments/test_runner.py).
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +15,13 @@ from keyveil.lab.experiments.cells import Cell, measure
 from keyveil.lab.experiments.plan import Plan, planned
 from keyveil.lab.experiments.results import Results, collected
 from keyveil.lab.experiments.shape import Experiment
-from keyveil.lab.experiments.store import Finished, Store
+from keyveil.lab.store import Finished, Store
+from keyveil.lab.workers import outcomes
 
 Heard = Callable[[str], None]
 """Hears the title of every cell that is finished."""
 Done = Callable[[Results], None]
 """Hears the results of an experiment as soon as all of its cells are finished."""
-
-
-def cores() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def plans(experiments: Sequence[Experiment], size: str, seed: int, data: Path | None = None) -> list[Plan]:
@@ -78,26 +70,8 @@ def _in_turn(wanted: Sequence[Plan], finished: Finished) -> Iterator[tuple[Plan,
 def _measured(plan: Plan, cells: Sequence[Cell], processes: int) -> Iterator[dict[str, Any]]:
     """Finished cells, in whatever order they come."""
     jobs = [(cell, plan.files[_title(plan, cell)]) for cell in cells]
-    if processes == 1 or len(jobs) < 2:
-        for cell, file in jobs:
-            yield measure(cell, file)
-        return
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_quiet) as pool:
-        waiting = {pool.submit(measure, cell, file) for cell, file in jobs}
-        try:
-            while waiting:
-                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for one in ready:
-                    yield one.result()
-        finally:
-            for one in waiting:
-                one.cancel()
+    return outcomes(measure, jobs, processes)
 
 
 def _title(plan: Plan, cell: Cell) -> str:
     return next(people.title for people in plan.experiment.people if people.title == cell.people.title)
-
-
-def _quiet() -> None:
-    """A worker leaves Ctrl-C to the main process, which keeps what is finished."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -32,7 +32,7 @@ Knob = Literal["epsilon", "n", "keys", "option", "recipe", "points", "none"]
 
 @dataclass(frozen=True)
 class People:
-    """A population by name: a recipe of ``lab.datasets``, or a file where the user has one.
+    """A population by name: a recipe of ``lab.datasets``, or a file where the user has one (several names: the first).
 
     ``n`` is the number of people in the paper (0: as many as the recipe or file has). ``stands_for`` names the data of
     the paper where these are others. With ``fresh`` every run draws new people and new means.
@@ -47,10 +47,16 @@ class People:
     stands_for: str = ""
     fresh: bool = False
     cap: int = 0  # replaces {cap} in the series' text: the padding length of the paper for these people
+    cap_of_file: int = 0  # the same where the file is read, if it differs
 
     @property
     def title(self) -> str:
         return self.label or self.recipe.upper()
+
+    @property
+    def names_of_files(self) -> tuple[str, ...]:
+        """The names of ``file``, which stand with commas."""
+        return tuple(filter(None, self.file.split(",")))
 
     def told(self, **options: float) -> People:
         """The same people with other options of the recipe."""

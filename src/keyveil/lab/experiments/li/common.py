@@ -18,6 +18,7 @@ CLOTHING = People(
     label="Clothing",
     n=105_508,
     options=(("keys", 600), ("pairs", 1.825)),
+    file="renttherunway",
     stands_for="RentTheRunway: as many people and pairs, 600 of its 5,850 keys",
     cap=5,
 )
@@ -26,8 +27,10 @@ MOVIES = People(
     label="Movies",
     n=138_493,
     options=(("keys", 400), ("pairs", 25.0)),
+    file="movielens",
     stands_for="MovieLens: as many people, 400 of 26,744 keys, 25 of 144 pairs a person, padding 40 and not 100",
     cap=40,
+    cap_of_file=100,
 )
 PEOPLE = (ECOMMERCE, CLOTHING, MOVIES)
 BUDGETS = Axis("epsilon", (0.1, 0.5, 1, 2, 3, 4, 5, 6), "privacy budget ε", quick=(0.1, 1, 2, 5))

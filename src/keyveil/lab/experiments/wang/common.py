@@ -33,7 +33,7 @@ EMOJI = People(
     label="Emoji",
     n=884_427,
     options=(("exponent", 1.0), ("keys", 1573)),
-    file="emoji_sentiment",
+    file="emojistats,emoji_sentiment",
     stands_for="the counts of an emoji keyboard: as many people and keys, by Zipf's law with exponent 1",
 )
 RANKS = Axis(

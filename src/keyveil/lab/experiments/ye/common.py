@@ -18,6 +18,7 @@ TALKING = People(
     label="TalkingData",
     n=60_822,
     options=(("keys", 306), ("pairs", 21.2)),
+    file="talkingdata",
     stands_for="TalkingData: as many people, keys and pairs, with a long tail",
 )
 JDATA = People(
@@ -25,6 +26,7 @@ JDATA = People(
     label="JData",
     n=105_180,
     options=(("keys", 442), ("pairs", 11.1)),
+    file="jdata",
     stands_for="JData: as many people, keys and pairs, with a long tail",
 )
 BUDGETS = Axis("epsilon", (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4), "privacy budget ε", log=True, quick=(0.1, 0.4, 1.6, 6.4))
