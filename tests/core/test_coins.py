@@ -200,6 +200,6 @@ def test_large_subsets_hold_every_number_as_often() -> None:
 def test_a_long_draw_replaces_the_key() -> None:
     coins = SeededCoins(8)
     coins.bytes(1)
-    before = coins._cipher
+    before = coins._own.cipher
     coins.bytes(10_000)
-    assert coins._cipher is not before
+    assert coins._own.cipher is not before

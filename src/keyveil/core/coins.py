@@ -63,7 +63,11 @@ def os_key() -> bytes:
 def refuse_negative(weights: Sequence[int]) -> None:
     """A weight below zero is a mistake in a mechanism: sampled it would pass for zero, so it must not pass at all."""
     if min(weights) < 0 or not any(weights):
-        raise PrivacyError("privacy/weights", "Weights must not be negative, nor all be zero.")
+        raise _negative()
+
+
+def _negative() -> PrivacyError:
+    return PrivacyError("privacy/weights", "Weights must not be negative, nor all be zero.")
 
 
 def _bounds(weights: Sequence[int]) -> list[int]:
@@ -92,6 +96,19 @@ def _keystream(key: bytes) -> CipherContext:
     return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
 
+class _Ahead:
+    """A keystream, and bytes of it that were drawn ahead; those that were used are zero.
+
+    An object of its own: attributes of a ``threading.local`` take several times as long, and devices draw byte by byte.
+    """
+
+    __slots__ = ("cipher", "forks", "octets", "used")
+
+    def __init__(self) -> None:
+        self.forks = -1  # forces a key at the first draw
+        self.octets, self.used = bytearray(), 0
+
+
 class Coins(threading.local):
     """Cryptographic coins; every thread has a keystream of its own, and so has a child process made by ``fork``.
 
@@ -100,43 +117,54 @@ class Coins(threading.local):
     """
 
     def __init__(self) -> None:
-        self._forks = -1  # forces a key at the first draw
+        self._own = _Ahead()
 
     def _key(self) -> bytes:
         return os_key()
 
     def _stream(self) -> CipherContext:
-        if self._forks != _forks:
-            self._cipher = _keystream(self._key())
-            self._ahead, self._used = bytearray(), 0
-            self._forks = _forks
-        return self._cipher
+        own = self._own
+        if own.forks != _forks:
+            self._begin(own)
+        return own.cipher
+
+    def _begin(self, own: _Ahead) -> None:
+        own.cipher = _keystream(self._key())
+        own.octets, own.used = bytearray(), 0
+        own.forks = _forks
 
     # -- single draws, for devices ------------------------------------------------------------------------------
 
     def bytes(self, count: int) -> bytes:
         """``count`` uniform bytes."""
-        stream = self._stream()
-        if count > _BUFFER:
-            drawn = stream.update(bytes(_KEY + count))
-            self._cipher = _keystream(drawn[:_KEY])
-            return drawn[_KEY:]
-        if self._used + count > len(self._ahead):
-            refill = bytearray(stream.update(_ZEROS[: _KEY + _BUFFER]))
-            self._cipher = _keystream(bytes(refill[:_KEY]))
-            self._ahead, self._used = refill[_KEY:], 0
-        start, self._used = self._used, self._used + count
-        taken = bytes(self._ahead[start : self._used])
-        self._ahead[start : self._used] = _ZEROS[:count]
+        own = self._own
+        if own.forks != _forks:
+            self._begin(own)
+        octets, start = own.octets, own.used
+        end = start + count
+        if end > len(octets):
+            if count > _BUFFER:
+                drawn = own.cipher.update(bytes(_KEY + count))
+                own.cipher = _keystream(drawn[:_KEY])
+                return drawn[_KEY:]
+            refill = bytearray(own.cipher.update(_ZEROS[: _KEY + _BUFFER]))
+            own.cipher = _keystream(bytes(refill[:_KEY]))
+            own.octets = octets = refill[_KEY:]
+            start, end = 0, count
+        own.used = end
+        taken = bytes(octets[start:end])
+        octets[start:end] = _ZEROS[:count]
         return taken
 
     def below(self, bound: int) -> int:
         """A uniform integer in [0, bound), by rejection; the number of rejections depends on the coins alone."""
         if bound < 1:
             raise PrivacyError("coins/bound", f"There is no number from 0 to below {bound}.")
-        size, excess = _width(bound)
-        if not size:
+        bits = (bound - 1).bit_length()  # as ``_width`` does; a call would take as long as all of this
+        if not bits:
             return 0
+        size = bits + 7 >> 3
+        excess = 8 * size - bits
         while True:
             drawn = int.from_bytes(self.bytes(size), "little") >> excess
             if drawn < bound:
@@ -149,17 +177,26 @@ class Coins(threading.local):
 
     def chance(self, numerator: int, denominator: int) -> bool:
         """True with probability numerator / denominator."""
-        refuse_negative((numerator, denominator - numerator))
+        if not 0 <= numerator <= denominator or not denominator:
+            raise _negative()
         return self.below(denominator) < numerator
 
     def pick(self, *runs: tuple[int, int]) -> tuple[int, int]:
         """One of many outputs that come in runs of equal weight: ``(count, weight)`` each; gives (run, rank in it)."""
-        refuse_negative([count * weight for count, weight in runs])
-        drawn = self.below(sum(count * weight for count, weight in runs))
+        total = 0
+        for count, weight in runs:
+            together = count * weight
+            if together < 0:
+                raise _negative()
+            total += together
+        if not total:
+            raise _negative()
+        drawn = self.below(total)
         for run, (count, weight) in enumerate(runs):
-            if drawn < count * weight:
+            together = count * weight
+            if drawn < together:
                 return run, drawn // weight
-            drawn -= count * weight
+            drawn -= together
         raise AssertionError("unreachable: the draw lies below the sum of the weights")
 
     def chances(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:

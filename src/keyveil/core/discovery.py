@@ -7,7 +7,6 @@ whichever keys look frequent must therefore be decided over all keys at once (do
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -31,11 +30,11 @@ def told_from_absent(scores: Floats, decision: Decision, confidence: float) -> N
     told = np.zeros(len(scores), dtype=np.bool_)
     keys, level = int(np.count_nonzero(known)), 1 - confidence
     if decision == "per-key":
-        return known & (scores > NormalDist().inv_cdf((1 + confidence) / 2))
+        return known & (scores > _quantile((1 + confidence) / 2))
     if decision == "by" and keys:
         level /= float(np.sum(1 / np.arange(1, keys + 1)))
     with np.errstate(invalid="ignore"):
-        far = np.flatnonzero(known & (scores > NormalDist().inv_cdf(1 - level)))  # no other can be told
+        far = np.flatnonzero(known & (scores > _quantile(1 - level)))  # no other can be told
     order = far[np.argsort(-scores[far], kind="stable")]
     chances = np.array([math.erfc(score / math.sqrt(2)) / 2 for score in scores[order].tolist()])
     below = np.flatnonzero(chances <= level * np.arange(1, len(order) + 1) / max(keys, 1))
@@ -66,4 +65,11 @@ def widening(chosen: int, keys: int, confidence: float) -> float:
     """
     share = min(max(chosen, 1), keys) / max(keys, 1)
     tail = (1 - confidence) * share / 2
-    return NormalDist().inv_cdf(tail) / NormalDist().inv_cdf((1 - confidence) / 2)
+    return _quantile(tail) / _quantile((1 - confidence) / 2)
+
+
+def _quantile(chance: float) -> float:
+    """The standard normal number that is exceeded with probability 1 - ``chance``."""
+    from statistics import NormalDist  # brings in much that a device never needs
+
+    return NormalDist().inv_cdf(chance)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.attacked import Attacked
 from keyveil.core.columns import (
     ALMOST,
     FLAGS,
@@ -41,13 +40,14 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import MechanismError
 from keyveil.core.groups import groups_of_keys
 from keyveil.core.rendering import look
-from keyveil.core.undercount import Undercount
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from keyveil.core.attacked import Attacked
     from keyveil.core.schema import Schema
+    from keyveil.core.undercount import Undercount
     from keyveil.frames.truth import Truth
 
 __all__ = [

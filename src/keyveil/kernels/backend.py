@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 from collections.abc import Callable
 from functools import cache, cached_property, update_wrapper
 from importlib.util import find_spec
@@ -69,6 +68,8 @@ def _bring(warm: str | None, kept: str | None) -> None:
     """Copy a folder as a whole, unless its place is taken; without it kernels compile, so failures are no errors."""
     if not warm or not kept or os.path.exists(kept) or not os.path.isdir(warm):
         return
+    import shutil  # only servers come here
+
     part = f"{kept}.{os.getpid()}"  # several workers may start at once
     try:
         shutil.copytree(warm, part)  # with the times of the files, which Numba compares

@@ -7,18 +7,21 @@ come here, so they cannot disagree about what a device could have sent.
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.codecs.labelled_keys import LabelledKeys
 from keyveil.core.codecs.loops import STEPS
-from keyveil.core.codecs.members import Members
 from keyveil.core.codecs.payloads import FINE, REFUSED, Decoded, Flaws, Loop, Payloads
 from keyveil.core.codecs.symbols import Codec
 from keyveil.core.errors import ReportError
 from keyveil.core.report import Payload
 from keyveil.kernels.backend import twinless
+
+if TYPE_CHECKING:  # the codec that is asked is loaded, and no other
+    from keyveil.core.codecs.labelled_keys import LabelledKeys
+    from keyveil.core.codecs.members import Members
 
 
 def read(codec: Codec, payloads: Payloads, keep: bool = True) -> Decoded:

@@ -13,14 +13,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.errors import KeyveilError
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 R = TypeVar("R")
 
@@ -101,4 +103,6 @@ def _in_pool(work: Callable[[int, int], R], start: int, stop: int) -> R:
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     """A pool for each number of threads; a process made by fork has pools of its own."""
+    from concurrent.futures import ThreadPoolExecutor  # brings in much that a device never needs
+
     return ThreadPoolExecutor(threads, thread_name_prefix="keyveil-kernels")

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.codecs.padding import Padded
 from keyveil.core.codecs.payloads import Loop, Octets, Payloads
 from keyveil.core.codecs.symbols import BitVector, Codec, Symbol
 from keyveil.core.codecs.writers import STEPS, BulkWriter
@@ -36,6 +35,8 @@ def write(codec: Codec, rows: NDArray[Any]) -> Payloads:
 
 
 def _write(codec: Codec, rows: NDArray[Any]) -> Payloads:
+    from keyveil.core.codecs.padding import Padded  # few devices need it
+
     if isinstance(codec, Symbol):
         octets = np.ascontiguousarray(rows, dtype="<u8").view(np.uint8).reshape(-1, 8)
         return _table(octets[:, : codec.size])

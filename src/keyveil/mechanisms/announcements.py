@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -18,7 +18,6 @@ from keyveil.core.errors import MechanismError, ProtocolError
 from keyveil.mechanisms.base import Mechanism
 
 
-@dataclass(frozen=True)
 class NothingAnnounced(Mechanism):
     """All options are fixed before the first answer."""
 
@@ -35,7 +34,6 @@ class NothingAnnounced(Mechanism):
         return self
 
 
-@dataclass(frozen=True)
 class CalibratedOnDevice(Mechanism):
     """Whatever is announced, the device calibrates its channel to at most e^ε.
 
@@ -50,7 +48,6 @@ class CalibratedOnDevice(Mechanism):
         return self
 
 
-@dataclass(frozen=True)
 class AnnouncedCap(CalibratedOnDevice):
     """The cap ``max_pairs`` may be announced. Members of a family may add options that follow from it."""
 

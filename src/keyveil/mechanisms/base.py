@@ -33,13 +33,11 @@ from keyveil.core.records import Records
 from keyveil.core.report import PUBLIC_BYTES, Payload, Report, Reports
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
-from keyveil.core.undercount import Undercount
 from keyveil.kernels.siphash import siphash_many
 from keyveil.kernels.threads import in_ranges, threads_for
 from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, Takes, can
 from keyveil.mechanisms.counting import BLOCK, Counting
 from keyveil.mechanisms.options import documented
-from keyveil.mechanisms.part_rows import concatenated
 
 if TYPE_CHECKING:
     from keyveil.privacy.certify import Certificate
@@ -227,6 +225,8 @@ class Mechanism(Counting):
         threads = threads_for(records.n, threads) if type(coins) is Coins else 1
         if type(coins) is not Coins or records.n <= (BLOCK if threads == 1 else 0):
             return self._perturb_block(records, coins)
+        from keyveil.mechanisms.part_rows import concatenated  # devices do not need it
+
         people = min(BLOCK, -(-records.n // threads))
         publics = np.empty((records.n, PUBLIC_BYTES), dtype=np.uint8)
 
@@ -253,6 +253,8 @@ class Mechanism(Counting):
     def header(self, n: int, confidence: float = 0.95, population: bool = False) -> Header:
         """What estimates from ``n`` reports of this mechanism are about."""
         safe = can(self, KeyDependence) is not None or can(self, Parted) is not None
+        from keyveil.core.undercount import Undercount  # devices do not need it
+
         decision: Decision = "bh" if safe else "by"  # docs/decisions/0040-many-keys.md
         capped = can(self, Capped)
         unseen = None if capped is None or capped.cap() >= self.schema.d else Undercount(capped.cap())

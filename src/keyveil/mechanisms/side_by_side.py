@@ -12,7 +12,6 @@ import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -47,7 +46,6 @@ from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.tally_laws import LimitDraws, crowd_law, normal_limit
 
 
-@dataclass(frozen=True)
 class SideBySide(NothingAnnounced, CapabilitiesOfParts):
     """Mechanisms for the same keys, each with a share of the people; a report is one of the mechanism of its part.
 

@@ -34,7 +34,6 @@ REDUCED_BUCKETS = 4
 _SEEDS = 1024  # tried for patterns of collisions; with four keys and buckets they show all fifteen
 
 
-@dataclass(frozen=True)
 class LocalHash(FrequencyOracle):
     """GRR on the bucket of the key under a seed that is the report's public word."""
 

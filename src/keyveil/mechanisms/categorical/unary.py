@@ -36,7 +36,6 @@ from keyveil.mechanisms.tally_laws import draw_outputs
 COLD, HOT = 0, 1
 
 
-@dataclass(frozen=True)
 class Unary(FrequencyOracle):
     """One hot bit among d; two keys differ in two bits, so their ratio is p(1 - q) / (q(1 - p))."""
 

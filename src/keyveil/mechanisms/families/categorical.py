@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 REDUCED_KEYS = 4
 
 
-@dataclass(frozen=True)
 class Categorical(Mechanism):
     """A mechanism for one key a person."""
 
@@ -109,7 +108,6 @@ class Categorical(Mechanism):
         return Schema(keys=min(self.schema.d, REDUCED_KEYS))
 
 
-@dataclass(frozen=True)
 class FrequencyOracle(Categorical):
     """A report supports the true key with probability p and any other with probability q."""
 

@@ -185,7 +185,7 @@ def best_kappa(buckets: int) -> Fraction:
 def _bucket_grid(typical: float, gain: float, symbols: int) -> list[int]:
     largest = min(symbols, max(4, int(2.5 * typical * (gain + 3))))
     steps = np.geomspace(2, largest, 160)
-    return sorted({*np.unique(steps.round().astype(int)).tolist(), symbols})
+    return sorted({*steps.round().astype(int).tolist(), symbols})
 
 
 def _quick_ranks(

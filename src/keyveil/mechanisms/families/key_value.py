@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import ClassVar, Self
 
@@ -17,7 +17,6 @@ REDUCED_KEYS = 3
 FREQUENCIES_AND_MEANS, FREQUENCIES = frozenset({"frequency", "mean"}), frozenset({"frequency"})
 
 
-@dataclass(frozen=True)
 class KeyValue(Mechanism):
     """A mechanism for sets of key-value pairs."""
 

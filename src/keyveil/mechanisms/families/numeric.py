@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -50,7 +50,6 @@ class ValueTotals(NamedTuple):
     spread: Floats  # variance of the values between people as far as the reports show it; 0 where they cannot
 
 
-@dataclass(frozen=True)
 class Numeric(Mechanism):
     """A mechanism for values of keys that everybody holds."""
 
@@ -152,7 +151,6 @@ class Numeric(Mechanism):
         )
 
 
-@dataclass(frozen=True)
 class OneValue(Numeric):
     """A report speaks about one key, drawn from its public word, with the whole epsilon (Harmony's way)."""
 
@@ -194,7 +192,6 @@ class OneValue(Numeric):
         return table[np.arange(records.n), self.encoder.keys(words)]
 
 
-@dataclass(frozen=True)
 class WindowValue(OneValue):
     """The value, rounded to an input, is told through a window that slides with it."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -39,7 +38,6 @@ from keyveil.mechanisms.tally_laws import asked_crowd, draw_outputs, states_by_k
 ABSENT = 0  # the first state; label i is state i + 1
 
 
-@dataclass(frozen=True)
 class OneKey(KeyValue):
     """A report about one public key."""
 
@@ -176,7 +174,6 @@ class OneKey(KeyValue):
         return f"{self.title} does not report values." if self.signs is None else None
 
 
-@dataclass(frozen=True)
 class OneState(OneKey):
     """The true state of a key has weight e^ε, each other one weight 1."""
 

@@ -101,7 +101,6 @@ class Held(NamedTuple):
         return np.arange(len(self.symbols)) - np.repeat(self.offsets[:-1], self.sizes)
 
 
-@dataclass(frozen=True)
 class SetResponse(KeyValue):
     """One answer about all pairs of a person."""
 
@@ -284,7 +283,6 @@ class CappedSetResponse(AnnouncedCap, SetResponse):
         return super().held(self.encoder.draw_many(records, coins), coins)
 
 
-@dataclass(frozen=True)
 class BinnedSetResponse(Binned, CappedSetResponse):
     """A set response whose labels may be points or cells of the value's range instead of signs."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 
 from keyveil.core.channels import Ratio
@@ -12,7 +11,6 @@ from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.families.key_value import KeyValue
 
 
-@dataclass(frozen=True)
 class ThroughOracle(KeyValue):
     """Privacy and form of a report are those of ``inner``."""
 

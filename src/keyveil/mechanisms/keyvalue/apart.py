@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -50,7 +50,6 @@ from keyveil.mechanisms.keyvalue.apart_forecast import (
     UNALIKE,
     Forecast,
 )
-from keyveil.mechanisms.keyvalue.block import Block
 from keyveil.mechanisms.merging import Floats
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread
 from keyveil.mechanisms.rounds.presence import PresenceGroup
@@ -66,10 +65,14 @@ from keyveil.mechanisms.rounds.value_projection import (
 from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.mechanisms.size_law import SizeLaw
 
+if TYPE_CHECKING:
+    from keyveil.mechanisms.keyvalue.block import Block
+
 UNEVEN = 1.3  # mean square of set sizes over the square of their mean, where the law is not known
 REACHES = (1.0, 1.5, 2.0)  # squared radius over the mean squared length of a vector
 FARTHEST = 8  # the largest entry of a row: 16 bits, counted from their mean (kernels.directions)
 CLIPPED = 0.8  # kept on average: below it values are larger than was declared
+PLANNED = ("unit", "weight", "radius", "rows")  # numbers of the value group
 
 
 @dataclass(frozen=True)
@@ -130,9 +133,10 @@ class Apart(SideBySide):
             raise refused(f"apart asks a share of the people between 0 and 1 for keys, not {self.presence}.")
         if self.schema.d < 2 or not 1 <= self.most <= self.schema.d:
             raise refused(f"apart takes two keys or more, and max_pairs from 1 to {self.schema.d}, the number of keys.")
-        for name, value in self._plan().items():
-            if getattr(self, name) is None:
-                put(self, name, value)
+        if self.set_sizes is not None or any(getattr(self, name) is None for name in PLANNED):
+            for name, value in self._plan().items():  # takes longer than a report, and documents name every number
+                if getattr(self, name) is None:
+                    put(self, name, value)
         put(self, "size", self.answer_size)
         put(self, "set_sizes", None)  # what follows from them stands in the numbers
         put(self, "expected", None)
@@ -174,7 +178,8 @@ class Apart(SideBySide):
         unit = max(min(MOST_UNIT, int(MOST_RADIUS / length)), 1)
         weight = round(unit * math.sqrt(CONTROLLED / (1 - CONTROLLED) * energy / square))
         radius = min(max(int(unit * length), 1), MOST_RADIUS)
-        return {"unit": unit, "weight": min(max(weight, 1), MOST_WEIGHT), "radius": radius, "rows": rows}
+        planned = (unit, min(max(weight, 1), MOST_WEIGHT), radius, rows)
+        return dict(zip(PLANNED, planned, strict=True))
 
     # -- the two groups -----------------------------------------------------------------------------------------
 
@@ -349,6 +354,8 @@ class DenseApart(Apart):
 
     @cached_property
     def who(self) -> Block:
+        from keyveil.mechanisms.keyvalue.block import Block  # only dense devices need it
+
         return Block(self.schema, self.epsilon, self.size, 2)
 
     def size_variance(self, reports: int, size: float, var_f: Floats, unheard: float) -> float:

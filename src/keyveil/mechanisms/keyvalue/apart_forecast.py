@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,8 +34,6 @@ GUESSED_SPREAD = 0.1  # relative variance of that
 SURE = 3.0  # standard errors that the control and the mean size must have
 LEAST_KEPT, MOST_KEPT = 0.05, 1.05  # between which the measured share is believed
 UNALIKE = 0.1  # of what is cut off on average, which may be cut off one holder more than another
-CASES = np.array([NormalDist().inv_cdf((place + 0.5) / 99) for place in range(99)])
-"""Standard errors by which the control may be off, equally likely."""
 
 
 class Errors(NamedTuple):
@@ -184,7 +182,7 @@ class Forecast:
 
     def _divisors(self, control: float, noise: float, expected: float, size: float, var_size: float) -> Floats:
         """What sums will be divided by, in equally likely cases of what the control says."""
-        told = control + math.sqrt(noise) * CASES
+        told = control + math.sqrt(noise) * _cases()
         sure = (told >= SURE * math.sqrt(noise)) & (size >= SURE * math.sqrt(var_size)) & (expected > 0)
         share = np.clip(told / max(expected, 1e-9), LEAST_KEPT, MOST_KEPT)
         divisors: Floats = np.where(sure, share, GUESSED)
@@ -250,3 +248,11 @@ class Forecast:
         """By what sums are divided if the share ``left`` is left of vectors, and the relative variance of that."""
         relative = noise / self._counted(left, size) ** 2 + var_size / max(size**2, 1e-12)
         return (GUESSED, 0.0) if relative * SURE**2 > 1 else (left, relative)  # too little to measure what is left
+
+
+@cache
+def _cases() -> Floats:
+    """Standard errors by which the control may be off, equally likely."""
+    from statistics import NormalDist  # brings in much that a device never needs
+
+    return np.array([NormalDist().inv_cdf((place + 0.5) / 99) for place in range(99)])

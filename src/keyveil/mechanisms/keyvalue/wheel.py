@@ -35,7 +35,6 @@ REDUCED_CELLS = 8
 _SEEDS = 16  # tried in enumeration: at reduced sizes they show arcs that overlap, touch, and lie apart
 
 
-@dataclass(frozen=True)
 class Circle(CappedSetResponse):
     """One of some cells on a circle, where each held symbol covers an arc that starts at a hashed cell.
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -297,6 +296,8 @@ def _top_mean(rows: int, marked: int, power: int = 1) -> float:
 @lru_cache(maxsize=16)
 def _quadrature(rows: int) -> tuple[Floats, Floats, Floats]:
     """Points, normal weights, and how likely so many of the other rows lie above each point."""
+    from statistics import NormalDist  # brings in much that a device never needs
+
     points = np.linspace(-9, 9, 1801)
     above = np.array([NormalDist().cdf(-point) for point in points.tolist()])
     counts = np.arange(rows)[:, None]
