@@ -30,9 +30,9 @@ class Undercount:
     kept_se: float | None = None
     limit: float | None = None  # one-sided 95 %: the frequency of no key lacks more than this, before a correction
     common: float = 0.0  # relative variance of f and f·m that all keys share: of the correction, or of what is missing
-    shift: float = 0.0  # variance of f·m over f², for values of dropped pairs that differ from those of kept ones
+    shift: float = 0.0  # variance, on [-1, 1], of how far the mean value of dropped pairs may be from that of kept ones
     stretch: float = 1.0  # what upper limits of frequencies were multiplied by, where they were not corrected
-    raised: float = 0.0  # what upper limits were raised by beyond that, where surpluses exceed what answers can tell
+    raised: float = 0.0  # what upper limits were raised by beyond that, for keys that mostly busy people hold
     seen: bool = False  # whether the surplus is told from none
     corrected: bool = False  # whether frequencies were divided by ``kept``
     size: float | None = None  # pairs of a person that count, on average
@@ -57,26 +57,40 @@ class Undercount:
         return self.kept if self.corrected and self.kept is not None else 1.0
 
     def highest(self, limits: Floats) -> Floats:
-        """What frequencies may be at most, from upper limits of the part that is kept, where nothing was corrected."""
+        """What frequencies may be at most, from upper limits of what was estimated, with the errors of noise alone."""
         return self.stretch * limits + self.raised
+
+    def shifts(self, frequency: Floats) -> Floats:
+        """The variance of f·m over f² for values of dropped pairs that differ from those of kept ones.
+
+        Of the pairs of a rare key nearly all may be dropped, if mostly busy people hold it.
+        """
+        if not self.shift or self.kept is None:
+            return np.zeros_like(frequency)
+        rare = self.raised / np.maximum(np.maximum(np.nan_to_num(frequency), 0) + self.raised, 1e-12)
+        return np.asarray(self.shift * np.maximum(1 - self.kept, rare) ** 2)
 
     def highest_sum(self, total: float, noise_se: float, keys: int, z: float) -> float:
         """What the sum of the frequencies of some keys may be at most, from that of the parts that are kept.
 
         Noise of single keys averages out in a sum and what the cap hides does not, so that here the surplus counts with
         its own error, also where it is not told from none. A share of all kept pairs is taken to lack as large a share
-        of the surplus, and half as much is allowed for keys that busy people hold. Where surpluses may exceed what
-        answers can tell, only what holds whoever holds what is added (docs/theory.md, the cap).
+        of the surplus, and half as much is allowed for keys that busy people hold; besides, upper limits of all keys
+        were raised for keys that they alone hold. Where surpluses may exceed what answers can tell, only what holds
+        whoever holds what is added (docs/theory.md, the cap).
         """
         plain = total + z * noise_se
-        if self.corrected or self.surplus is None or self.surplus_se is None:
+        if self.surplus is None or self.surplus_se is None:
             return plain
+        if self.corrected:
+            return plain + min(keys * self.raised, self._most_hidden(keys, z))
         if self.beyond or not self.size:
             return plain + self._most_hidden(keys, z)
         assert self.kept is not None and self.kept_se is not None
         more, more_se = self.surplus / self.size, self.kept_se / self.kept**2
         spread = math.hypot((1 + more) * noise_se, more_se * total, more_se * noise_se, max(more, 0.0) / 2 * total)
-        return max(plain, (1 + more) * total + z * spread)
+        likely = max(plain, (1 + more) * total + z * spread)
+        return likely + min(keys * self.raised, self._most_hidden(keys, z))
 
     def _most_hidden(self, keys: int, z: float) -> float:
         """What the cap hides of so many keys together at most, whoever holds them, by limits of z standard errors.
@@ -94,7 +108,8 @@ class Undercount:
     def added(self, frequency: Floats, product: Floats) -> tuple[Floats, Floats, Floats]:
         """What this adds to the variances of f and f·m and to their covariance, beyond the noise of reports."""
         common = self.common
-        return common * frequency**2, common * product**2 + self.shift * frequency**2, common * frequency * product
+        shifts = self.shifts(frequency)
+        return common * frequency**2, common * product**2 + shifts * frequency**2, common * frequency * product
 
     def __str__(self) -> str:
         """One sentence for people."""

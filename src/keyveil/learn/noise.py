@@ -27,7 +27,7 @@ def without_undercount(estimates: Estimates) -> Estimates:
         return np.sqrt(np.maximum(errors**2 - added, 0))
 
     frequency = replace(estimates.frequency, se=less(estimates.frequency.se, of_f))
-    mean = replace(estimates.mean, se=less(estimates.mean.se, np.full_like(f, found.shift)))
+    mean = replace(estimates.mean, se=less(estimates.mean.se, found.shifts(f)))
     if estimates.product_se is None or estimates.covariance is None:
         return replace(estimates, frequency=frequency, mean=mean)
     product_se, covariance = less(estimates.product_se, of_u), estimates.covariance - of_both
@@ -62,11 +62,11 @@ def noise_alone(estimates: Estimates) -> Estimates:
 def highest_frequencies(estimates: Estimates, z: float) -> Floats:
     """Upper limits of all frequencies, z standard errors of noise above what is kept and with what the cap may hide.
 
-    They are those of the noise and of what keys have in common where nothing is hidden or frequencies were corrected.
+    They are those of the noise and of what keys have in common where nothing is hidden.
     """
     column, found = estimates.frequency, estimates.header.undercount
     plain: Floats = column.values + z * column.se
-    if found is None or found.corrected or not found.widens:
+    if found is None or not found.widens:
         return plain
     noise = column.values + z * noise_alone(estimates).frequency.se
     return np.asarray(np.fmax(plain, found.highest(noise)))

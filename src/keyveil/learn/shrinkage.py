@@ -76,7 +76,7 @@ def bayes(estimates: Estimates) -> Estimates:
         return replace(estimates, frequency=frequency, product=None, product_se=None, covariance=None)
     centre, sd = _means(noise, beliefs)
     moves = _mean_moves(estimates.mean.se)
-    allowed = np.hypot(math.sqrt(found.shift), _allowed(estimates))
+    allowed = np.hypot(np.sqrt(found.shifts(noise.frequency.values)), _allowed(estimates))
     mean = _column(estimates.mean, centre, np.hypot(sd, allowed), moves, z)
     scores = estimates.distances  # whether a key is absent is decided by what was counted
     alone = np.maximum(np.asarray(estimates.alone), FLAGS.index("shrunk"))

@@ -88,8 +88,9 @@ class Stated:
         own = replace(self.expected, spread=self.stated)
         told = with_undercount(own, case)
         half = HALF_WIDTH * np.sqrt(told.spread.frequency)
-        if not case.corrected and case.widens:
-            highest = case.highest(own.frequency + HALF_WIDTH * np.sqrt(own.spread.frequency))
+        if case.widens:
+            noise = np.sqrt(own.spread.frequency) / case.scale
+            highest = case.highest(told.frequency + HALF_WIDTH * noise)
             half = (np.maximum(highest, told.frequency + half) - (told.frequency - half)) / 2
         if not np.isfinite(own.product).any():
             return half, np.full_like(half, np.nan)

@@ -19,7 +19,7 @@ from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, can, need
 from keyveil.mechanisms.merging import carried_flags, with_flags
-from keyveil.mechanisms.responses import FEWEST, Solution, Spread, normal_quantile
+from keyveil.mechanisms.responses import Solution, Spread, normal_quantile
 from keyveil.mechanisms.side_by_side import SideBySide
 
 Floats = NDArray[np.float64]
@@ -38,6 +38,12 @@ do, the share of kept pairs comes out too high (tests/mechanisms/test_overflow.p
 SHIFT = 0.25
 """The standard deviation, on [-1, 1], that is allowed for the difference between the mean values of the pairs that the
 cap drops and of those that it keeps: people who hold much may have other values (tests/mechanisms/test_overflow.py)."""
+
+
+EVEN = 2.0
+"""How many times as much as the surplus spread evenly over all keys any key may lack, beyond the share that all pairs
+lack. People who hold nearly all keys hold the rare ones, too, which hardly anybody else does: those lack far more than
+their share (tests/mechanisms/test_overflow.py, everything)."""
 
 
 class Surplus(NamedTuple):
@@ -62,7 +68,7 @@ def judged(header: Header, solution: Solution, told: Estimates, found: Undercoun
     ``told`` are the estimates before the cap was judged, ``solution`` their numbers.
     """
     estimates = stated(replace(header, undercount=found), with_undercount(solution, found), told)
-    estimates = with_upper_limits(estimates, found, np.sqrt(solution.spread.frequency))
+    estimates = with_upper_limits(estimates, found, np.sqrt(solution.spread.frequency) / found.scale)
     truncated = truncated_keys(found, solution.frequency, solution.spread.frequency) & estimates.told
     return with_flags(estimates, carried_flags(told, lacked=True)).flagged("truncated", truncated)
 
@@ -114,16 +120,6 @@ def size_error(mechanism: Mechanism, reports: int, solution: Solution, populatio
     return math.sqrt(constants.variance(np.ones(len(se)), frequency, se))
 
 
-def share_and_error(count: int, n: int, true: float, false: float) -> tuple[float, float]:
-    """The share of the people in a state, from how many of n answers say so; and its standard error.
-
-    ``true`` and ``false`` are the probabilities of such an answer for people in the state and for all others.
-    """
-    seen = count / n
-    variance = max(seen * (1 - seen), FEWEST / n) / n
-    return (seen - false) / (true - false), math.sqrt(variance) / (true - false)
-
-
 class Whole(NamedTuple):
     """What a judgement of the cap has to know of the estimates of all keys."""
 
@@ -131,6 +127,7 @@ class Whole(NamedTuple):
     size_se: float
     squares: float | None  # the mean square of the largest frequencies; None where nothing is known
     variance: float  # the mean variance of a frequency
+    keys: int
 
     @classmethod
     def of(cls, solution: Solution, size_se: float) -> Whole:
@@ -138,9 +135,10 @@ class Whole(NamedTuple):
         frequency, variance = solution.frequency, solution.spread.frequency
         known = np.isfinite(frequency) & np.isfinite(variance)
         if not known.any():
-            return cls(float(np.nansum(frequency)), size_se, None, 0.0)
+            return cls(float(np.nansum(frequency)), size_se, None, 0.0, len(frequency))
         squares = np.sort(frequency[known])[-MOST_FREQUENT:] ** 2
-        return cls(float(np.nansum(frequency)), size_se, float(squares.mean()), float(variance[known].mean()))
+        mean_square, mean_variance = float(squares.mean()), float(variance[known].mean())
+        return cls(float(np.nansum(frequency)), size_se, mean_square, mean_variance, len(frequency))
 
 
 def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exact: bool = True) -> Undercount:
@@ -189,15 +187,14 @@ def _consequences(
     """Whether something is seen to be hidden, whether that is corrected, and what intervals have to allow for."""
     if size <= 0:
         return {}
+    raised = min(limit, EVEN * surplus / whole.keys)
     if surplus <= ONE_SIDED * told.se:
-        return {"stretch": 1 / kept}  # what is not ruled out belongs into the interval
-    shift = (SHIFT * (1 - kept)) ** 2
+        return {"stretch": 1 / kept, "raised": raised}  # what is not ruled out belongs into the interval
+    seen = {"seen": True, "shift": SHIFT**2, "raised": raised if told.reached else limit}
     surely_kept, _ = _kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)
     if exact and told.reached and _pays(surely_kept, kept, error, whole):
-        common = (error / kept) ** 2 + ((1 - kept) / 2) ** 2
-        return {"seen": True, "corrected": True, "common": common, "shift": shift}
-    raised = 0.0 if told.reached else limit
-    return {"seen": True, "common": (1 / kept - 1) ** 2, "shift": shift, "stretch": 1 / kept, "raised": raised}
+        return {**seen, "corrected": True, "common": (error / kept) ** 2 + ((1 - kept) / 2) ** 2}
+    return {**seen, "common": (1 / kept - 1) ** 2, "stretch": 1 / kept}
 
 
 def _kept(surplus: float, surplus_se: float, size: float, size_se: float) -> tuple[float, float]:
@@ -235,7 +232,7 @@ def truncated_keys(found: Undercount, frequency: Floats, variance: Floats) -> ND
 def with_undercount(solution: Solution, found: Undercount) -> Solution:
     """f and f·m divided by what was kept, if that pays; variances with what all keys have in common.
 
-    The values of dropped pairs may differ from those of kept ones: f·m is allowed ``shift`` times f² for that.
+    The values of dropped pairs may differ from those of kept ones: f·m is allowed ``shifts`` times f² for that.
     """
     scale = found.scale
     frequency, product = solution.frequency / scale, solution.product / scale
@@ -246,12 +243,13 @@ def with_undercount(solution: Solution, found: Undercount) -> Solution:
 
 
 def with_upper_limits(estimates: Estimates, found: Undercount, noise_se: Floats) -> Estimates:
-    """The estimates with upper limits of frequencies that hold what the cap may hide, where it was not corrected.
+    """The estimates with upper limits of frequencies that hold what the cap may hide, or a correction may leave out.
 
-    About ``kept``·f is kept of a frequency f, so that an upper limit of that, divided by ``kept``, is one of f. Where
-    people hold more than answers can tell, ``kept`` comes out too large, and only the limit for every key is left.
+    About ``kept``·f is kept of a frequency f, so that an upper limit of that, divided by ``kept``, is one of f. More is
+    hidden of rare keys that busy people hold. Where people hold more than answers can tell, ``kept`` comes out too
+    large, and only the limit for every key is left.
     """
-    if found.corrected or not found.widens or estimates.frequency.absent:
+    if not found.widens or estimates.frequency.absent:
         return estimates
     column = estimates.frequency
     highest = found.highest(column.values + normal_quantile(estimates.confidence) * noise_se)
