@@ -19,6 +19,7 @@ from keyveil.lab.attacks.ids import id_search
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.simulate import simulate
 from keyveil.learn import postprocess
+from keyveil.mechanisms.counting import counts_of_each
 from keyveil.mechanisms.registry import create, forms
 from keyveil.protocols.base import Round
 from keyveil.protocols.registry import as_protocol
@@ -156,7 +157,7 @@ def test_of_tried_ids_the_best_is_found_whether_reports_are_judged_or_taken_as_l
     options = {"bits": 16, "cohorts": 4} if name == "rappor" else {"max_pairs": 2}
     mechanism = create(name, Schema(keys=4), 1, **options)
     tally = mechanism.tally(mechanism.perturb_many(people(mechanism, 600, 3).records(mechanism.schema), SeededCoins(2)))
-    seen, plain = [], ids.counts_of_each
+    seen, plain = [], counts_of_each
 
     def noted(*given: Any) -> Any:
         seen.append(plain(*given))

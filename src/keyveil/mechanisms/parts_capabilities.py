@@ -30,6 +30,7 @@ from keyveil.mechanisms.capabilities import (
     keys_together,
     need,
 )
+from keyveil.mechanisms.effects import Average, JointEffects
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.merging import Floats, merge_spreads
 from keyveil.mechanisms.tally_laws import crowd_law, declared_law, normal_limit
@@ -107,6 +108,11 @@ class CapabilitiesOfParts(KeyValue):
     ) -> JointAnswers:
         number, part = self._who(JointStatistics)
         return part.answer_jointly(self.part_tally(tally, number), keys, statistics, population)
+
+    def joint_effects(self, tally: Tally, keys: NDArray[np.int64], statistic: Statistic) -> Sequence[Average] | None:
+        number, part = self._who(JointStatistics)
+        own = self.part_tally(tally, number)
+        return part.joint_effects(own, keys, statistic) if isinstance(part, JointEffects) else None
 
     def contingency_tables(self, tally: Tally) -> KeyTables:
         number, part = self._who(ContingencyTables)

@@ -126,9 +126,8 @@ class _Judge:
             words = mechanism.read_words(every.publics)
             fine = mechanism.read_encoded(mechanism.encode_many(every), words).flaws == 0
             found = np.maximum(found, self.look(Reports(every.publics[fine], every.payloads[fine])).max(axis=0))
-        found = np.fmax(found, self.look_at_bits(public[None]))
         self.best = np.maximum(before, self.best)
-        return found
+        return np.asarray(np.fmax(found, self.look_at_bits(public[None])))
 
     def look_at_bits(self, publics: NDArray[np.uint8]) -> Floats:
         """The most that reports of bits gain under some ids, each bit being set if it helps; NaN for other forms."""

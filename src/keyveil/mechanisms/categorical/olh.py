@@ -96,7 +96,8 @@ class LocalHash(FrequencyOracle):
         return count_support(words, payloads, self.g, self.schema.d)
 
     def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return (hash_grid(words, self.schema.d, self.g) == payloads[:, None]).astype(np.int64)
+        supported: NDArray[np.bool_] = hash_grid(words, self.schema.d, self.g) == payloads[:, None]
+        return supported.astype(np.int64)
 
 
 @dataclass(frozen=True)
