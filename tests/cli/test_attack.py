@@ -119,7 +119,9 @@ def test_recovery_is_labelled_and_detection_is_said(tmp_path: Path, capsys: Outp
     assert "postprocess" not in plain and "suspicion" not in plain, "never the default"
 
 
-def test_conditionals_and_quantiles_say_the_largest_change_that_was_found(tmp_path: Path, capsys: Output) -> None:
+def test_conditionals_and_quantiles_have_proved_limits_or_the_largest_change_that_was_found(
+    tmp_path: Path, capsys: Output
+) -> None:
     moments, cells = tmp_path / "m.kvt", tmp_path / "c.kvt"
     made = ["simulate", "synthetic:survey:2000", "--epsilon", "4", "--seed", "1"]
     assert run([*made, "--mechanism", "moments", "--tally", str(moments)]) == 0
@@ -128,7 +130,7 @@ def test_conditionals_and_quantiles_say_the_largest_change_that_was_found(tmp_pa
     assert run(["estimate", str(moments), "--given", "1|2", "--attackers", "40", "--json"]) == 0
     frequency = json.loads(capsys.readouterr().out)["given"][0]["frequency"]
     assert frequency["attacked"]["low"] < frequency["value"] < frequency["attacked"]["high"]
-    assert frequency["attacked"]["kind"] == "largest found"
+    assert frequency["attacked"]["kind"] == "bound"
     question = ["estimate", str(cells), "--quantiles", "0.5", "--keys", "1", "--attackers", "40"]
     assert run([*question, "--json"]) == 0
     median = json.loads(capsys.readouterr().out)["quantiles"][0]["value"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from keyveil.core.errors import KeyveilError, MechanismError
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.lab.attacks import ids
 from keyveil.lab.attacks.added import single_counts, weighed
 from keyveil.lab.attacks.bench import KINDS, Attack, attack
 from keyveil.lab.attacks.found import largest_found, protocol_limits, thinned
@@ -16,6 +19,7 @@ from keyveil.lab.attacks.ids import id_search
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.simulate import simulate
 from keyveil.learn import postprocess
+from keyveil.mechanisms.counting import counts_of_each
 from keyveil.mechanisms.registry import create, forms
 from keyveil.protocols.base import Round
 from keyveil.protocols.registry import as_protocol
@@ -38,7 +42,7 @@ def test_no_attack_exceeds_the_bound_and_the_strongest_on_averages_reaches_it(ti
     honest = mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(3))
     raised, lowered = (
         mechanism.tally(
-            Attack(as_protocol(mechanism), Goal(0, quantity, up), "maximal", 0.01, 3)(
+            Attack(as_protocol(mechanism), Goal(0, quantity, up), "maximal", 0.01, 3, judged=60)(
                 (), Round(1, mechanism), 0, honest
             )
         )
@@ -132,15 +136,45 @@ def test_what_is_not_estimated_cannot_be_moved() -> None:
 def test_trying_ids_pays_only_where_something_follows_from_them() -> None:
     schema = Schema(keys=8)
     gains = {}
-    for name, options in (("kvue", {}), ("olh", {}), ("ssr", {"max_pairs": 2})):
+    for name, options in (("kvue", {}), ("olh", {}), ("ssr", {"max_pairs": 2}), ("duchi", {})):
         mechanism = create(name, schema, 1, **options)
         crowd = people(mechanism, 1000, 3)
         tally = mechanism.tally(mechanism.perturb_many(crowd.records(schema), SeededCoins(2)))
         gains[name] = id_search(mechanism, tally, 10, [(0,)], 400, SeededCoins(4))
     assert not gains["ssr"], "nothing is derived from the id"
-    ((kvue,), (olh,)) = gains["kvue"], gains["olh"]
-    assert kvue.searched > 4 * kvue.given
+    ((kvue,), (olh,), (duchi,)) = gains["kvue"], gains["olh"], gains["duchi"]
+    assert kvue.searched > 4 * kvue.given and duchi.searched > 4 * duchi.given > 0
     assert olh.searched == pytest.approx(olh.given, rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "judged"), [("wheel", 4096), ("wheel", 40), ("rappor", 4096), ("split", 100)])
+def test_of_tried_ids_the_best_is_found_whether_reports_are_judged_or_taken_as_linear(
+    name: str, judged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside every id and every message that the search tries, judged one by one."""
+    monkeypatch.setattr(ids, "MOST_KINDS", judged)
+    monkeypatch.setattr(ids, "IDS", 3)
+    options = {"bits": 16, "cohorts": 4} if name == "rappor" else {"max_pairs": 2}
+    mechanism = create(name, Schema(keys=4), 1, **options)
+    tally = mechanism.tally(mechanism.perturb_many(people(mechanism, 600, 3).records(mechanism.schema), SeededCoins(2)))
+    seen, plain = [], counts_of_each
+
+    def noted(*given: Any) -> Any:
+        seen.append(plain(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(ids, "counts_of_each", noted)
+    (found,) = id_search(mechanism, tally, 30, [(0, 1)], 300, SeededCoins(4))
+    before = mechanism.estimate(tally).frequency.values[:2].sum()
+    gains = [
+        mechanism.estimate(tally + Tally(tally.fingerprint, 30, 30 * row.reshape(tally.counts.shape)))
+        .frequency.values[:2]
+        .sum()
+        - before
+        for row in np.unique(np.concatenate(seen), axis=0)
+    ]
+    assert 0 < found.given <= found.searched + 1e-9
+    assert 0.97 * max(gains) <= found.searched <= max(gains) + 1e-9
 
 
 def test_single_reports_are_kept_as_the_few_cells_that_they_touch() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,14 @@ from keyveil.mechanisms.responses import Floats, Spread, fieller, normal_quantil
 
 INSUFFICIENT, SUPPRESSED = FLAGS.index("insufficient"), FLAGS.index("suppressed")
 Given = Mapping[str, bool]
+
+
+class Ratio(NamedTuple):
+    """Two statistics of a row of keys, the second of which is divided by the first."""
+
+    keys: Ints  # [1, places]
+    whole: Statistic
+    part: Statistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +76,12 @@ class Conditionals:
         """The mean value of a key among its holders who also hold (True) and lack (False) the given keys."""
         keys, condition = self._with_key(key, given)
         return _interval(_in_units(self.schema, self._means(keys, condition), keys[:, 0]), 0)
+
+    def ratio(self, of: Literal["frequency", "mean"], key: str, given: Given | None = None) -> Ratio:
+        """What ``frequency`` or ``mean`` (on [-1, 1]) is a ratio of: a row of keys, the lower and the upper part."""
+        keys, condition = self._with_key(key, given)
+        held = share({**condition, 0: True})
+        return Ratio(keys, *((share(condition), held) if of == "frequency" else (held, total(0, condition))))
 
     def share(self, condition: Given) -> Interval:
         """How many of all people hold (True) and lack (False) these keys."""

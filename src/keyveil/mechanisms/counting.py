@@ -6,10 +6,11 @@ which single cell a report counts (``public_cells``), which is quicker.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +149,28 @@ class Counting(ABC):
 def cells_of(one: Counting) -> PublicCells | None:
     """Its ``public_cells``, unless a class below the one that declares them counts differently (``fold``)."""
     return one.public_cells if issubclass(_home(type(one), "public_cells"), _home(type(one), "fold")) else None
+
+
+@runtime_checkable
+class CountsOfEach(Protocol):
+    """Reports in bulk, counted one by one: quicker than ``fold`` for each of them."""
+
+    def counts_of_each(self, payloads: Any, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """What every report adds to the tally: the counts that ``fold`` gives for it alone, [report, *tally_shape]."""
+
+
+def counts_of_each(one: Counting, payloads: Any, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """What every report adds to the tally, [report, cell]; in memory for so many tallies."""
+    size = math.prod(one.tally_shape)
+    if isinstance(one, CountsOfEach):
+        return one.counts_of_each(payloads, words).reshape(len(payloads), size)
+    counts, known = np.zeros((len(payloads), size), dtype=np.int64), cells_of(one)
+    if known is not None:
+        counts[np.arange(len(counts)), known.places(words, payloads)] = 1
+        return counts
+    for at, row in enumerate(counts):
+        one.add(row.reshape(one.tally_shape), payloads[at : at + 1], words[at : at + 1])
+    return counts
 
 
 def _home(kind: type, member: str) -> type:

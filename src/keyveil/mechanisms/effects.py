@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from keyveil.core.tally import Tally
 
 if TYPE_CHECKING:
     from keyveil.mechanisms.base import Mechanism
+    from keyveil.mechanisms.joint.statistics import Statistic
     from keyveil.mechanisms.responses import Response
 
 Floats = NDArray[np.float64]
@@ -72,6 +73,22 @@ class Effects:
         people[places] = self.people
         assert points is not None
         return replace(self, people=people, points=points, generators=spread(self.generators))
+
+
+class Average(NamedTuple):
+    """One number as an average: over how many reports it goes, and what one of them can add to it."""
+
+    people: int
+    least: float
+    largest: float
+
+
+@runtime_checkable
+class JointEffects(Protocol):
+    """Statistics of several keys are sums of averages, and it is known what one report can add to each of these."""
+
+    def joint_effects(self, tally: Tally, keys: Counts, statistic: Statistic) -> Sequence[Average] | None:
+        """The averages that add up to a statistic of one row of keys, but for a constant; None if they are unknown."""
 
 
 def _along(numbers: Floats, frequency: Floats | float, product: Floats | float) -> Floats:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,10 @@ from keyveil.mechanisms.capabilities import (
     keys_together,
     need,
 )
+from keyveil.mechanisms.effects import Average, JointEffects
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.merging import Floats, merge_spreads
-from keyveil.mechanisms.tally_laws import declared_law
+from keyveil.mechanisms.tally_laws import crowd_law, declared_law, normal_limit
 
 if TYPE_CHECKING:
     from keyveil.core.histogram import Histogram
@@ -78,6 +79,15 @@ class CapabilitiesOfParts(KeyValue):
             lacking.add(TallyLaw)
         return frozenset(lacking)
 
+    def rows_of(self, payloads: Any, number: int) -> Any:
+        """The payloads of one part among those of all."""
+        return payloads.rows[number]
+
+    def limit_known(self) -> bool:
+        """Whether every part has a law or a limit for people by type, and one of them only a limit."""
+        limits = [normal_limit(part) is not None for part in self.parts if crowd_law(part) is None]
+        return bool(limits) and all(limits)
+
     def cap(self) -> int:
         """The smallest cap: what is cut in one part is missing from the merged answer."""
         return min(capped.cap() for part in self.parts if (capped := can(part, Capped)))
@@ -98,6 +108,11 @@ class CapabilitiesOfParts(KeyValue):
     ) -> JointAnswers:
         number, part = self._who(JointStatistics)
         return part.answer_jointly(self.part_tally(tally, number), keys, statistics, population)
+
+    def joint_effects(self, tally: Tally, keys: NDArray[np.int64], statistic: Statistic) -> Sequence[Average] | None:
+        number, part = self._who(JointStatistics)
+        own = self.part_tally(tally, number)
+        return part.joint_effects(own, keys, statistic) if isinstance(part, JointEffects) else None
 
     def contingency_tables(self, tally: Tally) -> KeyTables:
         number, part = self._who(ContingencyTables)

@@ -37,6 +37,7 @@ from keyveil.kernels.writing import padded
 from keyveil.mechanisms.announcements import NothingAnnounced
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import CountDraws, ReportEffects, TallyLaw, need
+from keyveil.mechanisms.counting import counts_of_each
 from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import PartAnswer, merge, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
@@ -249,6 +250,15 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
                 self._put(counts, number, int(np.count_nonzero(found == FINE)), counted)
         return counts, flaws
 
+    def counts_of_each(self, payloads: Any, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        counts = np.zeros((len(payloads), *self.tally_shape), dtype=np.int64)
+        for number, (part, start, stop) in enumerate(zip(self.parts, self._starts, self._starts[1:], strict=False)):
+            mine, own = self._of(number, words)
+            if mine.any():
+                counts[mine, start] = 1
+                counts[mine, start + 1 : stop] = counts_of_each(part, payloads.rows[number], own)
+        return counts
+
     def part_tally(self, tally: Tally, number: int) -> Tally:
         """The tally of one part, as if its people were the only ones."""
         counts, start, stop = self._own(tally), *self._starts[number : number + 2]
@@ -263,10 +273,6 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
         for number, own in enumerate(parts):
             self._put(counts, number, own.reports, own.counts)
         return Tally(self.fingerprint, sum(own.reports for own in parts), counts)
-
-    def rows_of(self, payloads: Any, number: int) -> Any:
-        """The payloads of one part among those of all."""
-        return payloads.rows[number]
 
     def _nothing(self) -> NDArray[np.int64]:
         return np.zeros(self.tally_shape, dtype=np.int64)
@@ -328,11 +334,6 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
                 drawn = need(part, TallyLaw).draw_tally(self.seen(number, mine), coins, draws)
                 self._put(counts, number, mine.n, drawn)
         return counts
-
-    def limit_known(self) -> bool:
-        """Whether every part has a law or a limit for people by type, and one of them only a limit."""
-        limits = [normal_limit(part) is not None for part in self.parts if crowd_law(part) is None]
-        return bool(limits) and all(limits)
 
     def draw_limit(self, types: Records, people: NDArray[np.int64], draws: LimitDraws) -> NDArray[np.int64]:
         """How many people of a type belong to each part is multinomial; a part is drawn exactly where that can be."""

@@ -100,18 +100,28 @@ def _moved(effects: Sequence[Effects], values: Floats, attackers: int) -> tuple[
 def _shift(effects: Sequence[Effects], frequency: float | Floats, product: float | Floats, attackers: int) -> Floats:
     """The most that ``frequency``·f + ``product``·f·m moves.
 
-    Within one average it is m/N times the difference of the extremes. Where there are several, people may leave one
-    average and count in another: then it is at most the sum of both, each with those who left taken off. No average
-    moves by more than the difference of its extremes.
+    The range of each average is the most that one report can do.
     """
     ranges = np.array([np.subtract(*one.range(frequency, product)[::-1]) for one in effects])
     people = np.array([one.people for one in effects], dtype=np.float64)
+    return most_moved(ranges, people, attackers)
+
+
+def most_moved(ranges: Floats, people: Floats, attackers: int) -> Floats:
+    """The most that sums of averages move, per column; ``ranges`` and ``people`` are [average, column].
+
+    Within one average it is m/N times the difference of the extremes. Where there are several, people may leave one
+    average and count in another: then it is at most the sum of both, each with those who left taken off. No average
+    moves by more than the difference of its extremes; those so small that this is all that is known count besides,
+    since a few people can turn several of them (docs/robustness.md).
+    """
     several = np.count_nonzero(ranges > 0, axis=0) > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         replaced = np.where(several, attackers / np.maximum(people - attackers, 0), attackers / people)
         shifts = np.where(ranges > 0, ranges * np.minimum(replaced, 1.0), 0.0)
-    shifts = np.where(np.isnan(ranges), np.nan, shifts)
-    total: Floats = np.sort(shifts, axis=0)[-2:].sum(axis=0)
+    shifts, small = np.where(np.isnan(ranges), np.nan, shifts), replaced >= 1
+    rest = np.sort(np.where(small, 0.0, shifts), axis=0)[-2:]
+    total: Floats = rest.sum(axis=0) + np.where(small, shifts, 0.0).sum(axis=0)
     return total if attackers else np.zeros_like(total)
 
 

@@ -1,14 +1,16 @@
-"""How far crafted reports move answers to questions: proved for ranks, sums and differences, else found by a search.
+"""How far crafted reports move answers to questions: proved where it can be, else found by a search.
 
 A sum of frequencies moves by no more than its terms together, a difference by no more than both ends, and ranks follow
-from the limits of all keys. Conditionals and quantiles are no averages: the largest change that a search found stands
-beside them, and is named so.
+from the limits of all keys. Conditionals, and quantiles of histograms, have limits by interval evaluation. For other
+quantiles (EM) the largest change that a search found stands beside them, and is named so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from keyveil.core.attacked import Attacked
 from keyveil.core.estimates import Estimates
@@ -19,8 +21,10 @@ from keyveil.learn.conditionals import Conditionals
 from keyveil.learn.distributions import distribution
 from keyveil.learn.questions import known
 from keyveil.mechanisms.base import Mechanism
+from keyveil.robustness.answers import conditional_limits, quantile_limits
 from keyveil.robustness.influence import influence
 
+QUANTITIES: tuple[Literal["frequency"], Literal["mean"]] = ("frequency", "mean")
 TRIED, JUDGED = 800, 200  # reports that are thought of for an answer, and those that are looked at
 
 Row = dict[str, Any]
@@ -32,7 +36,7 @@ def with_attackers(
     """Write ``attacked`` beside every answer to a question of this kind."""
     if kind in ("conditional", "quantiles"):
         for row in rows:
-            _search(kind, row, mechanism, tally, attackers)
+            _answered(kind, row, mechanism, tally, attackers)
         return
     limits = estimates.attacked or influence(mechanism, tally, attackers, estimates)
     for row in rows:
@@ -63,24 +67,32 @@ def _limits(kind: str, low: float, high: float, attackers: int) -> Row:
     return {"low": known(low), "high": known(high), "kind": kind, "attackers": attackers}
 
 
-def _search(kind: str, row: Row, mechanism: Mechanism, tally: Tally, attackers: int) -> None:
-    def put(numbers: Row | None, keys: list[str], answer: Answer) -> None:
+def _answered(kind: str, row: Row, mechanism: Mechanism, tally: Tally, attackers: int) -> None:
+    """Limits of a conditional or a quantile, in the units of its key."""
+
+    def put(numbers: Row | None, limits: tuple[float, float] | None, answer: Answer, unit: bool = False) -> None:
         if numbers is None or numbers["value"] is None:
             return
-        found = largest_found(mechanism, tally, attackers, answer, keys, SeededCoins(0), TRIED, JUDGED)
-        numbers["attacked"] = _limits(found.kind, found.low, found.high, attackers)
+        if limits is None:
+            found = largest_found(mechanism, tally, attackers, answer, keys, SeededCoins(0), TRIED, JUDGED)
+            numbers["attacked"] = _limits(found.kind, found.low, found.high, attackers)
+            return
+        ends = np.array(limits) if unit else schema.from_unit(np.array(limits), np.full(2, schema.place(row["key"])))
+        numbers["attacked"] = _limits("bound", float(ends[0]), float(ends[1]), attackers)
 
+    schema, keys = mechanism.schema, [row["key"], *row.get("given", ())]
     if kind == "quantiles":
-        put(row["value"], [row["key"]], _quantile(mechanism, row))
+        limits = quantile_limits(mechanism, tally, attackers, row["key"], row["quantile"])
+        put(row["value"], limits, _quantile(mechanism, row))
         return
-    keys = [row["key"], *row["given"]]
-    put(row["frequency"], keys, _conditional(mechanism, "frequency", row))
-    put(row["mean"], keys, _conditional(mechanism, "mean", row))
+    for of in QUANTITIES:
+        limits = conditional_limits(mechanism, tally, attackers, of, row["key"], row["given"])
+        put(row[of], limits, _conditional(mechanism, of, row), unit=of == "frequency")
 
 
-def _conditional(mechanism: Mechanism, which: str, row: Row) -> Answer:
+def _conditional(mechanism: Mechanism, of: str, row: Row) -> Answer:
     def answer(tally: Tally) -> float:
-        ask: Callable[..., Any] = getattr(Conditionals(mechanism, tally), which)
+        ask: Callable[..., Any] = getattr(Conditionals(mechanism, tally), of)
         return float(ask(row["key"], row["given"]).value)
 
     return answer

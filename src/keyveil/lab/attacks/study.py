@@ -167,14 +167,15 @@ def id_rows(name: str, tried: int) -> Iterator[dict[str, Any]]:
     """At ε = 1 and 1 % attackers, the gain of choosing an id, for one target and for five."""
     built, people = made(name, "1")
     mechanism = as_protocol(built).single
-    if mechanism is None or "frequency" not in mechanism.estimated or not mechanism.reads_words:
+    if mechanism is None or not mechanism.reads_words:
         return
+    quantity = "frequency" if "frequency" in mechanism.estimated else "mean"
     coins, attackers = SeededCoins(SEED, 77), PEOPLE // 100
     reports = mechanism.perturb_many(people.records(mechanism.schema), coins)
     kept = mechanism.tally(Reports(reports.publics[attackers:], reports.payloads[attackers:]))
     goals = ((0,), (0, 1, 2, 3, 4))
     for targets, found in zip(goals, id_search(mechanism, kept, attackers, goals, tried, coins), strict=False):
-        yield {"name": name, "targets": len(targets), "tried": tried, **vars(found)}
+        yield {"name": name, "targets": len(targets), "quantity": quantity, "tried": tried, **vars(found)}
 
 
 def power_rows(name: str, runs: int) -> Iterator[dict[str, Any]]:

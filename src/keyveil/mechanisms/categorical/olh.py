@@ -23,7 +23,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
-from keyveil.kernels.hashing import collision, count_support, hash_many, hash_one
+from keyveil.kernels.hashing import collision, count_support, hash_grid, hash_many, hash_one
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.families.categorical import FrequencyOracle, option_refused
@@ -93,6 +93,10 @@ class LocalHash(FrequencyOracle):
 
     def fold(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
         return count_support(words, payloads, self.g, self.schema.d)
+
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        supported: NDArray[np.bool_] = hash_grid(words, self.schema.d, self.g) == payloads[:, None]
+        return supported.astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,12 @@ class RAPPOR(Categorical):
                 row[:-1], row[-1] = count_bits(reports)[: self.bits], len(reports)
         return counts
 
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        counts = np.zeros((len(payloads), *self.tally_shape), dtype=np.int64)
+        mine = np.arange(len(counts)), public_indices(words, self.cohorts)
+        counts[(*mine, slice(-1))], counts[(*mine, -1)] = bits_of(payloads, self.bits), 1
+        return counts
+
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         """Given how many people of a cohort set each bit, bits are independent of each other."""
         cohorts = public_indices(coins.words(records.n), self.cohorts)

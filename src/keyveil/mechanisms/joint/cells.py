@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyveil.mechanisms.categorical.grr import GRR
+from keyveil.mechanisms.effects import Average
 from keyveil.mechanisms.families.categorical import FrequencyOracle
 from keyveil.mechanisms.joint.ranks import Ints, rank_sets
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, WithProducts, both, share, total
@@ -94,6 +95,24 @@ def answer_from_cells(
         covariance = wanted.of_these_people(values, covariance, n)
     own = slice(len(statistics))
     return JointAnswers(values[:, own], covariance, respondents[:, own].min(axis=1))
+
+
+def effects_of_cells(
+    oracle: FrequencyOracle, members: Ints, tables: Ints, keys: Ints, statistic: Statistic
+) -> list[Average]:
+    """What one report can add to a statistic of a row of keys: GRR supports one cell, unary oracles any cells."""
+    places, length = statistic.places, members.shape[1]
+    if not places:
+        return []  # everybody, without error
+    people = int(pooled(members, tables, keys[None, list(places)])[0, 0])
+    gain = float(oracle.response.holder.support - oracle.response.stranger.support)
+    level = float(oracle.response.stranger.support) * _cells(statistic, length)
+    signs = _signs(statistic)
+    least, largest = int(signs.min()), int(signs.max())
+    if not isinstance(oracle, GRR):
+        times = 3 ** (length - len(places))
+        least, largest = (times * int(edge(signs, 0).sum()) for edge in (np.minimum, np.maximum))
+    return [Average(people, (least - level) / gain, (largest - level) / gain)]
 
 
 def predicted_from_cells(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from keyveil.mechanisms.effects import Average
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, WithProducts
 from keyveil.mechanisms.responses import FEWEST
@@ -63,6 +64,15 @@ def answer_from_states(
     own = values[:, : len(statistics)]
     least = np.array([heard[one.places] for one in statistics]).min(axis=0)
     return JointAnswers(own, covariance, least.astype(np.int64))
+
+
+def effects_of_states(table: Ints, levels: Floats, kept: float, statistic: Statistic) -> list[Average]:
+    """What one report can add to a statistic, from the counts of combinations of states at its own places."""
+    if not statistic.places:
+        return []  # everybody, without error
+    worth = _worth(statistic, statistic.places, levels)
+    least, largest = ((float(edge) - (1 - kept) * float(worth.mean())) / kept for edge in (worth.min(), worth.max()))
+    return [Average(int(table.sum()), least, largest)]
 
 
 def _unbiased(shares: Floats, worth: Floats, kept: float) -> Floats:

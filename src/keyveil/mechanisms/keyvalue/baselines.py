@@ -30,6 +30,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.shist import SHist
+from keyveil.mechanisms.counting import counts_of_each
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.encoders import are_positive, value_of, values_of
@@ -205,6 +206,12 @@ class Harmony(Baseline):
             return self.oracle.fold(payloads, words)
         of_sign = (payloads % 2 == sign for sign in (MINUS, PLUS))
         return np.stack([self.oracle.fold(payloads[told] // 2, words[told]) for told in of_sign])
+
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        if self.alone:
+            return counts_of_each(self.oracle, payloads, words)
+        named, sign = counts_of_each(self.oracle, payloads // 2, words), payloads % 2
+        return np.stack([named * (sign == one)[:, None] for one in (MINUS, PLUS)], axis=1)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         if self.alone:

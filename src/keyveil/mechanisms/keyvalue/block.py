@@ -31,7 +31,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, JointStatistics, KeyDependence
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.dependence import ONE_KEY, Dependence
-from keyveil.mechanisms.effects import Effects, asked
+from keyveil.mechanisms.effects import Average, Effects, asked
 from keyveil.mechanisms.encoders import round_many, round_to, values_of
 from keyveil.mechanisms.families.key_value import (
     FREQUENCIES,
@@ -41,7 +41,7 @@ from keyveil.mechanisms.families.key_value import (
 )
 from keyveil.mechanisms.families.through_oracle import ThroughOracle
 from keyveil.mechanisms.joint.ranks import Ints
-from keyveil.mechanisms.joint.state_tables import answer_from_states, needed
+from keyveil.mechanisms.joint.state_tables import answer_from_states, effects_of_states, needed
 from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
 from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import FEWEST, Floats, Response, Solution, Spread, support_counts
@@ -342,6 +342,10 @@ class Block(ThroughOracle):
             )
         tables = {some: self._pooled(counts, keys[:, list(some)]) for some in places}
         return answer_from_states(tables, self.form.levels, self.kept, statistics, tally.reports, population)
+
+    def joint_effects(self, tally: Tally, keys: Ints, statistic: Statistic) -> list[Average]:
+        table = self._pooled(self._own(tally), keys[None, list(statistic.places)])
+        return effects_of_states(table, self.form.levels, self.kept, statistic)
 
     def _together(self, keys: Ints) -> NDArray[np.bool_]:
         """Which rows of keys lie within one block."""

@@ -25,11 +25,11 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE, SUE, Unary
-from keyveil.mechanisms.effects import Effects, asked, independent_cells
+from keyveil.mechanisms.effects import Average, Effects, asked, independent_cells
 from keyveil.mechanisms.encoders import are_positive, is_positive
 from keyveil.mechanisms.families.one_key import one_of
 from keyveil.mechanisms.families.through_oracle import ThroughOracle
-from keyveil.mechanisms.joint.cells import ABSENT, MINUS, PLUS, KeyTables, answer_from_cells
+from keyveil.mechanisms.joint.cells import ABSENT, MINUS, PLUS, KeyTables, answer_from_cells, effects_of_cells
 from keyveil.mechanisms.joint.ranks import Ints
 from keyveil.mechanisms.joint.statistics import JointAnswers, Statistic
 from keyveil.mechanisms.responses import Floats, Solution, Spread, fieller, normal_quantile
@@ -137,6 +137,10 @@ class IOH(ThroughOracle):
         n, everything = tally.reports, np.arange(self.schema.d)[None, :]
         table = np.concatenate(([n], self._own(tally)))[None, :]
         return answer_from_cells(self.inner, everything, table, keys, statistics, n, population)
+
+    def joint_effects(self, tally: Tally, keys: Ints, statistic: Statistic) -> list[Average]:
+        table = np.concatenate(([tally.reports], self._own(tally)))[None, :]
+        return effects_of_cells(self.inner, np.arange(self.schema.d)[None, :], table, keys, statistic)
 
     def contingency_tables(self, tally: Tally) -> KeyTables:
         return KeyTables(np.arange(self.schema.d)[None, :], self.cells(tally)[None, :], np.array([tally.reports]))

@@ -31,7 +31,7 @@ from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE
-from keyveil.mechanisms.effects import Effects, asked, independent_cells
+from keyveil.mechanisms.effects import Average, Effects, asked, independent_cells
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.families.one_key import one_of
@@ -42,12 +42,13 @@ from keyveil.mechanisms.joint.cells import (
     PLUS,
     KeyTables,
     answer_from_cells,
+    effects_of_cells,
     pooled,
     predicted_from_cells,
 )
 from keyveil.mechanisms.joint.ranks import Ints, unrank_sets
 from keyveil.mechanisms.joint.statistics import Floats, JointAnswers, Statistic, share, solution, total
-from keyveil.mechanisms.report_laws import Asked
+from keyveil.mechanisms.report_laws import Asked, bits_of
 from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.tally_laws import people_by
 
@@ -168,6 +169,16 @@ class Marginals(ThroughOracle):
             counts[:, 1 + cell] = np.bincount(members[supports == 1], minlength=len(counts))
         return counts
 
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        counts = np.zeros((len(payloads), *self.tally_shape), dtype=np.int64)
+        mine, members, cells = np.arange(len(counts)), self.members_of(words), 3**self.size
+        counts[mine, members, 0] = 1
+        if self.oracle == "grr":
+            counts[mine, members, 1 + payloads] = 1
+        else:
+            counts[mine, members, 1:] = bits_of(payloads, cells)
+        return counts
+
     def add(self, counts: NDArray[np.int64], payloads: NDArray[Any], words: NDArray[np.uint64]) -> None:
         width, flat = counts.shape[1], counts.reshape(-1)
         starts = self.members_of(words) * width
@@ -257,6 +268,9 @@ class Marginals(ThroughOracle):
                 f"No report is about {names} together; marginals with more members could answer, or moments.",
             )
         return answers
+
+    def joint_effects(self, tally: Tally, keys: Ints, statistic: Statistic) -> list[Average]:
+        return effects_of_cells(self.inner, self.family, self._own(tally), keys, statistic)
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         rows = np.arange(self.schema.d)[:, None]

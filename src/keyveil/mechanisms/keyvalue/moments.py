@@ -29,7 +29,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.public_cells import add_cells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
-from keyveil.mechanisms.effects import Effects, asked
+from keyveil.mechanisms.effects import Average, Effects, asked
 from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.joint.coefficients import NONE, UNIT, Coefficients, Family, families
@@ -182,6 +182,11 @@ class Moments(KeyValue):
         cells = payloads * count + self.coefficients.drawn(words)
         return np.bincount(cells, minlength=2 * count).reshape(self.tally_shape)
 
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        counts = np.zeros((len(payloads), 2 * self.coefficients.count), dtype=np.int64)
+        counts[np.arange(len(counts)), payloads * self.coefficients.count + self.coefficients.drawn(words)] = 1
+        return counts.reshape(-1, *self.tally_shape)
+
     def add(self, counts: NDArray[np.int64], payloads: NDArray[Any], words: NDArray[np.uint64]) -> None:
         cells = payloads * self.coefficients.count + self.coefficients.drawn(words)
         add_cells(counts.reshape(-1), cells, counts.size)
@@ -242,6 +247,15 @@ class Moments(KeyValue):
             return [told]
         valued = self.moment(tally, self.coefficients.ids(nothing, keys[:, 0]))[2]
         return [told.scaled(1.0, 0.0, fixed=True), replace(told.scaled(0.0, 1.0, fixed=True), people=valued)]
+
+    def joint_effects(self, tally: Tally, keys: Ints, statistic: Statistic) -> list[Average]:
+        """Every moment is an average of its own, of ±1/gain."""
+        found = []
+        for term, weight in _weights_of(statistic).items():
+            if term != (None, ()):  # everybody
+                people = self._column(tally, keys[None, :], term)[2]
+                found.append(Average(int(people[0]), -abs(weight) / self._gain, abs(weight) / self._gain))
+        return found
 
     def _column(self, tally: Tally, keys: Ints, term: Term) -> MomentColumn:
         place, subset = term

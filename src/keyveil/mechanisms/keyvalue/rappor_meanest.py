@@ -31,6 +31,7 @@ from keyveil.mechanisms.dependence import PairTerms
 from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.keyvalue.baselines import Baseline
 from keyveil.mechanisms.numeric.mean_est import MeanEst, filled
+from keyveil.mechanisms.report_laws import bits_of
 from keyveil.mechanisms.responses import Floats
 
 
@@ -168,6 +169,10 @@ class RAPPORMeanEst(Baseline):
             return self.oracle.fold(payloads, words)
         plus = count_bits(payloads)[self.bits : self.bits + self.schema.d]
         return np.concatenate((self.oracle.fold(payloads, words).reshape(-1), plus))
+
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        filters = self.oracle.counts_of_each(payloads, words).reshape(len(payloads), -1)
+        return filters if self.alone else np.hstack((filters, bits_of(payloads, self.codec.length)[:, self.bits :]))
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         if self.alone:

@@ -22,7 +22,7 @@ from keyveil.core.coins import Coins
 from keyveil.core.epsilon import exp_floor, levels
 from keyveil.core.report import Payload
 from keyveil.kernels.arcs import Arcs, below_each
-from keyveil.kernels.hashing import count_arcs, hash_many, hash_one
+from keyveil.kernels.hashing import count_arcs, hash_grid, hash_many, hash_one
 from keyveil.mechanisms.announcements import accepted_forms
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.families.answer_size import arc_variance
@@ -124,6 +124,12 @@ class Circle(CappedSetResponse):
         outside = np.flatnonzero(~inside)
         ranks[outside] = below_each(self.circle - arcs.taken[outside], coins)
         return arcs.cells(inside, ranks)
+
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        starts = hash_grid(words, self.symbols, self.circle).astype(np.int64)
+        covered = (payloads[:, None] - starts) % self.circle < self.width
+        by_key = covered.reshape(len(words), self.schema.d, self.labels.count)
+        return by_key.transpose(0, 2, 1).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from keyveil.mechanisms.numeric.piecewise import (
     check_steps,
     extreme_moments,
     fold_moments,
+    moments_of_each,
     piecewise_window,
 )
 
@@ -121,6 +122,14 @@ class Hybrid(OneValue):
                 fold_moments(answers - int(self.window.middle), keys[piecewise], self.schema.d),
             )
         )
+
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        piecewise, keys = self.are_piecewise(words)[:, None, None], self.encoder.keys(words)
+        of_signs, of_answers = (
+            moments_of_each(numbers, keys, self.schema.d)
+            for numbers in (2 * payloads - 1, payloads - int(self.window.middle))
+        )
+        return np.stack((np.where(piecewise, 0, of_signs), np.where(piecewise, of_answers, 0)), axis=1)
 
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         """The plain mean of all unbiased estimates: of all fixed weights the best at the worst values."""

@@ -46,6 +46,9 @@ class Piecewise(WindowValue):
         """Reports, sum and sum of squares of the answers, counted from the middle."""
         return fold_moments(payloads - int(self.window.middle), self.encoder.keys(words), self.schema.d)
 
+    def counts_of_each(self, payloads: NDArray[Any], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        return moments_of_each(payloads - int(self.window.middle), self.encoder.keys(words), self.schema.d)
+
     def answers(self, counts: NDArray[np.int64], n: int) -> ValueTotals:
         respondents, totals, squares = counts
         mean = average(self.window.unit(totals), respondents)
@@ -83,4 +86,11 @@ def fold_moments(answers: NDArray[np.int64], keys: NDArray[np.int64], d: int) ->
     moments = np.zeros((3, d), dtype=np.int64)
     for power, row in enumerate(moments):
         np.add.at(row, keys, answers**power)
+    return moments
+
+
+def moments_of_each(answers: NDArray[np.int64], keys: NDArray[np.int64], d: int) -> NDArray[np.int64]:
+    """``fold_moments`` of each whole number alone, [number, power, key]."""
+    moments = np.zeros((len(answers), 3, d), dtype=np.int64)
+    moments[np.arange(len(answers)), :, keys] = answers[:, None] ** np.arange(3)
     return moments
