@@ -45,6 +45,13 @@ export function trueState(states, epsilon) {
   return { ratio: [high, low], draw };
 }
 
+export const upTo = (count) => [...Array(count).keys()];
+
+export function without(list, some) {
+  const taken = new Set(some);
+  return list.filter((one) => !taken.has(one));
+}
+
 function ways(n, k) {
   let count = BigInt(k >= 0 && k <= n);
   for (let at = 1; at <= Math.min(k, n - k); at++) count = (count * BigInt(n - at + 1)) / BigInt(at);
@@ -56,16 +63,13 @@ export function subset(symbols, size, held, epsilon) {
   const [high, low] = levels(epsilon);
   const hits = Array.from({ length: Math.min(held, size) + 1 }, (_, hit) => (hit ? high : low) * ways(held, hit) * ways(symbols - held, size - hit));
   const draw = (mine, coins) => {
-    const [hit, all] = [coins.choose(hits), [...Array(symbols).keys()]];
-    const own = coins.subset(hit, held).map((place) => mine[place]);
-    const taken = new Set(mine);
-    const others = all.filter((one) => !taken.has(one));
-    return [...own, ...coins.subset(size - hit, symbols - held).map((place) => others[place])].sort((a, b) => a - b);
+    const hit = coins.choose(hits);
+    return [...coins.subset(hit, mine), ...coins.subset(size - hit, without(upTo(symbols), mine))].sort((a, b) => a - b);
   };
   return { ratio: hits[0] ? [high, low] : [1n, 1n], draw };
 }
 
-export const capped = (pairs, cap, coins) => (pairs.length <= cap ? pairs : coins.subset(cap, pairs.length).map((place) => pairs[place]));
+export const capped = (pairs, cap, coins) => (pairs.length <= cap ? pairs : coins.subset(cap, pairs));
 
 export const heldSymbols = (pairs, cap, labels, coins) => capped(pairs, cap, coins).map(([key, value]) => labels.count * key + labels.draw(value, coins, key));
 

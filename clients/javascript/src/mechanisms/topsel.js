@@ -1,5 +1,5 @@
 /** TopSel: some of the public candidates suit a person's set, and one of those is answered e^ε times as readily. */
-import { only, read, rule, whole } from "../mechanisms.js";
+import { only, read, rule, upTo, whole, without } from "../mechanisms.js";
 import { exactly, hashSymbol, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
 import { signs } from "../schema.js";
 import { publicIndex, publicWord } from "../wire.js";
@@ -27,20 +27,13 @@ export function topsel({ schema, epsilon, options }) {
     const held = pairs.map(([key, value]) => 2 * key + signs.draw(value, coins, key));
     const cohort = () => Uint8Array.from({ length: 16 }, (_, at) => (publicIndex(word, cohorts) / 256 ** at) & 255);
     const hit = hits(held, direct || !cohorts ? word : publicWord(cohort(), fingerprint.subarray(16)));
-    const others = without([...Array(buckets).keys()], hit);
+    const others = without(upTo(buckets), hit);
     const more = marked - hit.length;
-    const mine = more < 0 ? at(hit, coins.subset(marked, hit.length)) : [...hit, ...at(others, coins.subset(more, others.length))];
+    const mine = more < 0 ? coins.subset(marked, hit) : [...hit, ...coins.subset(more, others)];
     const [told, rank] = channel.draw(coins);
     return told ? mine[rank] : without([...hit, ...others], mine)[rank];
   };
   return { ...channel, respond };
-}
-
-const at = (list, places) => places.map((place) => list[place]);
-
-function without(list, some) {
-  const taken = new Set(some);
-  return list.filter((one) => !taken.has(one));
 }
 
 const stateOf = (d) => (held, word) => {
