@@ -87,9 +87,9 @@ export class Device {
     const notice = await this.#shown(name, shown);
     const since = Date.now();
     if (!notice.round) {
-      const state = ["open", "draft"].includes(notice.state) ? "between" : "closed";
-      const opens = notice.campaign.document.rounds.map((window) => window.opens).filter((day) => state === "between" && day > this.#today());
-      return outcome({ name, state, opens: opens.sort()[0] });
+      const between = ["open", "draft"].includes(notice.state);
+      const days = notice.campaign.document.rounds.map((window) => window.opens).sort();
+      return outcome({ name, state: between ? "between" : "closed", opens: days.find((day) => between && day > this.#today()) });
     }
     const [entry, told] = await this.#books((state, day) => this.#answer(state, day, notice, record, token));
     if (entry?.state !== "waiting") return told;

@@ -52,7 +52,7 @@ export function batch({ round, document, report, payload }) {
 export async function deliver(parcel, { transport, coins, patience: { tries, first, longest }, sleep, now }) {
   for (let pause = first; ; pause = Math.min(2 * pause, longest)) {
     const { after = 0, ...heard } = await attempt(parcel, transport, now);
-    const wait = Math.max((pause * (1 + coins.below(1 << 20) / (1 << 20))) / 2, after);
+    const wait = Math.max(pause * (1 - coins.below(512) / 1024), after);
     if (heard.state !== "waiting" || --tries < 1 || wait > longest) return heard;
     await sleep(wait);
   }

@@ -10,8 +10,8 @@ export function changedCaps(known, changes, loosen) {
     demand(name in CAPS, "epsilon/cap");
     demand(/^\d{1,9}(\.\d{1,30})?$/.test(value), "epsilon/invalid");
     caps[name] = name === "days" ? Number(value) : text(parse(value));
-    const both = [parse(caps[name]), parse(known[name])];
-    demand(loosen || (name === "days" ? both.reverse() : both).reduce((one, other) => one <= other), "budget/looser");
+    const more = parse(caps[name]) - parse(known[name]);
+    demand(loosen || (name === "days" ? more >= 0n : more <= 0n), "budget/looser");
   }
   return caps;
 }

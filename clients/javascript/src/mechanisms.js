@@ -41,7 +41,7 @@ export const only = (...known) => reader((value) => known.includes(value));
 /** The true state weighs e^ε times as much as each other one. */
 export function trueState(states, epsilon) {
   const [high, low] = levels(epsilon);
-  const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
+  const draw = (state, coins) => coins.choose(upTo(states).map((one) => (one === state ? high : low)));
   return { ratio: [high, low], draw };
 }
 
@@ -61,7 +61,7 @@ function ways(n, k) {
 /** All subsets of one size: weight e^ε if one meets what a person holds, else 1. */
 export function subset(symbols, size, held, epsilon) {
   const [high, low] = levels(epsilon);
-  const hits = Array.from({ length: Math.min(held, size) + 1 }, (_, hit) => (hit ? high : low) * ways(held, hit) * ways(symbols - held, size - hit));
+  const hits = upTo(Math.min(held, size) + 1).map((hit) => (hit ? high : low) * ways(held, hit) * ways(symbols - held, size - hit));
   const draw = (mine, coins) => {
     const hit = coins.choose(hits);
     return [...coins.subset(hit, mine), ...coins.subset(size - hit, without(upTo(symbols), mine))].sort((a, b) => a - b);
@@ -84,7 +84,7 @@ export function packed(bits, size, varies) {
 }
 
 export const ones = (count) => Array(count).fill(1);
-export const low = (number, size) => Array.from({ length: size }, (_, place) => (number >> place) & 1);
+export const low = (number, size) => upTo(size).map((place) => (number >> place) & 1);
 export const rice = (number, shift) => [...ones(number >> shift), 0, ...low(number, shift)];
 
 export function symbol(outputs) {

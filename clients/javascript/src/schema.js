@@ -1,5 +1,5 @@
 /** What a record may hold: keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
-import { only } from "./mechanisms.js";
+import { only, upTo } from "./mechanisms.js";
 import { demand, hash, isObject, isWhole, parse, text } from "./wire.js";
 
 export const GRID = 1 << 16;
@@ -14,7 +14,7 @@ export class Schema {
   }
 
   constructor({ keys, ...values }) {
-    this.names = Array.isArray(keys) ? keys : Array.from({ length: isWhole(1, 1 << 16)(keys) && keys }, (_, number) => `${number}`);
+    this.names = Array.isArray(keys) ? keys : upTo(isWhole(1, 1 << 16)(keys) && keys).map(String);
     this.range(values, this.names !== keys);
     this.d = this.names.length;
     demand(this.d && this.names.every((name) => typeof name === "string"), "schema/keys");
@@ -69,10 +69,9 @@ function entriesOf(record) {
   }
 }
 
-export function rounded(number) {
-  const below = Math.floor(number);
-  return below + Number(number - below > 0.5 || (number - below === 0.5 && below % 2 !== 0));
-}
+const NO_FRACTIONS = 1.5 * 2 ** 52; // beside it a double has no room for them: they are rounded, halves to even
+
+export const rounded = (number) => number + NO_FRACTIONS - NO_FRACTIONS;
 
 export function bound(given) {
   const value = parse(given);

@@ -29,12 +29,12 @@ export const text = (number) =>
 
 export const ceilDivide = (a, b) => (a + b - 1n) / b;
 
-/** e^(a/b) · 2^bits, rounded down. */
-export function expFloor(a, bits = 64n, b = UNIT) {
+/** e^ε · 2^bits, rounded down. */
+export function expFloor(epsilon, bits = 64n) {
   let [term, total] = [1n << (bits + 128n), 0n];
   for (let order = 1n; term; order++) {
     total += term;
-    term = (term * a) / (b * order);
+    term = (term * epsilon) / (UNIT * order);
   }
   return total >> 128n;
 }
@@ -46,10 +46,9 @@ export const levels = (epsilon) => [expFloor(epsilon) >> 32n, RESOLUTION];
 /** The price of a report: the logarithm of a ratio, rounded up in the thirtieth digit; one step of Halley's method. */
 export function logCeiling([above, below]) {
   if (above <= below) return 0n;
-  const near = BigInt(Math.floor(Math.log(Number(above) / Number(below)) * 2 ** 48));
-  const [mine, other] = [above << 256n, below * expFloor(near, 256n, 1n << 48n)];
-  const log = (near << 208n) + ((mine - other) << 257n) / (mine + other) + (1n << 118n);
-  const price = ceilDivide(log * UNIT, 1n << 256n);
+  const near = parse(Math.log(Number(above) / Number(below)).toFixed(15));
+  const [mine, other] = [above << 256n, below * expFloor(near, 256n)];
+  const price = near + (2n * UNIT * (mine - other)) / (mine + other) + UNIT / 10n ** 42n; // the step errs by less
   const rest = 10n ** BigInt(`${price}`.length - 30);
   return ceilDivide(price, rest) * rest;
 }
