@@ -561,7 +561,7 @@ await step("plain HTTP is for this machine only, and nothing tells who asks", as
   await refused("transport/unreachable", new Device({ collector: "https://collector.example", storage: new MemoryStorage() }).explain("snacks"));
   globalThis.fetch = usual;
   const { address, credentials, referrerPolicy, cache, redirect, headers } = asked;
-  assert.equal(address, "http://localhost:8000/v1/campaigns/snacks");
+  assert.equal(`${address}`, "http://localhost:8000/v1/campaigns/snacks");
   assert.deepEqual({ credentials, referrerPolicy, cache, redirect }, { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store", redirect: "error" });
   assert.equal(headers, undefined);
   for (const name of ["../../etc", "a/b", "A", "", "a\r\nHost: x"]) await refused("campaign/name", made(collector).explain(name));

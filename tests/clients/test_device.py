@@ -235,7 +235,7 @@ def test_steps_that_find_mistakes_pass_by_themselves(tmp_path: Path) -> None:
 
 def test_an_answer_about_another_report_is_not_believed(tmp_path: Path) -> None:
     """Planted: a client that believes it differs from Python's device."""
-    script = planted(tmp_path, "answers.mjs", "http.js", "id !== report", "false")
+    script = planted(tmp_path, "answers.mjs", "http.js", "one(0, 0, { id, code })", "one(0, 0, { ...answer.refused[0] })")
     with pytest.raises(AssertionError):
         compare_answers(tmp_path, script)
 

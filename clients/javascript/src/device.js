@@ -15,10 +15,10 @@ export class Device {
   #caps;
   #secret = null; // of the books that this device works with
 
-  constructor({ collector = "", transport = http(collector), caps = {}, patience, ...given }) {
+  constructor({ collector = "", transport, caps = {}, patience, ...given }) {
     const usual = { coins: new Coins(), now: () => new Date(), sleep: (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds)), ignoreSignals: false, explained: () => "", reading };
-    Object.assign(this, usual, given, { transport, patience: { ...PATIENCE, ...patience } });
-    this.prefix = collector && `${collector.replace(/\/+$/, "")}/`; // of every series, so that no two collectors see one id
+    this.prefix = collector && collector.replace(/\/*$/, "/"); // of every series, so that no two collectors see one id
+    Object.assign(this, usual, given, { transport: transport ?? http(this.prefix), patience: { ...PATIENCE, ...patience } });
     this.#caps = caps;
   }
 
