@@ -1,7 +1,7 @@
 /** A campaign in words for the person who decides. */
 import { ceilDivide, text, UNIT } from "./wire.js";
 
-const KEYS = 12; // so many are named; of the others only their number
+const KEYS = 12; // so many are named
 
 /** ε for people: six places, rounded up; what is stored and compared is exact. */
 const shown = (epsilon) => text(ceilDivide(epsilon * 1000000n, UNIT) * (UNIT / 1000000n));

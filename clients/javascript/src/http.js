@@ -1,10 +1,10 @@
-/** Requests that do not tell who asks, and a stored report that is sent with the same bytes until it arrives. */
+/** Requests that do not tell who asks; a stored report is sent with the same bytes until it arrives. */
 import { low, packed } from "./mechanisms.js";
 import { canonical, demand, hex, KeyveilError, parseJson, unhex } from "./wire.js";
 
 const QUIET = { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store", redirect: "error" };
 
-/** A collector at an address such as https://collector.example; plain HTTP only on this machine. */
+/** Plain HTTP only on this machine. */
 export function http(address) {
   const { protocol, hostname, username } = new URL(address);
   const local = protocol === "http:" && /^(localhost|127\.0\.0\.1|\[::1\]|.*\.localhost)$/.test(hostname);

@@ -1,7 +1,6 @@
 /** What was released, what it cost, and how much more may be spent. Nothing is ever given back. */
 import { daysBetween, demand, parse, text } from "./wire.js";
 
-/** The most ε that may leave a device: in any `days` days and ever, about one schema and about all. */
 export const CAPS = { days: 30, schema_period: "2", schema_life: "8", period: "4", life: "16" };
 
 export function changedCaps(known, changes, loosen) {

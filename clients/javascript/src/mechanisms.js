@@ -1,4 +1,4 @@
-/** A mechanism from its options: ratio, codec and program; what programs draw from and write with (docs/wire.md). */
+/** What mechanisms are made of, draw from and write with (docs/wire.md). */
 import { demand, expFloor, hex, isWhole, levels, parse, printed, publicWord, text } from "./wire.js";
 
 /** A program gives {ratio, codec, respond}; one of several mechanisms has its fingerprint and encoding, too. */
@@ -16,7 +16,7 @@ export async function build(asked, table) {
   return { ...made, name, fingerprint, respond, encode };
 }
 
-/** The padded payload of a report in hexadecimal digits: the only place where randomness is drawn for a record. */
+/** The only place where randomness is drawn for a record. */
 export const drawn = ({ encode, respond }, pairs, id, coins) => hex(encode(respond(pairs, id, coins), id));
 
 export function readEpsilon(given) {
@@ -73,7 +73,7 @@ export const capped = (pairs, cap, coins) => (pairs.length <= cap ? pairs : coin
 
 export const heldSymbols = (pairs, cap, labels, coins) => capped(pairs, cap, coins).map(([key, value]) => labels.count * key + labels.draw(value, coins, key));
 
-// -- codecs: the `size` of a padded payload, whether lengths vary (`varies`), and the bits of a payload, the lowest first
+// -- codecs: the size of a padded payload, whether lengths vary, and the bits of a payload, the lowest first
 
 /** Padded bytes; where lengths vary an end mark tells where a payload stops. */
 export function packed(bits, size, varies) {
@@ -114,7 +114,7 @@ function realMembers(symbols, size, dummies) {
   return varying(1 + size + most * shift + ((symbols - most) >> shift), bits, 1 + absent + (size - absent) * (1 + shift + unary));
 }
 
-/** Of patterns of three symbols, of which the first is lowest: fewer members have shorter codes. */
+/** Of patterns of three symbols: fewer members have shorter codes. */
 export const TRIPLES = ["00", "010", "011", "101", "100", "110", "1110", "1111"];
 
 export function denseMembers(symbols, size, dummies) {

@@ -29,7 +29,7 @@ export const exactly = (value) => {
 
 export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
 
-/** The smallest number at which a channel keeps ε, where larger ones spend less. */
+/** The least number at which a channel keeps ε; larger ones spend less. */
 export function tightest(spends, epsilon, low, high) {
   const most = expFloor(epsilon, 256n);
   const keeps = ([above, below]) => above << 256n <= most * below;
@@ -42,7 +42,7 @@ export function tightest(spends, epsilon, low, high) {
   return low;
 }
 
-/** Of `outputs` answers `marked` have weight e^ε, the others 1; draws [whether marked, rank among those]. */
+/** Of `outputs` answers `marked` weigh e^ε, the others 1; draws [whether marked, rank among those]. */
 export function twoLevel(outputs, marked, epsilon) {
   const [high, low] = levels(epsilon);
   const draw = (coins) => {
@@ -61,7 +61,7 @@ export function oneOf(outputs, epsilon) {
   return { ...channel, draw };
 }
 
-/** So many events of one chance: each compares a uniform number with it, byte by byte, until they differ. */
+/** So many events of one chance: uniform numbers are compared with it, byte by byte, until they differ. */
 export function chances(coins, numerator, denominator, count) {
   const happened = Array(count).fill(false);
   let [open, rest] = [[...happened.keys()], numerator];
@@ -77,7 +77,7 @@ export function chances(coins, numerator, denominator, count) {
   return happened;
 }
 
-// -- seeded hashes of symbols and streams of bits (src/keyveil/kernels/hashing.py)
+// -- seeded hashes (src/keyveil/kernels/hashing.py)
 
 export const STRIDE = 0x9e3779b97f4a7c15n;
 const wrapped = (word) => BigInt.asUintN(64, word);

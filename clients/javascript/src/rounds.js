@@ -1,4 +1,4 @@
-/** What the whole device reads beyond campaigns for browsers: several rounds, and options that are not named. */
+/** Beyond campaigns for browsers: several rounds, and options that are not named. */
 import { isText, roundOf, rule } from "./campaign.js";
 import { common, parting, shares } from "./groups.js";
 import { total, where } from "./ledger.js";
@@ -28,7 +28,7 @@ async function question({ schema, protocol, renew_days }, get, table) {
   return { schema: read, several };
 }
 
-/** Whole numbers with the names before them, also in a text such as "ssr.max_pairs=3". */
+/** Whole numbers with the names before them, also in texts. */
 function refuseNumbers(part, keys, bins = 2) {
   let pairs = 1;
   const said = JSON.stringify(part).normalize("NFKC").replace(/(?<=\d)_/g, "");
@@ -82,7 +82,7 @@ function once({ document: { protocol, browser }, schema }, { round, mechanism, o
   else (table[name].held ?? held)(said, options, schema);
 }
 
-/** To what was said, and to what is usual; collectors choose only what is not listed. */
+/** To what was said and is usual; collectors choose only what is not listed. */
 function held({ levels, goal, ...said }, told, { mostLevels }) {
   const usual = { split: "tight", estimator: "unbiased", cells: 4096, weights: null, overflow: null, value_epsilon: null };
   const wanted = { ...usual, bins: levels ?? (goal ? told.bins : mostLevels || null), rounding: told.bins ? "grid" : null };
@@ -98,7 +98,7 @@ function same(...both) {
   return one === other;
 }
 
-/** As a campaign writes options of groups: an object, or a text such as "ssr.bins=4; kvue.bins=2". */
+/** An object, or a text such as "ssr.bins=4; kvue.bins=2". */
 function assignments(given = {}) {
   if (typeof given !== "string") return { "": given, ...given };
   const own = { "": {} };
@@ -115,7 +115,7 @@ export function heldGroups({ groups, options, max_pairs }, told, schema) {
     held({ ...common(name, max_pairs), ...assignments(options)[name] }, { max_pairs: told.max_pairs, ...own }, schema);
 }
 
-/** `pilot`: some tell how many pairs they hold, and the others are asked with a cap that fits. Gives whom a round asks. */
+/** `pilot`: some tell how many pairs they hold, the others are asked with a cap that fits. Gives whom a round asks. */
 async function seats({ document: { protocol }, schema, hash }, { round, mechanism, options, part }) {
   const { then = "ssr", share = "0.05", most = Math.min(schema.d, 32), max_pairs = null, theta = 0 } = protocol;
   demand(`${theta}` === "0", "mechanism/unknown");
@@ -136,7 +136,7 @@ function aside({ entries, consents }, { series: own }, day) {
     ({ schema, day, epsilon: text(parse(whole) - total(where(entries, { series, campaign }))) }));
 }
 
-// -- names of the format that this device does not answer, so that a refusal has the code of other devices
+// -- what this device does not answer is refused with the codes of other devices
 
 const CHOOSY = "grr sue oue olh ss hr rappor shist duchi piecewise hybrid square-wave mean-est"; // cannot take every record
 const OTHERS =
@@ -151,7 +151,6 @@ const called = (names, program) => Object.fromEntries(names.split(" ").map((name
 const unknown = refuse("mechanism/unknown");
 unknown.plan = unknown; // several rounds, of which some are known
 
-/** What is announced to rounds of PrivKVM is checked first. */
 function privkvRound({ schema, epsilon, options }) {
   const { key_epsilon, fake } = read(options, { key_epsilon: exactly, fake: (means) => means });
   option(key_epsilon[0] >= 0n && atMost(key_epsilon, [epsilon, UNIT]) && fake.every((mean) => typeof mean === "number"));

@@ -1,4 +1,4 @@
-/** Schemas with ranges for each key, logarithms, levels, other keys, or keys beside the document. */
+/** Ranges for each key, logarithms, levels, other keys, keys beside the document. */
 import { only, whole } from "./mechanisms.js";
 import { bound, GRID, rangeOf, rounded, scaled, Schema } from "./schema.js";
 import { demand, hex, isObject, parseJson, sha256, text } from "./wire.js";

@@ -1,4 +1,4 @@
-/** What a record may hold: keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
+/** Keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
 import { only, upTo } from "./mechanisms.js";
 import { demand, hash, isObject, isWhole, parse, text } from "./wire.js";
 
@@ -27,18 +27,18 @@ export class Schema {
     this.ranges = [rangeOf(low, high)];
   }
 
-  /** A value on the grid, and whether that is something else; lists have one entry for all keys, or one for each. */
+  /** A value on the grid, and whether that is something else. */
   place(key, value) {
     const { low, high, unit } = this.ranges[this.ranges.length > 1 ? key : 0];
     return [rounded(Math.min(Math.max(unit(value), -1), 1) * GRID), (value < low || value > high) && "clamped"];
   }
 
-  /** The labels that stand for values without bias: how many, and how one is drawn; from options that it takes. */
+  /** The labels that stand for values without bias: how many, and how one is drawn. */
   labels() {
     return { takes: { bins: only(null) }, ...signs };
   }
 
-  /** What counts, and what is ignored and why. Nothing is raised, because a missing report would tell. */
+  /** What counts, and what does not and why. Nothing is raised: a missing report would tell. */
   look(record, cap) {
     const [pairs, ignored, entries] = [new Map(), [], entriesOf(record)];
     const note = (why, key = "") => ignored.push({ why, key: `${key}`.slice(0, 60) });

@@ -1,6 +1,5 @@
 /** What docs/wire.md says of numbers, documents, days and ids. Nothing is rounded in favour of the collector. */
 
-/** An error with a stable code; `keyveil/explain` has words for those that people meet. */
 export class KeyveilError extends Error {
   constructor(code) {
     super(`Refused: ${code}.`);
@@ -43,7 +42,7 @@ export const RESOLUTION = 1n << 32n;
 
 export const levels = (epsilon) => [expFloor(epsilon) >> 32n, RESOLUTION];
 
-/** The price of a report: the logarithm of a ratio, rounded up in the thirtieth digit; one step of Halley's method. */
+/** The price of a report: the logarithm of a ratio by a step of Halley's method, rounded up in the thirtieth digit. */
 export function logCeiling([above, below]) {
   if (above <= below) return 0n;
   const near = parse(Math.log(Number(above) / Number(below)).toFixed(15));
@@ -89,7 +88,7 @@ export async function derivedId(secret, ...parts) {
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, utf8(canonical(parts)))).subarray(0, 16);
 }
 
-/** SipHash-2-4 of a report's id under a key of sixteen bytes. */
+/** SipHash-2-4. */
 export function publicWord(id, key) {
   const halves = (bytes) => [fromBytes(bytes.subarray(0, 8)), fromBytes(bytes.subarray(8, 16))];
   const start = ["somepseu", "dorandom", "lygenera", "tedbytes"];

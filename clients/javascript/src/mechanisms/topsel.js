@@ -1,4 +1,4 @@
-/** TopSel: some of the public candidates suit a person's set, and one of those is answered e^ε times as readily. */
+/** TopSel: of public candidates those that suit a person's set are answered e^ε times as readily. */
 import { only, read, rule, upTo, whole, without } from "../mechanisms.js";
 import { exactly, hashSymbol, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
 import { signs } from "../schema.js";
