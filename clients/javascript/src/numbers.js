@@ -15,7 +15,7 @@ export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
 export const subtract = (one, [a, b]) => add(one, [-a, b]);
 export const atMost = ([a, b], [c, d]) => a * d <= c * b;
 
-const gcd = (a, b) => (b ? gcd(b, a % b) : a < 0n ? -a : a);
+export const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 
 export function spelled([a, b]) {
   const [above, below] = [a / gcd(a, b), b / gcd(a, b)];

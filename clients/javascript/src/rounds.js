@@ -43,12 +43,10 @@ function refuseNumbers(part, keys, bins = 2) {
   limit(!(keys * bins * pairs > 1 << 23));
 }
 
-const ROUND = "campaign,epsilon,keyveil,mechanism,options,part,report_bytes,round";
-
 async function round(campaign, view, table) {
   const { document } = view;
   const { schema, document: { protocol } } = campaign;
-  planned(isObject(document) && `${Object.keys(document).sort()}` === ROUND);
+  planned(isObject(document));
   const { round: number, mechanism: name, options, epsilon, part } = document;
   refuseNumbers([options, part], schema.d);
   rule(document.campaign === campaign.hash, "changed");
@@ -59,8 +57,7 @@ async function round(campaign, view, table) {
   planned(Array.isArray(part) && part.length === 2 && part.every((one) => /^-?\d+([./]\d+)?$/.test(one)));
   const edges = part.map(fraction);
   demand(edges[0][0] >= 0n && !atMost(edges[1], edges[0]) && atMost(edges[1], ONE), "protocol/part");
-  const spelling = { ...document, part: edges.map(spelled), epsilon: text(parse(epsilon)) };
-  const made = await roundOf(campaign, view, mechanism, spelling);
+  const made = await roundOf(campaign, view, mechanism, { round: number, mechanism: name, options, part: edges.map(spelled), epsilon: text(parse(epsilon)) });
   planned(epsilon === protocol.epsilon);
   demand(!stranger, "mechanism/unknown");
   return { ...made, admit: (state) => inOrder(state, campaign, made), seats: await plan(campaign, document, table) };
@@ -127,14 +124,13 @@ async function seats({ document: { protocol }, schema, hash }, { round, mechanis
 }
 
 /** What is set aside for later rounds of other campaigns that are agreed to. */
-function aside({ entries, consents }, { series: own }, day) {
-  const begun = entries.filter(({ series, campaign, whole, until }) => {
-    const { state, campaign: latest } = consents[series];
-    return whole && series !== own && state === "given" && latest === campaign && (until ?? day) >= day;
+const aside = ({ entries, consents }, { series: own }, day) =>
+  Object.entries(consents).flatMap(([series, { state, campaign }]) => {
+    const begun = where(entries, { series, campaign });
+    const { whole, until, schema } = begun[0] ?? {};
+    const open = whole && series !== own && state === "given" && (until ?? day) >= day;
+    return open ? [{ schema, day, epsilon: text(parse(whole) - total(begun)) }] : [];
   });
-  return Object.values(Object.fromEntries(begun.map((one) => [one.series, one]))).map(({ series, campaign, schema, whole }) =>
-    ({ schema, day, epsilon: text(parse(whole) - total(where(entries, { series, campaign }))) }));
-}
 
 // -- what this device does not answer is refused with the codes of other devices
 
