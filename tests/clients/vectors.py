@@ -109,6 +109,8 @@ def _options(d: int) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "set-size", {"most": min(d, 5)}
     yield "set-size", {"most": min(d, 32)}
     yield "overflow", {"max_pairs": few}
+    if 2 * few < d:
+        yield "overflow", {"max_pairs": few, "reach": d}
     yield "split", {"groups": "ssr:0.5,kvue:0.5", "max_pairs": few}
     yield "split", {"groups": "wsr:1,topsel:2", "options": {"topsel": {"set_sizes": "1"}}, "max_pairs": few}
 

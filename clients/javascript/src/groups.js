@@ -1,7 +1,7 @@
 /** Mechanisms side by side: a report's id decides which one it answers, and all reports have one length. */
 import { build, rule } from "./mechanisms.js";
 import { add, atMost, exactly, fraction, ONE, spelled, subtract, ZERO } from "./numbers.js";
-import { ceilDivide, hex, printed, publicWord, sha256, text, utf8 } from "./wire.js";
+import { ceilDivide, hex, printed, publicWord, sha256, text, UNIT, utf8 } from "./wire.js";
 
 export async function parting(hash) {
   const key = await sha256(Uint8Array.of(...hash, ...utf8("part")));
@@ -42,7 +42,10 @@ export const beside = (program) => async (asked) => {
   const one = nested(asked);
   const main = await one(asked.name, options);
   if (main.cap === asked.schema.d) return sideBySide([[ONE, main]], asked, main.cap);
-  return sideBySide([[subtract(ONE, share), main], [share, await one("overflow", { max_pairs: main.cap })]], asked, main.cap);
+  const [max_pairs, whole] = [main.cap, Number(asked.epsilon / UNIT)];
+  const reach = whole < 3 ? 0 : Math.min(max_pairs * 2 ** whole, asked.schema.d - max_pairs);
+  const question = await one("overflow", { max_pairs, ...(reach > 2 * max_pairs && { reach }) });
+  return sideBySide([[subtract(ONE, share), main], [share, question]], asked, max_pairs);
 };
 
 const UNCAPPED = ["kvue", "topsel", "block"];

@@ -65,7 +65,7 @@ class Undercount:
 
         Noise of single keys averages out in a sum and what the cap hides does not, so that here the surplus counts with
         its own error, also where it is not told from none. A share of all kept pairs is taken to lack as large a share
-        of the surplus, and half as much is allowed for keys that busy people hold. Where surpluses may exceed what
+        of the surplus, and as much again is allowed for keys that busy people hold. Where surpluses may exceed what
         answers can tell, only what holds whoever holds what is added (docs/theory.md, the cap).
         """
         plain = total + z * noise_se
@@ -75,7 +75,7 @@ class Undercount:
             return plain + self._most_hidden(keys, z)
         assert self.kept is not None and self.kept_se is not None
         more, more_se = self.surplus / self.size, self.kept_se / self.kept**2
-        spread = math.hypot((1 + more) * noise_se, more_se * total, more_se * noise_se, max(more, 0.0) / 2 * total)
+        spread = math.hypot((1 + more) * noise_se, more_se * total, more_se * noise_se, max(more, 0.0) * total)
         return max(plain, (1 + more) * total + z * spread)
 
     def _most_hidden(self, keys: int, z: float) -> float:

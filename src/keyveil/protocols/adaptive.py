@@ -132,7 +132,7 @@ class Adaptive(Protocol):
             case 1:
                 return Round(2, self.values(rare_first(finished[0].estimates(), self.exponent)), rest)
             case 2 if last:
-                return Round(3, OverflowQuestion(self.schema, self.epsilon, self.max_pairs), last[0])
+                return Round(3, OverflowQuestion.beside(self.schema, self.epsilon, self.max_pairs), last[0])
         return None
 
     def estimate(self, finished: History, confidence: float = 0.95, population: bool = False) -> Estimates:

@@ -5,14 +5,19 @@ import { noisyBits } from "../sparse.js";
 import { expFloor, RESOLUTION } from "../wire.js";
 
 export function overflow({ schema, epsilon, options }) {
-  const { max_pairs: cap } = read(options, { max_pairs: whole(1, schema.d - 1) });
-  const channel = trueState(3, epsilon);
+  const { max_pairs: cap, reach } = read(options, {
+    max_pairs: whole(1, schema.d - 1),
+    ...("reach" in options && { reach: whole(2 * options.max_pairs + 1, schema.d) }),
+  });
+  const steps = [[0, 2 * cap], ...(reach ? [[2 * cap, reach]] : [])];
+  const channel = trueState(2 + steps.length, epsilon);
   const respond = (pairs, word, coins) => {
-    const surplus = Math.min(Math.max(pairs.length - cap, 0), 2 * cap);
-    const far = coins.chance(surplus, 2 * cap);
-    return channel.draw(surplus ? 1 + Number(far) : 0, coins);
+    const surplus = Math.max(pairs.length - cap, 0);
+    let state = Number(surplus > 0);
+    for (const [low, high] of steps) state += Number(coins.chance(Math.min(Math.max(surplus - low, 0), high - low), high - low));
+    return channel.draw(state, coins);
   };
-  return { ratio: channel.ratio, codec: symbol(3), respond };
+  return { ratio: channel.ratio, codec: symbol(2 + steps.length), respond };
 }
 
 /** The size question of a pilot; `most` stands for itself and all above. */

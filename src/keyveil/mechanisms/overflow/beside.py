@@ -143,7 +143,7 @@ class BesideOverflow(SideBySide):
         capped = can(self.main, Capped)  # a split may have groups without a cap only
         if capped is None or capped.cap() >= self.schema.d:
             return None
-        return OverflowQuestion(self.schema, self.epsilon, capped.cap())
+        return OverflowQuestion.beside(self.schema, self.epsilon, capped.cap())
 
     @cached_property
     def parts(self) -> tuple[Mechanism, ...]:
@@ -241,7 +241,7 @@ class BesideOverflow(SideBySide):
         left = max(main.reports - attackers, 0)
         kept = np.rint(main.counts * (left / max(main.reports, 1))).astype(np.int64)
         moved = []
-        for answer in np.eye(3, dtype=np.int64):
+        for answer in np.eye(self.question.answers, dtype=np.int64):
             counts = self._nothing()
             self._put(counts, 0, left, kept)
             self._put(counts, 1, tally.reports - left, group.counts + (main.reports - left) * answer)

@@ -19,7 +19,7 @@ from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, can, need
 from keyveil.mechanisms.merging import carried_flags, with_flags
-from keyveil.mechanisms.responses import FEWEST, Solution, Spread, normal_quantile
+from keyveil.mechanisms.responses import Solution, Spread, normal_quantile
 from keyveil.mechanisms.side_by_side import SideBySide
 
 Floats = NDArray[np.float64]
@@ -112,16 +112,6 @@ def size_error(mechanism: Mechanism, reports: int, solution: Solution, populatio
         return float(np.sqrt(np.sum(se**2)))
     constants = replace(known.dependence(population), n=max(reports, 1))
     return math.sqrt(constants.variance(np.ones(len(se)), frequency, se))
-
-
-def share_and_error(count: int, n: int, true: float, false: float) -> tuple[float, float]:
-    """The share of the people in a state, from how many of n answers say so; and its standard error.
-
-    ``true`` and ``false`` are the probabilities of such an answer for people in the state and for all others.
-    """
-    seen = count / n
-    variance = max(seen * (1 - seen), FEWEST / n) / n
-    return (seen - false) / (true - false), math.sqrt(variance) / (true - false)
 
 
 class Whole(NamedTuple):
