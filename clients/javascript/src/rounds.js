@@ -57,8 +57,7 @@ async function round(campaign, view, table) {
   planned(Array.isArray(part) && part.length === 2 && part.every((one) => /^-?\d+([./]\d+)?$/.test(one)));
   const edges = part.map(fraction);
   demand(edges[0][0] >= 0n && !atMost(edges[1], edges[0]) && atMost(edges[1], ONE), "protocol/part");
-  const made = await roundOf(campaign, view, mechanism, { round: number, mechanism: name, options, part: edges.map(spelled), epsilon: text(parse(epsilon)) });
-  planned(epsilon === protocol.epsilon);
+  const made = await roundOf(campaign, view, mechanism, { round: number, mechanism: name, options, part: edges.map(spelled), epsilon: protocol.epsilon });
   demand(!stranger, "mechanism/unknown");
   return { ...made, admit: (state) => inOrder(state, campaign, made), seats: await plan(campaign, document, table) };
 }
