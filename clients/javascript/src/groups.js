@@ -70,7 +70,7 @@ export async function split(asked) {
 }
 
 export function shares(named) {
-  const listed = `${named}`.split(",").map((entry) => entry.trim().split(/\s*:\s*/));
+  const listed = `${named}`.split(",").map((entry) => entry.split(":").map((part) => part.trim()));
   const total = listed.map(([, share]) => fraction(share)).reduce(add);
   return `${listed.map(([name, share]) => `${name} ${spelled([fraction(share)[0] * total[1], fraction(share)[1] * total[0]])}`)}`;
 }

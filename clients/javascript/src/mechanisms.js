@@ -52,16 +52,22 @@ export function without(list, some) {
   return list.filter((one) => !taken.has(one));
 }
 
-function ways(n, k) {
-  let count = BigInt(k >= 0 && k <= n);
-  for (let at = 1; at <= Math.min(k, n - k); at++) count = (count * BigInt(n - at + 1)) / BigInt(at);
-  return count;
+/** By halves, so that long numbers are multiplied seldom. */
+function product(first, last) {
+  if (first >= last) return first > last ? 1n : BigInt(first);
+  const middle = (first + last) >> 1;
+  return product(first, middle) * product(middle + 1, last);
 }
+
+const ways = (n, k) => product(n - k + 1, n) / product(1, k);
 
 /** All subsets of one size: weight e^ε if one meets what a person holds, else 1. */
 export function subset(symbols, size, held, epsilon) {
   const [high, low] = levels(epsilon);
-  const hits = upTo(Math.min(held, size) + 1).map((hit) => (hit ? high : low) * ways(held, hit) * ways(symbols - held, size - hit));
+  const [others, counts] = [symbols - held, upTo(Math.min(held, size) + 1)];
+  const work = counts.reduce((sum, hit) => sum + Math.min(size - hit, others - size + hit) ** 2, 0);
+  demand(work <= 2 ** 32, "device/limits"); // of long numbers: about a second
+  const hits = counts.map((hit) => (hit ? high : low) * ways(held, hit) * ways(others, size - hit));
   const draw = (mine, coins) => {
     const hit = coins.choose(hits);
     return [...coins.subset(hit, mine), ...coins.subset(size - hit, without(upTo(symbols), mine))].sort((a, b) => a - b);

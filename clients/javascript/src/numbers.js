@@ -6,7 +6,7 @@ export const [ZERO, ONE] = [[0n, 1n], [1n, 1n]];
 
 /** Fractions are [numerator, denominator]: a decimal, or a quotient such as "1/3". */
 export function fraction(given) {
-  const [above, below = UNIT] = `${given}`.split("/").map(parse);
+  const [above, below = UNIT] = `${given}`.split("/").map((part) => parse(part));
   demand(below > 0n, "document/number");
   return [above, below];
 }

@@ -97,7 +97,7 @@ function same(...both) {
 /** An object, or a text such as "ssr.bins=4; kvue.bins=2". */
 function assignments(given = {}) {
   if (typeof given !== "string") return { "": given, ...given };
-  const own = { "": {} };
+  const own = { __proto__: null, "": {} };
   for (const entry of given.split(";").filter((one) => one.trim())) {
     const [, group = "", name, value] = /^\s*(?:(.*)\.)?(\w+)\s*=\s*(.*?)\s*$/s.exec(entry) ?? option(false);
     (own[group] ??= {})[name] = value;

@@ -1,6 +1,6 @@
 /** Keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
 import { only, upTo } from "./mechanisms.js";
-import { demand, hash, isObject, isWhole, parse, text } from "./wire.js";
+import { demand, hash, isObject, isWhole, parse } from "./wire.js";
 
 export const GRID = 1 << 16;
 
@@ -73,17 +73,18 @@ const NO_FRACTIONS = 1.5 * 2 ** 52; // beside it a double has no room for them: 
 
 export const rounded = (number) => number + NO_FRACTIONS - NO_FRACTIONS;
 
+/** Decimals in their shortest form: whole numbers as numbers, others as texts. */
 export function bound(given) {
-  const value = parse(given);
-  const spelled = text(value);
-  demand(`${given}` === spelled && typeof given === (Number.isSafeInteger(Number(spelled)) ? "number" : "string"), "campaign/document");
-  return value;
+  const shortest = /^(?!-0$)-?(0|[1-9]\d*)(\.\d*[1-9])?$/.test(given);
+  demand(shortest && typeof given === (Number.isSafeInteger(Number(given)) ? "number" : "string"), "campaign/document");
+  return given;
 }
 
 export function rangeOf(low, high) {
-  const [start, end] = [bound(low), bound(high)];
+  const places = Math.max(...[low, high].map((end) => `${bound(end)}`.length)); // more than they have
+  const [start, end] = [low, high].map((end) => parse(end, places));
   demand(start < end, "schema/range");
-  const half = (sum) => Number(text(sum / 2n));
+  const half = (sum) => Number(`${5n * sum}e-${places + 1}`);
   return scaled(low, high, half(start + end), half(end - start));
 }
 

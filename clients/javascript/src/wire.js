@@ -17,10 +17,10 @@ export const isWhole = (low, high) => (given) => Number.isSafeInteger(given) && 
 const PLACES = 1100;
 export const UNIT = 10n ** BigInt(PLACES);
 
-export function parse(given) {
+export function parse(given, places = PLACES) {
   const [, whole, rest = ""] = /^(-?\d{1,400})(?:\.(\d{1,1100}))?$/.exec(given) ?? [];
   demand(whole, "document/number");
-  return BigInt(whole + rest.padEnd(PLACES, "0"));
+  return BigInt(whole + rest.padEnd(places, "0"));
 }
 
 export const text = (number) =>
