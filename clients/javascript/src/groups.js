@@ -1,6 +1,6 @@
 /** Mechanisms side by side: a report's id decides which one it answers, and all reports have one length. */
 import { build, rule } from "./mechanisms.js";
-import { add, atMost, exactly, fraction, ONE, spelled, subtract, ZERO } from "./numbers.js";
+import { add, atMost, fraction, ONE, some, spelled, subtract, ZERO } from "./numbers.js";
 import { ceilDivide, hex, printed, publicWord, sha256, text, UNIT, utf8 } from "./wire.js";
 
 export async function parting(hash) {
@@ -37,8 +37,8 @@ export async function sideBySide(parts, { name, schema, epsilon }, cap) {
 export const beside = (program) => async (asked) => {
   const { overflow, ...options } = asked.options;
   if (overflow === undefined) return program(asked);
-  const share = exactly(overflow);
-  rule(share[0] > 0n && !atMost(ONE, share) && options.estimator !== "published");
+  const share = some(overflow);
+  rule(options.estimator !== "published");
   const one = nested(asked);
   const main = await one(asked.name, options);
   if (main.cap === asked.schema.d) return sideBySide([[ONE, main]], asked, main.cap);

@@ -23,9 +23,16 @@ export function spelled([a, b]) {
 }
 
 export const exactly = (value) => {
-  rule(typeof value === "string" && spelled(fraction(value)) === value);
+  rule(typeof value === "string" && /^\d+(\.\d+|\/[1-9]\d*)?$/.test(value) && spelled(fraction(value)) === value);
   return fraction(value);
 };
+
+/** More than nobody, and less than all. */
+export function some(value) {
+  const share = exactly(value);
+  rule(share[0] > 0n && !atMost(ONE, share));
+  return share;
+}
 
 export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
 

@@ -8,12 +8,12 @@ const WORDS = 2 ** 32;
 
 export function topsel({ schema, epsilon, options }) {
   const direct = options.mode === "direct";
-  const law = (value) => rule(typeof value === "string" && value.length < 5000);
+  const law = (value) => rule(typeof value === "string" && /^[\d.,:/]+$/.test(value));
   const chosen = read(options, {
     mode: only("cover", "direct"),
     set_sizes: direct ? only(null) : law,
     padding: whole(0, direct ? 0 : schema.d),
-    buckets: direct ? only(3) : whole(2, 1 << 24),
+    buckets: direct ? only(3) : whole(2, 2 * schema.d + options.padding),
     marked: direct ? only(1) : whole(1, options.buckets - 1),
     hashing: direct ? only(null) : only("partition", "hash"),
     kappa: options.hashing === "hash" ? exactly : only(null),
