@@ -79,6 +79,8 @@ SERVED = [
     {"name": "topsel", "mode": "direct"},
     {"name": "apart", "mode": "dense"},
     {"name": "split", "groups": "wsr:1,topsel:2", "options": {"topsel": {"set_sizes": "1"}}, "max_pairs": 2},
+    {"name": "split", "groups": "kvue:1,block:2"},
+    {"name": "split", "groups": "ssr:1,wsr:2", "options": {"ssr": {"max_pairs": 1}, "wsr": {"max_pairs": 2}}},
     {"name": "pilot"},
     {"name": "pilot", "then": "wsr", "share": "0.25", "most": 3},
 ]

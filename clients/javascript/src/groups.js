@@ -50,7 +50,7 @@ export const beside = (program) => async (asked) => {
 
 const UNCAPPED = ["kvue", "topsel", "block"];
 
-export const common = (name, max_pairs) => (max_pairs === undefined || UNCAPPED.includes(name) ? {} : { max_pairs });
+export const common = (name, max_pairs) => (!max_pairs || UNCAPPED.includes(name) ? {} : { max_pairs });
 
 export async function split(asked) {
   const { groups, group_options: own, max_pairs, ...strange } = asked.options;
@@ -60,12 +60,12 @@ export async function split(asked) {
   const total = listed.reduce((sum, [, , share]) => sum + BigInt(share), 0n);
   const [parts, caps] = [[], new Set()];
   for (const [, name, share] of listed) {
-    rule(max_pairs === undefined || !("max_pairs" in own[name]));
+    rule(max_pairs === null || !("max_pairs" in own[name]));
     const made = await nested(asked)(name, { ...own[name], ...common(name, max_pairs) });
     if (made.cap !== undefined) caps.add(made.cap);
     parts.push([[BigInt(share), total], made]);
   }
-  rule(max_pairs === undefined ? caps.size !== 1 : caps.has(max_pairs));
+  rule(max_pairs === null ? caps.size !== 1 : caps.has(max_pairs));
   return sideBySide(parts, asked, caps.size ? Math.max(...caps) : undefined);
 }
 
