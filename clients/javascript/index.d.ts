@@ -160,7 +160,7 @@ export class Coins {
   pick(runs: [number, bigint][]): [number, number];
   choose(weights: bigint[]): number;
   chance<T extends number | bigint>(numerator: T, denominator: T): boolean;
-  subset(size: number, bound: number): number[];
+  subset<T>(size: number, list: T[]): T[];
 }
 
 /** An error with a stable code, such as "budget/exceeded"; `keyveil/explain` has words for those that people meet. */

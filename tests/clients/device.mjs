@@ -561,7 +561,7 @@ await step("plain HTTP is for this machine only, and nothing tells who asks", as
   await refused("transport/unreachable", new Device({ collector: "https://collector.example", storage: new MemoryStorage() }).explain("snacks"));
   globalThis.fetch = usual;
   const { address, credentials, referrerPolicy, cache, redirect, headers } = asked;
-  assert.equal(address, "http://localhost:8000/v1/campaigns/snacks");
+  assert.equal(`${address}`, "http://localhost:8000/v1/campaigns/snacks");
   assert.deepEqual({ credentials, referrerPolicy, cache, redirect }, { credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store", redirect: "error" });
   assert.equal(headers, undefined);
   for (const name of ["../../etc", "a/b", "A", "", "a\r\nHost: x"]) await refused("campaign/name", made(collector).explain(name));
@@ -596,6 +596,45 @@ await step("the small device answers ssr and kvue, and knows nothing else", asyn
   assert.equal((await one.report("few", { fries: 3 })).state, "sent");
   await collector.open({ name: "more", browser: true, protocol: { name: "wsr", epsilon: "1", max_pairs: 1, bins: null, weights: null } }, { mechanism: "wsr", options: { max_pairs: 1, bins: null, weights: null } });
   await refused("mechanism/unknown", small(collector).explain("more"));
+});
+await step("options of a group that is called like a prototype change no prototype", async () => {
+  const options = { groups: "ssr:1,kvue:3", max_pairs: 2, group_options: { ssr: { bins: null, goal: "both", size: 1 }, kvue: { bins: null } } };
+  const protocol = { name: "split", epsilon: "1", groups: "ssr:1,kvue:3", max_pairs: 2, options: "__proto__.browser=yes" };
+  const named = new Named("named");
+  await named.open({ name: "named", protocol }, { mechanism: "split", options });
+  const one = made(named);
+  await one.consent("named");
+  await one.report("named", {}).catch(() => {});
+  assert.equal({}.browser, undefined);
+});
+await step("documents that would keep a device busy are refused, or take no time", async () => {
+  const ssr = { bins: null, goal: "both", max_pairs: 1 };
+  const many = { keys: 65536, low: 1, high: 5 };
+  const own = { ...many, low: Array.from({ length: 65536 }, (_, key) => key % 5 ? key : `${key}.5`), high: 70000 };
+  const groups = `ssr:1,kvue${" ".repeat(300000)}x:3`;
+  const split = { groups: "ssr:1,kvue:3", max_pairs: 2, group_options: { ssr: { bins: null, goal: "both", size: 1 }, kvue: { bins: null } } };
+  const topsel = { mode: "cover", set_sizes: "1", padding: 0, buckets: 1 << 24, marked: 1, hashing: "partition", kappa: null, cohorts: 0, refine: false };
+  const snacks = { keys: 3, low: 1, high: 5 };
+  for (const [code, schema, protocol, options] of [
+    ["device/limits", many, { name: "ssr" }, { ...ssr, size: 65536 }],
+    ["device/limits", many, { name: "ssr" }, { ...ssr, max_pairs: 64, size: 65536 }],
+    ["nothing", many, { name: "ssr" }, { ...ssr, size: 46340 }],
+    ["nothing", own, { name: "kvue" }, { bins: null }],
+    ["mechanism/option", snacks, { name: "topsel" }, topsel],
+    ["campaign/round", snacks, { name: "split", groups, max_pairs: 2 }, split],
+  ]) {
+    const busy = new Named("busy");
+    await busy.opened;
+    const campaign = { ...busy.view.campaign, schema, protocol: { epsilon: "1", ...protocol } };
+    let size = 1;
+    if (code !== "device/limits" && options !== topsel) size = (await build({ name: protocol.name, schema: await Scales.read(schema), epsilon: parse("1"), options }, mechanisms)).codec.size;
+    const document = { ...busy.view.round.document, campaign: await hash(campaign), mechanism: protocol.name, options, report_bytes: size };
+    busy.view = { ...busy.view, campaign, hash: await hash(campaign), round: { ...busy.view.round, document, hash: await hash(document) } };
+    const start = process.cpuUsage().user;
+    assert.equal(await made(busy).explain("busy").then(() => "nothing", (error) => error.code), code, JSON.stringify(options).slice(0, 80));
+    const seconds = (process.cpuUsage().user - start) / 1e6;
+    assert.ok(seconds < 3, `${seconds} seconds for ${JSON.stringify(options).slice(0, 80)}`);
+  }
 });
 await step("two devices on one file spend once", async () => {
   await collector.open({ name: "file" });

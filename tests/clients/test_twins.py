@@ -36,7 +36,7 @@ from tests.device.collector import (
 HERE = Path(__file__).parent
 SCRIPTS = 120
 FEW = 30  # of them find a planted mistake
-RETURNS = 1030  # a script in which a collector goes back to a round that was met
+RETURNS = (1030, 1563)  # scripts in which a collector goes back to a round that was met, or serves it changed
 START = date(2026, 11, 20)
 NAMES = ("one", "two")
 PROTOCOLS: tuple[dict[str, Any], ...] = (
@@ -204,7 +204,7 @@ Walked = tuple[list[list[dict[str, Any]]], list[Any]]
 @pytest.fixture(scope="module")
 def walked() -> Walked:
     """Scripts, and what the Python device says to them."""
-    scripts = [script(random.Random(seed)) for seed in (*range(SCRIPTS), RETURNS)]
+    scripts = [script(random.Random(seed)) for seed in (*range(SCRIPTS), *RETURNS)]
     return scripts, [walk(steps) for steps in scripts]
 
 

@@ -124,6 +124,7 @@ def test_a_round_never_comes_back_changed_or_late() -> None:
     collector.open(privkvm(), after_means(campaign, 2, 200))
     assert code_of(lambda: one.report("snack-survey", RECORD)) == "round/changed"
     collector.open(privkvm())
+    assert "comes after round 2" in (one.explain("snack-survey").refusal or "")
     assert code_of(lambda: one.report("snack-survey", RECORD)) == "round/order"
     collector.open(privkvm(), after_means(campaign, 2, 100))
     assert one.report("snack-survey", RECORD).epsilon == 0

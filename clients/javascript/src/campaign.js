@@ -85,7 +85,7 @@ export async function roundOf(campaign, { document, hash: stated, number }, mech
   return { document, hash: own, number, mechanism, opens, closes, cost: logCeiling(mechanism.ratio) };
 }
 
-/** Campaigns for browsers name every option, so that their one round follows from them. */
+/** Campaigns for browsers name every option: their one round follows from them. */
 async function onlyRound(campaign, round, table) {
   const { browser, protocol: { name, epsilon, ...options } } = campaign.document;
   demand(browser, "device/options");

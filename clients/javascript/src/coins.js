@@ -1,7 +1,7 @@
 /** Uniform whole numbers from the bytes of Web Crypto, by rejection (docs/wire.md, "Draws"). */
 import { demand, fromBytes } from "./wire.js";
 
-const LARGEST = 1 << 16;
+const LARGEST = 1 << 16; // bytes that Web Crypto gives at once
 
 function systemBytes(count) {
   const drawn = new Uint8Array(count);
@@ -53,11 +53,11 @@ export class Coins {
     return this.below(denominator) < numerator;
   }
 
-  /** A uniform subset, sorted; of more than half those are drawn that stay out. */
-  subset(size, bound) {
-    const few = Math.min(size, bound - size);
-    const members = new Set();
-    while (members.size < few) this.belowEach(bound, few - members.size).forEach((one) => members.add(Number(one)));
-    return [...Array(bound).keys()].filter((one) => members.has(one) === (few === size));
+  /** Some of a list, in its order; of more than half those are drawn that stay out. */
+  subset(size, list) {
+    const few = Math.min(size, list.length - size);
+    const drawn = new Set();
+    while (drawn.size < few) this.belowEach(list.length, few - drawn.size).forEach((place) => drawn.add(Number(place)));
+    return list.filter((_, place) => drawn.has(place) === (few === size));
   }
 }

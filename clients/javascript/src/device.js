@@ -1,8 +1,8 @@
 /**
  * The device: reads a campaign, refuses what exceeds its owner's caps, answers once, and sends until it arrives.
  *
- * The guarantee rests on the order of steps. Alone with its storage, and before it looks at the record, the device decides
- * by calendar, coins and ledger whether anything is drawn; draw, debit and report are one write. Only then it sends.
+ * Alone with its storage, and before it looks at the record, it decides by calendar, coins and ledger whether anything is
+ * drawn; draw, debit and report are one write. Only then it sends.
  */
 import { readNotice, reading } from "./campaign.js";
 import { Coins } from "./coins.js";
@@ -15,10 +15,10 @@ export class Device {
   #caps;
   #secret = null; // of the books that this device works with
 
-  constructor({ collector = "", transport = http(collector), caps = {}, patience, ...given }) {
+  constructor({ collector = "", transport, caps = {}, patience, ...given }) {
     const usual = { coins: new Coins(), now: () => new Date(), sleep: (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds)), ignoreSignals: false, explained: () => "", reading };
-    Object.assign(this, usual, given, { transport, patience: { ...PATIENCE, ...patience } });
-    this.prefix = collector && `${collector.replace(/\/+$/, "")}/`; // of every series, so that no two collectors see one id
+    this.prefix = collector && collector.replace(/\/*$/, "/"); // no two collectors see one id
+    Object.assign(this, usual, given, { transport: transport ?? http(this.prefix), patience: { ...PATIENCE, ...patience } });
     this.#caps = caps;
   }
 
@@ -28,7 +28,7 @@ export class Device {
     return this.#books(async (state, day) => {
       const consent = state.consents[campaign.series]?.state ?? null;
       const agreed = consent === "given" && isAgreed(state, campaign);
-      const trial = structuredClone(state); // what an answer would do, as if it were agreed to
+      const trial = structuredClone(state); // as if it were agreed to
       agree(trial, campaign);
       const asks = round && !found(state, notice);
       const refusal = asks ? await this.#answer(trial, day, notice, {}, "", true).then(() => null, ({ code }) => code) : null;
@@ -87,9 +87,9 @@ export class Device {
     const notice = await this.#shown(name, shown);
     const since = Date.now();
     if (!notice.round) {
-      const state = ["open", "draft"].includes(notice.state) ? "between" : "closed";
-      const opens = notice.campaign.document.rounds.map((window) => window.opens).filter((day) => state === "between" && day > this.#today());
-      return outcome({ name, state, opens: opens.sort()[0] });
+      const between = ["open", "draft"].includes(notice.state);
+      const days = notice.campaign.document.rounds.map((window) => window.opens).sort();
+      return outcome({ name, state: between ? "between" : "closed", opens: days.find((day) => between && day > this.#today()) });
     }
     const [entry, told] = await this.#books((state, day) => this.#answer(state, day, notice, record, token));
     if (entry?.state !== "waiting") return told;
@@ -123,7 +123,7 @@ export class Device {
     if (earlier) return renewed(earlier, token);
     demand(document.enrolment === "none" || token !== null, "enrolment/needed");
     demand(durable || document.browser, "storage/fleeting");
-    demand(daysBetween(state.latest, today) <= 400, "device/clock"); // a clock so far ahead of the latest day seen is wrong
+    demand(daysBetween(state.latest, today) <= 400, "device/clock");
     const { day: left, campaign: known } = state.consents[series].paused ?? {};
     const first = periodOf(document, day);
     const begun = (round.opens ? round.opens <= left : known === own) || (first && first <= left);
@@ -170,10 +170,7 @@ export class Device {
     return turn.met % oneIn === turn.place;
   }
 
-  /**
-   * Alone with the books, and with the latest day ever seen: setting the clock back gives no budget back. A step that fails
-   * changes nothing.
-   */
+  /** A step that fails changes nothing; its day is the latest ever seen, so that a clock set back gives nothing back. */
   #books(step) {
     return this.storage.alone(async () => {
       const kept = await this.storage.read();
@@ -234,7 +231,7 @@ function isAgreed({ consents }, { series, hash, terms, starts, document: { every
 
 const found = ({ entries }, { campaign: { series, hash }, round: { number } }) => where(entries, { series, campaign: hash, round: number })[0];
 
-/** The report that was made before; a new token helps if it waits, or was refused because of its token. */
+/** An earlier report; a new token helps if it waits, or was refused because of its token. */
 function renewed(earlier, token) {
   demand(earlier.state !== "withdrawn", "report/withdrawn");
   const again = earlier.state === "waiting" || `${earlier.code}`.startsWith("enrolment/");

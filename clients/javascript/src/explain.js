@@ -1,7 +1,7 @@
 /** A campaign in words for the person who decides. */
 import { ceilDivide, text, UNIT } from "./wire.js";
 
-const KEYS = 12; // so many are named; of the others only their number
+const KEYS = 12; // so many are named
 
 /** ε for people: six places, rounded up; what is stored and compared is exact. */
 const shown = (epsilon) => text(ceilDivide(epsilon * 1000000n, UNIT) * (UNIT / 1000000n));
@@ -12,7 +12,11 @@ export const reasons = {
   "campaign/changed": "This is not what was agreed to.",
   "consent/signal": "This browser asks not to be tracked.",
   "device/clock": "The clock is far ahead: set it, or say that it is right.",
+  "device/limits": "This is more than a device reads or computes.",
+  "device/mechanism": "Not every record could answer this.",
+  "device/options": "This device reads only campaigns for browsers.",
   "enrolment/needed": "A token is needed.",
+  "mechanism/unknown": "This device does not know how to answer this.",
   "report/withdrawn": "Consent was withdrawn, and what had begun by then is not answered.",
   "round/closed": "It is not open today.",
   "storage/fleeting": "This campaign is not for browsers that may forget.",

@@ -1,6 +1,6 @@
 /** Mechanisms side by side: a report's id decides which one it answers, and all reports have one length. */
 import { build, rule } from "./mechanisms.js";
-import { add, atMost, exactly, fraction, ONE, spelled, subtract, ZERO } from "./numbers.js";
+import { add, atMost, fraction, ONE, some, spelled, subtract, ZERO } from "./numbers.js";
 import { ceilDivide, hex, printed, publicWord, sha256, text, UNIT, utf8 } from "./wire.js";
 
 export async function parting(hash) {
@@ -37,8 +37,8 @@ export async function sideBySide(parts, { name, schema, epsilon }, cap) {
 export const beside = (program) => async (asked) => {
   const { overflow, ...options } = asked.options;
   if (overflow === undefined) return program(asked);
-  const share = exactly(overflow);
-  rule(share[0] > 0n && !atMost(ONE, share) && options.estimator !== "published");
+  const share = some(overflow);
+  rule(options.estimator !== "published");
   const one = nested(asked);
   const main = await one(asked.name, options);
   if (main.cap === asked.schema.d) return sideBySide([[ONE, main]], asked, main.cap);
@@ -50,28 +50,27 @@ export const beside = (program) => async (asked) => {
 
 const UNCAPPED = ["kvue", "topsel", "block"];
 
-export const common = (name, max_pairs) => (max_pairs === undefined || UNCAPPED.includes(name) ? {} : { max_pairs });
+export const common = (name, max_pairs) => (!max_pairs || UNCAPPED.includes(name) ? {} : { max_pairs });
 
 export async function split(asked) {
   const { groups, group_options: own, max_pairs, ...strange } = asked.options;
   const listed = `${groups}`.split(",").map((entry) => /^([a-z0-9-]{1,40}):([1-9]\d{0,14})$/.exec(entry) ?? []);
   const names = listed.map(([, name]) => name);
-  rule(!names.includes(undefined) && !Object.keys(strange).length && new Set(names).size === names.length);
-  rule(`${Object.keys(own ?? {}).sort()}` === `${[...names].sort()}`);
+  rule(!Object.keys(strange).length && `${Object.keys(own ?? {}).sort()}` === `${[...names].sort()}`);
   const total = listed.reduce((sum, [, , share]) => sum + BigInt(share), 0n);
   const [parts, caps] = [[], new Set()];
   for (const [, name, share] of listed) {
-    rule(max_pairs === undefined || !("max_pairs" in own[name]));
+    rule(max_pairs === null || !("max_pairs" in own[name]));
     const made = await nested(asked)(name, { ...own[name], ...common(name, max_pairs) });
     if (made.cap !== undefined) caps.add(made.cap);
     parts.push([[BigInt(share), total], made]);
   }
-  rule(max_pairs === undefined ? caps.size !== 1 : caps.has(max_pairs));
+  rule(max_pairs === null ? caps.size !== 1 : caps.has(max_pairs));
   return sideBySide(parts, asked, caps.size ? Math.max(...caps) : undefined);
 }
 
 export function shares(named) {
-  const listed = `${named}`.split(",").map((entry) => entry.trim().split(/\s*:\s*/));
+  const listed = `${named}`.split(",").map((entry) => entry.split(":").map((part) => part.trim()));
   const total = listed.map(([, share]) => fraction(share)).reduce(add);
   return `${listed.map(([name, share]) => `${name} ${spelled([fraction(share)[0] * total[1], fraction(share)[1] * total[0]])}`)}`;
 }

@@ -1,7 +1,6 @@
 /** What was released, what it cost, and how much more may be spent. Nothing is ever given back. */
 import { daysBetween, demand, parse, text } from "./wire.js";
 
-/** The most ε that may leave a device: in any `days` days and ever, about one schema and about all. */
 export const CAPS = { days: 30, schema_period: "2", schema_life: "8", period: "4", life: "16" };
 
 export function changedCaps(known, changes, loosen) {
@@ -10,8 +9,8 @@ export function changedCaps(known, changes, loosen) {
     demand(name in CAPS, "epsilon/cap");
     demand(/^\d{1,9}(\.\d{1,30})?$/.test(value), "epsilon/invalid");
     caps[name] = name === "days" ? Number(value) : text(parse(value));
-    const both = [parse(caps[name]), parse(known[name])];
-    demand(loosen || (name === "days" ? both.reverse() : both).reduce((one, other) => one <= other), "budget/looser");
+    const more = parse(caps[name]) - parse(known[name]);
+    demand(loosen || (name === "days" ? more >= 0n : more <= 0n), "budget/looser");
   }
   return caps;
 }

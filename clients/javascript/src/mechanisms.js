@@ -1,4 +1,4 @@
-/** A mechanism from its options: ratio, codec and program; what programs draw from and write with (docs/wire.md). */
+/** What mechanisms are made of, draw from and write with (docs/wire.md). */
 import { demand, expFloor, hex, isWhole, levels, parse, printed, publicWord, text } from "./wire.js";
 
 /** A program gives {ratio, codec, respond}; one of several mechanisms has its fingerprint and encoding, too. */
@@ -16,7 +16,7 @@ export async function build(asked, table) {
   return { ...made, name, fingerprint, respond, encode };
 }
 
-/** The padded payload of a report in hexadecimal digits: the only place where randomness is drawn for a record. */
+/** The only place where randomness is drawn for a record. */
 export const drawn = ({ encode, respond }, pairs, id, coins) => hex(encode(respond(pairs, id, coins), id));
 
 export function readEpsilon(given) {
@@ -41,35 +41,45 @@ export const only = (...known) => reader((value) => known.includes(value));
 /** The true state weighs e^ε times as much as each other one. */
 export function trueState(states, epsilon) {
   const [high, low] = levels(epsilon);
-  const draw = (state, coins) => coins.choose(Array.from({ length: states }, (_, one) => (one === state ? high : low)));
+  const draw = (state, coins) => coins.choose(upTo(states).map((one) => (one === state ? high : low)));
   return { ratio: [high, low], draw };
 }
 
-function ways(n, k) {
-  let count = BigInt(k >= 0 && k <= n);
-  for (let at = 1; at <= Math.min(k, n - k); at++) count = (count * BigInt(n - at + 1)) / BigInt(at);
-  return count;
+export const upTo = (count) => [...Array(count).keys()];
+
+export function without(list, some) {
+  const taken = new Set(some);
+  return list.filter((one) => !taken.has(one));
 }
+
+/** By halves, so that long numbers are multiplied seldom. */
+function product(first, last) {
+  if (first >= last) return first > last ? 1n : BigInt(first);
+  const middle = (first + last) >> 1;
+  return product(first, middle) * product(middle + 1, last);
+}
+
+const ways = (n, k) => product(n - k + 1, n) / product(1, k);
 
 /** All subsets of one size: weight e^ε if one meets what a person holds, else 1. */
 export function subset(symbols, size, held, epsilon) {
   const [high, low] = levels(epsilon);
-  const hits = Array.from({ length: Math.min(held, size) + 1 }, (_, hit) => (hit ? high : low) * ways(held, hit) * ways(symbols - held, size - hit));
+  const [others, counts] = [symbols - held, upTo(Math.min(held, size) + 1)];
+  const work = counts.reduce((sum, hit) => sum + Math.min(size - hit, others - size + hit) ** 2, 0);
+  demand(work <= 2 ** 32, "device/limits"); // of long numbers: about a second
+  const hits = counts.map((hit) => (hit ? high : low) * ways(held, hit) * ways(others, size - hit));
   const draw = (mine, coins) => {
-    const [hit, all] = [coins.choose(hits), [...Array(symbols).keys()]];
-    const own = coins.subset(hit, held).map((place) => mine[place]);
-    const taken = new Set(mine);
-    const others = all.filter((one) => !taken.has(one));
-    return [...own, ...coins.subset(size - hit, symbols - held).map((place) => others[place])].sort((a, b) => a - b);
+    const hit = coins.choose(hits);
+    return [...coins.subset(hit, mine), ...coins.subset(size - hit, without(upTo(symbols), mine))].sort((a, b) => a - b);
   };
   return { ratio: hits[0] ? [high, low] : [1n, 1n], draw };
 }
 
-export const capped = (pairs, cap, coins) => (pairs.length <= cap ? pairs : coins.subset(cap, pairs.length).map((place) => pairs[place]));
+export const capped = (pairs, cap, coins) => (pairs.length <= cap ? pairs : coins.subset(cap, pairs));
 
 export const heldSymbols = (pairs, cap, labels, coins) => capped(pairs, cap, coins).map(([key, value]) => labels.count * key + labels.draw(value, coins, key));
 
-// -- codecs: the `size` of a padded payload, whether lengths vary (`varies`), and the bits of a payload, the lowest first
+// -- codecs: the size of a padded payload, whether lengths vary, and the bits of a payload, the lowest first
 
 /** Padded bytes; where lengths vary an end mark tells where a payload stops. */
 export function packed(bits, size, varies) {
@@ -80,7 +90,7 @@ export function packed(bits, size, varies) {
 }
 
 export const ones = (count) => Array(count).fill(1);
-export const low = (number, size) => Array.from({ length: size }, (_, place) => (number >> place) & 1);
+export const low = (number, size) => upTo(size).map((place) => (number >> place) & 1);
 export const rice = (number, shift) => [...ones(number >> shift), 0, ...low(number, shift)];
 
 export function symbol(outputs) {
@@ -110,7 +120,7 @@ function realMembers(symbols, size, dummies) {
   return varying(1 + size + most * shift + ((symbols - most) >> shift), bits, 1 + absent + (size - absent) * (1 + shift + unary));
 }
 
-/** Of patterns of three symbols, of which the first is lowest: fewer members have shorter codes. */
+/** Of patterns of three symbols: fewer members have shorter codes. */
 export const TRIPLES = ["00", "010", "011", "101", "100", "110", "1110", "1111"];
 
 export function denseMembers(symbols, size, dummies) {

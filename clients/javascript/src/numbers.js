@@ -6,7 +6,7 @@ export const [ZERO, ONE] = [[0n, 1n], [1n, 1n]];
 
 /** Fractions are [numerator, denominator]: a decimal, or a quotient such as "1/3". */
 export function fraction(given) {
-  const [above, below = UNIT] = `${given}`.split("/").map(parse);
+  const [above, below = UNIT] = `${given}`.split("/").map((part) => parse(part));
   demand(below > 0n, "document/number");
   return [above, below];
 }
@@ -15,7 +15,7 @@ export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
 export const subtract = (one, [a, b]) => add(one, [-a, b]);
 export const atMost = ([a, b], [c, d]) => a * d <= c * b;
 
-const gcd = (a, b) => (b ? gcd(b, a % b) : a < 0n ? -a : a);
+export const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 
 export function spelled([a, b]) {
   const [above, below] = [a / gcd(a, b), b / gcd(a, b)];
@@ -23,13 +23,20 @@ export function spelled([a, b]) {
 }
 
 export const exactly = (value) => {
-  rule(typeof value === "string" && spelled(fraction(value)) === value);
+  rule(typeof value === "string" && /^\d+(\.\d+|\/[1-9]\d*)?$/.test(value) && spelled(fraction(value)) === value);
   return fraction(value);
 };
 
+/** More than nobody, and less than all. */
+export function some(value) {
+  const share = exactly(value);
+  rule(share[0] > 0n && !atMost(ONE, share));
+  return share;
+}
+
 export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
 
-/** The smallest number at which a channel keeps ε, where larger ones spend less. */
+/** The least number at which a channel keeps ε; larger ones spend less. */
 export function tightest(spends, epsilon, low, high) {
   const most = expFloor(epsilon, 256n);
   const keeps = ([above, below]) => above << 256n <= most * below;
@@ -42,7 +49,7 @@ export function tightest(spends, epsilon, low, high) {
   return low;
 }
 
-/** Of `outputs` answers `marked` have weight e^ε, the others 1; draws [whether marked, rank among those]. */
+/** Of `outputs` answers `marked` weigh e^ε, the others 1; draws [whether marked, rank among those]. */
 export function twoLevel(outputs, marked, epsilon) {
   const [high, low] = levels(epsilon);
   const draw = (coins) => {
@@ -61,7 +68,7 @@ export function oneOf(outputs, epsilon) {
   return { ...channel, draw };
 }
 
-/** So many events of one chance: each compares a uniform number with it, byte by byte, until they differ. */
+/** So many events of one chance: uniform numbers are compared with it, byte by byte, until they differ. */
 export function chances(coins, numerator, denominator, count) {
   const happened = Array(count).fill(false);
   let [open, rest] = [[...happened.keys()], numerator];
@@ -77,7 +84,7 @@ export function chances(coins, numerator, denominator, count) {
   return happened;
 }
 
-// -- seeded hashes of symbols and streams of bits (src/keyveil/kernels/hashing.py)
+// -- seeded hashes (src/keyveil/kernels/hashing.py)
 
 export const STRIDE = 0x9e3779b97f4a7c15n;
 const wrapped = (word) => BigInt.asUintN(64, word);

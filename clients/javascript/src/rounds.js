@@ -1,4 +1,4 @@
-/** What the whole device reads beyond campaigns for browsers: several rounds, and options that are not named. */
+/** Beyond campaigns for browsers: several rounds, and options that are not named. */
 import { isText, roundOf, rule } from "./campaign.js";
 import { common, parting, shares } from "./groups.js";
 import { total, where } from "./ledger.js";
@@ -28,7 +28,7 @@ async function question({ schema, protocol, renew_days }, get, table) {
   return { schema: read, several };
 }
 
-/** Whole numbers with the names before them, also in a text such as "ssr.max_pairs=3". */
+/** Whole numbers with the names before them, also in texts. */
 function refuseNumbers(part, keys, bins = 2) {
   let pairs = 1;
   const said = JSON.stringify(part).normalize("NFKC").replace(/(?<=\d)_/g, "");
@@ -43,12 +43,10 @@ function refuseNumbers(part, keys, bins = 2) {
   limit(!(keys * bins * pairs > 1 << 23));
 }
 
-const ROUND = "campaign,epsilon,keyveil,mechanism,options,part,report_bytes,round";
-
 async function round(campaign, view, table) {
   const { document } = view;
   const { schema, document: { protocol } } = campaign;
-  planned(isObject(document) && `${Object.keys(document).sort()}` === ROUND);
+  planned(isObject(document));
   const { round: number, mechanism: name, options, epsilon, part } = document;
   refuseNumbers([options, part], schema.d);
   rule(document.campaign === campaign.hash, "changed");
@@ -59,9 +57,7 @@ async function round(campaign, view, table) {
   planned(Array.isArray(part) && part.length === 2 && part.every((one) => /^-?\d+([./]\d+)?$/.test(one)));
   const edges = part.map(fraction);
   demand(edges[0][0] >= 0n && !atMost(edges[1], edges[0]) && atMost(edges[1], ONE), "protocol/part");
-  const spelling = { ...document, part: edges.map(spelled), epsilon: text(parse(epsilon)) };
-  const made = await roundOf(campaign, view, mechanism, spelling);
-  planned(epsilon === protocol.epsilon);
+  const made = await roundOf(campaign, view, mechanism, { round: number, mechanism: name, options, part: edges.map(spelled), epsilon: protocol.epsilon });
   demand(!stranger, "mechanism/unknown");
   return { ...made, admit: (state) => inOrder(state, campaign, made), seats: await plan(campaign, document, table) };
 }
@@ -82,7 +78,7 @@ function once({ document: { protocol, browser }, schema }, { round, mechanism, o
   else (table[name].held ?? held)(said, options, schema);
 }
 
-/** To what was said, and to what is usual; collectors choose only what is not listed. */
+/** To what was said and is usual; collectors choose only what is not listed. */
 function held({ levels, goal, ...said }, told, { mostLevels }) {
   const usual = { split: "tight", estimator: "unbiased", cells: 4096, weights: null, overflow: null, value_epsilon: null };
   const wanted = { ...usual, bins: levels ?? (goal ? told.bins : mostLevels || null), rounding: told.bins ? "grid" : null };
@@ -98,10 +94,10 @@ function same(...both) {
   return one === other;
 }
 
-/** As a campaign writes options of groups: an object, or a text such as "ssr.bins=4; kvue.bins=2". */
+/** An object, or a text such as "ssr.bins=4; kvue.bins=2". */
 function assignments(given = {}) {
   if (typeof given !== "string") return { "": given, ...given };
-  const own = { "": {} };
+  const own = { __proto__: null, "": {} };
   for (const entry of given.split(";").filter((one) => one.trim())) {
     const [, group = "", name, value] = /^\s*(?:(.*)\.)?(\w+)\s*=\s*(.*?)\s*$/s.exec(entry) ?? option(false);
     (own[group] ??= {})[name] = value;
@@ -115,7 +111,7 @@ export function heldGroups({ groups, options, max_pairs }, told, schema) {
     held({ ...common(name, max_pairs), ...assignments(options)[name] }, { max_pairs: told.max_pairs, ...own }, schema);
 }
 
-/** `pilot`: some tell how many pairs they hold, and the others are asked with a cap that fits. Gives whom a round asks. */
+/** `pilot`: some tell how many pairs they hold, the others are asked with a cap that fits. Gives whom a round asks. */
 async function seats({ document: { protocol }, schema, hash }, { round, mechanism, options, part }) {
   const { then = "ssr", share = "0.05", most = Math.min(schema.d, 32), max_pairs = null, theta = 0 } = protocol;
   demand(`${theta}` === "0", "mechanism/unknown");
@@ -127,16 +123,15 @@ async function seats({ document: { protocol }, schema, hash }, { round, mechanis
 }
 
 /** What is set aside for later rounds of other campaigns that are agreed to. */
-function aside({ entries, consents }, { series: own }, day) {
-  const begun = entries.filter(({ series, campaign, whole, until }) => {
-    const { state, campaign: latest } = consents[series];
-    return whole && series !== own && state === "given" && latest === campaign && (until ?? day) >= day;
+const aside = ({ entries, consents }, { series: own }, day) =>
+  Object.entries(consents).flatMap(([series, { state, campaign }]) => {
+    const begun = where(entries, { series, campaign });
+    const { whole, until, schema } = begun[0] ?? {};
+    const open = whole && series !== own && state === "given" && (until ?? day) >= day;
+    return open ? [{ schema, day, epsilon: text(parse(whole) - total(begun)) }] : [];
   });
-  return Object.values(Object.fromEntries(begun.map((one) => [one.series, one]))).map(({ series, campaign, schema, whole }) =>
-    ({ schema, day, epsilon: text(parse(whole) - total(where(entries, { series, campaign }))) }));
-}
 
-// -- names of the format that this device does not answer, so that a refusal has the code of other devices
+// -- what this device does not answer is refused with the codes of other devices
 
 const CHOOSY = "grr sue oue olh ss hr rappor shist duchi piecewise hybrid square-wave mean-est"; // cannot take every record
 const OTHERS =
@@ -151,7 +146,6 @@ const called = (names, program) => Object.fromEntries(names.split(" ").map((name
 const unknown = refuse("mechanism/unknown");
 unknown.plan = unknown; // several rounds, of which some are known
 
-/** What is announced to rounds of PrivKVM is checked first. */
 function privkvRound({ schema, epsilon, options }) {
   const { key_epsilon, fake } = read(options, { key_epsilon: exactly, fake: (means) => means });
   option(key_epsilon[0] >= 0n && atMost(key_epsilon, [epsilon, UNIT]) && fake.every((mean) => typeof mean === "number"));

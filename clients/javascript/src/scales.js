@@ -1,7 +1,7 @@
-/** Schemas with ranges for each key, logarithms, levels, other keys, or keys beside the document. */
+/** Ranges for each key, logarithms, levels, other keys, keys beside the document. */
 import { only, whole } from "./mechanisms.js";
 import { bound, GRID, rangeOf, rounded, scaled, Schema } from "./schema.js";
-import { demand, hex, isObject, parseJson, sha256, text } from "./wire.js";
+import { demand, hex, isObject, parseJson, sha256 } from "./wire.js";
 
 const rule = (holds, code) => demand(holds, `schema/${code}`);
 
@@ -59,7 +59,7 @@ function placed(schema, given) {
     const row = each ? given[key] : given;
     if (row === null) return null;
     const { low, high } = of(schema.ranges, key);
-    const points = row.map((level) => schema.place(key, Number(text(bound(level))))[0]);
+    const points = row.map((level) => schema.place(key, Number(bound(level)))[0]);
     const rising = points.every((z, at) => !at || z > points[at - 1]);
     rule(row.length > 1 && row.length <= 256 && row[0] === low && row.at(-1) === high && rising, "levels");
     return points;

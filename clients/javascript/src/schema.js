@@ -1,6 +1,6 @@
-/** What a record may hold: keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
-import { only } from "./mechanisms.js";
-import { demand, hash, isObject, isWhole, parse, text } from "./wire.js";
+/** Keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
+import { only, upTo } from "./mechanisms.js";
+import { demand, hash, isObject, isWhole, parse } from "./wire.js";
 
 export const GRID = 1 << 16;
 
@@ -14,7 +14,7 @@ export class Schema {
   }
 
   constructor({ keys, ...values }) {
-    this.names = Array.isArray(keys) ? keys : Array.from({ length: isWhole(1, 1 << 16)(keys) && keys }, (_, number) => `${number}`);
+    this.names = Array.isArray(keys) ? keys : upTo(isWhole(1, 1 << 16)(keys) && keys).map(String);
     this.range(values, this.names !== keys);
     this.d = this.names.length;
     demand(this.d && this.names.every((name) => typeof name === "string"), "schema/keys");
@@ -27,18 +27,18 @@ export class Schema {
     this.ranges = [rangeOf(low, high)];
   }
 
-  /** A value on the grid, and whether that is something else; lists have one entry for all keys, or one for each. */
+  /** A value on the grid, and whether that is something else. */
   place(key, value) {
     const { low, high, unit } = this.ranges[this.ranges.length > 1 ? key : 0];
     return [rounded(Math.min(Math.max(unit(value), -1), 1) * GRID), (value < low || value > high) && "clamped"];
   }
 
-  /** The labels that stand for values without bias: how many, and how one is drawn; from options that it takes. */
+  /** The labels that stand for values without bias: how many, and how one is drawn. */
   labels() {
     return { takes: { bins: only(null) }, ...signs };
   }
 
-  /** What counts, and what is ignored and why. Nothing is raised, because a missing report would tell. */
+  /** What counts, and what does not and why. Nothing is raised: a missing report would tell. */
   look(record, cap) {
     const [pairs, ignored, entries] = [new Map(), [], entriesOf(record)];
     const note = (why, key = "") => ignored.push({ why, key: `${key}`.slice(0, 60) });
@@ -69,22 +69,22 @@ function entriesOf(record) {
   }
 }
 
-export function rounded(number) {
-  const below = Math.floor(number);
-  return below + Number(number - below > 0.5 || (number - below === 0.5 && below % 2 !== 0));
-}
+const NO_FRACTIONS = 1.5 * 2 ** 52; // beside it a double has no room for them: they are rounded, halves to even
 
+export const rounded = (number) => number + NO_FRACTIONS - NO_FRACTIONS;
+
+/** Decimals in their shortest form: whole numbers as numbers, others as texts. */
 export function bound(given) {
-  const value = parse(given);
-  const spelled = text(value);
-  demand(`${given}` === spelled && typeof given === (Number.isSafeInteger(Number(spelled)) ? "number" : "string"), "campaign/document");
-  return value;
+  const shortest = /^(?!-0$)-?(0|[1-9]\d*)(\.\d*[1-9])?$/.test(given);
+  demand(shortest && typeof given === (Number.isSafeInteger(Number(given)) ? "number" : "string"), "campaign/document");
+  return given;
 }
 
 export function rangeOf(low, high) {
-  const [start, end] = [bound(low), bound(high)];
+  const places = Math.max(...[low, high].map((end) => `${bound(end)}`.length)); // more than they have
+  const [start, end] = [low, high].map((end) => parse(end, places));
   demand(start < end, "schema/range");
-  const half = (sum) => Number(text(sum / 2n));
+  const half = (sum) => Number(`${5n * sum}e-${places + 1}`);
   return scaled(low, high, half(start + end), half(end - start));
 }
 

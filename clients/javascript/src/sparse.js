@@ -33,5 +33,5 @@ export function noisyBits(length, [above, below]) {
   return varying(length + 1, bits);
 }
 
-/** Of the dense code, times whole³: a triple has 3, one less for no member and one more for the second and the third. */
+/** Of the dense code, times whole³. */
 const meanBits = (width, part, whole) => 3n * whole ** 3n - (whole - part) ** width * whole ** (3n - width) + (width === 3n ? part * part * whole : 0n);

@@ -1,7 +1,4 @@
-/**
- * Where a device keeps its books: one text that is replaced as a whole (`read`, `write`), a lock around it (`alone`), and
- * whether the place outlives a clearing of the browser's data as far as the browser promises (`durable`).
- */
+/** Where a device keeps its books: one text that is replaced as a whole, under a lock (index.d.ts). */
 import { demand } from "./wire.js";
 
 export class MemoryStorage {

@@ -1,6 +1,5 @@
 /** What docs/wire.md says of numbers, documents, days and ids. Nothing is rounded in favour of the collector. */
 
-/** An error with a stable code; `keyveil/explain` has words for those that people meet. */
 export class KeyveilError extends Error {
   constructor(code) {
     super(`Refused: ${code}.`);
@@ -18,10 +17,10 @@ export const isWhole = (low, high) => (given) => Number.isSafeInteger(given) && 
 const PLACES = 1100;
 export const UNIT = 10n ** BigInt(PLACES);
 
-export function parse(given) {
+export function parse(given, places = PLACES) {
   const [, whole, rest = ""] = /^(-?\d{1,400})(?:\.(\d{1,1100}))?$/.exec(given) ?? [];
   demand(whole, "document/number");
-  return BigInt(whole + rest.padEnd(PLACES, "0"));
+  return BigInt(whole + rest.padEnd(places, "0"));
 }
 
 export const text = (number) =>
@@ -29,12 +28,12 @@ export const text = (number) =>
 
 export const ceilDivide = (a, b) => (a + b - 1n) / b;
 
-/** e^(a/b) · 2^bits, rounded down. */
-export function expFloor(a, bits = 64n, b = UNIT) {
+/** e^ε · 2^bits, rounded down. */
+export function expFloor(epsilon, bits = 64n) {
   let [term, total] = [1n << (bits + 128n), 0n];
   for (let order = 1n; term; order++) {
     total += term;
-    term = (term * a) / (b * order);
+    term = (term * epsilon) / (UNIT * order);
   }
   return total >> 128n;
 }
@@ -43,13 +42,12 @@ export const RESOLUTION = 1n << 32n;
 
 export const levels = (epsilon) => [expFloor(epsilon) >> 32n, RESOLUTION];
 
-/** The price of a report: the logarithm of a ratio, rounded up in the thirtieth digit; one step of Halley's method. */
+/** The price of a report: the logarithm of a ratio by a step of Halley's method, rounded up in the thirtieth digit. */
 export function logCeiling([above, below]) {
   if (above <= below) return 0n;
-  const near = BigInt(Math.floor(Math.log(Number(above) / Number(below)) * 2 ** 48));
-  const [mine, other] = [above << 256n, below * expFloor(near, 256n, 1n << 48n)];
-  const log = (near << 208n) + ((mine - other) << 257n) / (mine + other) + (1n << 118n);
-  const price = ceilDivide(log * UNIT, 1n << 256n);
+  const near = parse(Math.log(Number(above) / Number(below)).toFixed(15));
+  const [mine, other] = [above << 256n, below * expFloor(near, 256n)];
+  const price = near + (2n * UNIT * (mine - other)) / (mine + other) + UNIT / 10n ** 42n; // the step errs by less
   const rest = 10n ** BigInt(`${price}`.length - 30);
   return ceilDivide(price, rest) * rest;
 }
@@ -90,7 +88,7 @@ export async function derivedId(secret, ...parts) {
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, utf8(canonical(parts)))).subarray(0, 16);
 }
 
-/** SipHash-2-4 of a report's id under a key of sixteen bytes. */
+/** SipHash-2-4. */
 export function publicWord(id, key) {
   const halves = (bytes) => [fromBytes(bytes.subarray(0, 8)), fromBytes(bytes.subarray(8, 16))];
   const start = ["somepseu", "dorandom", "lygenera", "tedbytes"];

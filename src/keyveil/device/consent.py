@@ -104,22 +104,24 @@ class Consents:
             raise CampaignError("campaign/changed", f"{series} returns sooner than after {met.every_days} days.")
 
     def follow(self, series: str, document: RoundDocument) -> None:
-        """Refuse a round that was changed, or that comes after a later one; remember it otherwise."""
-        now = self._vault.connection
-        rows = now.execute(
+        """``refuse_return``, and remember this round."""
+        self.refuse_return(series, document)
+        self._vault.connection.execute(
+            "INSERT OR IGNORE INTO met_round VALUES (?, ?, ?, ?)",
+            (series, document.campaign, document.number, document.hash),
+        )
+
+    def refuse_return(self, series: str, document: RoundDocument) -> None:
+        """Refuse a round that was changed since it was met, or that comes after a later one."""
+        rows = self._vault.connection.execute(
             "SELECT round, document FROM met_round WHERE series = ? AND campaign = ?", (series, document.campaign)
         )
         seen = dict(rows.fetchall())
         known = seen.get(document.number)
-        if known == document.hash:
-            return
-        if known is not None:
+        if known is not None and known != document.hash:
             raise CampaignError("round/changed", f"Round {document.number} is not the one that was served before.")
-        if document.number < max(seen, default=0):
+        if known is None and document.number < max(seen, default=0):
             raise CampaignError("round/order", f"Round {document.number} comes after round {max(seen)}.")
-        now.execute(
-            "INSERT INTO met_round VALUES (?, ?, ?, ?)", (series, document.campaign, document.number, document.hash)
-        )
 
     def _known(self, series: str) -> Terms | None:
         row = self._vault.connection.execute(

@@ -389,6 +389,7 @@ class Device:
         period = notice.campaign.recurrence.period(day)
         try:
             notice.refuse_closed(today(self._clock))
+            self._consents.refuse_return(series, document)
             self.vault.refuse_jump()
             self._pauses.refuse(series, document.campaign, notice.opened, period)
             if self._draws(notice, day):

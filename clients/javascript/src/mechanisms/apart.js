@@ -1,7 +1,7 @@
 /** Apart: some people tell which keys they hold, the others what their values are, each with the whole ε. */
 import { nested, sideBySide } from "../groups.js";
 import { capped, only, read, rule, whole } from "../mechanisms.js";
-import { exactly, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
+import { exactly, ONE, some, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
 import { GRID } from "../schema.js";
 import { subsetResponse } from "./ssr.js";
 
@@ -13,7 +13,7 @@ export async function apart(asked) {
   const { mode, typical, presence, set_sizes, expected, size, max_pairs, ...values } = read(options, {
     mode: only("sparse", "dense"),
     max_pairs: dense ? only(null) : whole(1, schema.d),
-    ...{ typical: exactly, presence: exactly, set_sizes: only(null), expected: only(null) },
+    ...{ typical: exactly, presence: some, set_sizes: only(null), expected: only(null) },
     size: whole(1, schema.d),
     ...VALUES,
   });
@@ -25,7 +25,7 @@ export async function apart(asked) {
 }
 
 export const presenceGroup = ({ schema, epsilon, options }) => {
-  const chosen = read(options, { max_pairs: whole(1, schema.d), size: whole(1, schema.d) });
+  const chosen = read(options, { max_pairs: whole(1, schema.d), size: whole(1, schema.d - 1) });
   return subsetResponse({ schema, epsilon, labels: { count: 1, draw: () => 0 }, ...chosen });
 };
 

@@ -1,4 +1,4 @@
-/** Block: the states of a few neighbouring keys at once, by randomised response over all their combinations. */
+/** Block: randomised response on the states of a few neighbouring keys at once. */
 import { read, rule, whole } from "../mechanisms.js";
 import { oneOf } from "../numbers.js";
 import { GRID } from "../schema.js";

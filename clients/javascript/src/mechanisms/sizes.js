@@ -1,4 +1,4 @@
-/** Questions about a record as a whole: how many pairs, and how far above a cap. They tell of no key. */
+/** How many pairs a record has, and how far above a cap: questions that tell of no key. */
 import { read, symbol, trueState, whole } from "../mechanisms.js";
 import { chances, lieThreshold, oneOf } from "../numbers.js";
 import { noisyBits } from "../sparse.js";

@@ -8,7 +8,7 @@ export function ssr({ schema, epsilon, options }) {
   return subsetResponse({ schema, epsilon, labels, ...read(options, takes) });
 }
 
-/** Dummies fill up small records and are not sent. */
+/** Dummies fill up small records; they are not sent. */
 export function subsetResponse({ schema, epsilon, labels, max_pairs: cap, size }) {
   const symbols = labels.count * schema.d;
   demand(symbols * cap <= 1 << 23, "device/limits");

@@ -1,5 +1,5 @@
-/** TopSel: some of the public candidates suit a person's set, and one of those is answered e^ε times as readily. */
-import { only, read, rule, whole } from "../mechanisms.js";
+/** TopSel: of public candidates those that suit a person's set are answered e^ε times as readily. */
+import { only, read, rule, upTo, whole, without } from "../mechanisms.js";
 import { exactly, hashSymbol, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
 import { signs } from "../schema.js";
 import { publicIndex, publicWord } from "../wire.js";
@@ -8,12 +8,12 @@ const WORDS = 2 ** 32;
 
 export function topsel({ schema, epsilon, options }) {
   const direct = options.mode === "direct";
-  const law = (value) => rule(typeof value === "string" && value.length < 5000);
+  const law = (value) => rule(typeof value === "string" && /^[\d.,:/]+$/.test(value));
   const chosen = read(options, {
     mode: only("cover", "direct"),
     set_sizes: direct ? only(null) : law,
     padding: whole(0, direct ? 0 : schema.d),
-    buckets: direct ? only(3) : whole(2, 1 << 24),
+    buckets: direct ? only(3) : whole(2, 2 * schema.d + options.padding),
     marked: direct ? only(1) : whole(1, options.buckets - 1),
     hashing: direct ? only(null) : only("partition", "hash"),
     kappa: options.hashing === "hash" ? exactly : only(null),
@@ -27,20 +27,13 @@ export function topsel({ schema, epsilon, options }) {
     const held = pairs.map(([key, value]) => 2 * key + signs.draw(value, coins, key));
     const cohort = () => Uint8Array.from({ length: 16 }, (_, at) => (publicIndex(word, cohorts) / 256 ** at) & 255);
     const hit = hits(held, direct || !cohorts ? word : publicWord(cohort(), fingerprint.subarray(16)));
-    const others = without([...Array(buckets).keys()], hit);
+    const others = without(upTo(buckets), hit);
     const more = marked - hit.length;
-    const mine = more < 0 ? at(hit, coins.subset(marked, hit.length)) : [...hit, ...at(others, coins.subset(more, others.length))];
+    const mine = more < 0 ? coins.subset(marked, hit) : [...hit, ...coins.subset(more, others)];
     const [told, rank] = channel.draw(coins);
     return told ? mine[rank] : without([...hit, ...others], mine)[rank];
   };
   return { ...channel, respond };
-}
-
-const at = (list, places) => places.map((place) => list[place]);
-
-function without(list, some) {
-  const taken = new Set(some);
-  return list.filter((one) => !taken.has(one));
 }
 
 const stateOf = (d) => (held, word) => {

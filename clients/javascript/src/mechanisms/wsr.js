@@ -1,5 +1,6 @@
 /** WSR: one symbol of all pairs of key and label, or nothing; what a person holds weighs e^ε times as much. */
 import { heldSymbols, read, rule, symbol, whole } from "../mechanisms.js";
+import { gcd } from "../numbers.js";
 import { levels } from "../wire.js";
 
 export function wsr({ schema, epsilon, options }) {
@@ -29,5 +30,3 @@ const weighed = ({ d }) => (value) => {
   rule(most <= 1000 * least && most > 1 && value.reduce(gcd) === 1);
   return value;
 };
-
-const gcd = (a, b) => (b ? gcd(b, a % b) : a);

@@ -55,8 +55,8 @@ class PathCoins extends Coins {
   belowEach(bound, count) {
     return Array.from({ length: count }, () => this.below(bound));
   }
-  subset(size, bound) {
-    const sets = Array.from({ length: 2 ** bound }, (_, bits) => [...Array(bound).keys()].filter((one) => (bits >> one) & 1));
+  subset(size, list) {
+    const sets = Array.from({ length: 2 ** list.length }, (_, bits) => list.filter((_, place) => (bits >> place) & 1));
     const right = sets.filter((set) => set.length === size);
     return this._one(right.map((set) => [set, 1 / right.length]));
   }
