@@ -75,6 +75,7 @@ class Caps:
 
 
 _LIMITS = tuple(field.name for field in fields(Caps) if field.name != "days")
+_USUAL = Caps()
 
 
 @dataclass(frozen=True)
@@ -140,11 +141,11 @@ class Ledger:
         """Store the caps that are given, or the usual ones in a file that has none."""
         known = self._caps()
         if caps is not None or known is None:
-            self.keep(Caps.read(caps or {}, known))
+            self.keep(_USUAL if caps is None else Caps.read(caps, known))
 
     @property
     def caps(self) -> Caps:
-        return self._caps() or Caps()
+        return self._caps() or _USUAL
 
     def keep(self, caps: Caps, loosen: bool = False) -> None:
         """Store these caps; looser ones than before are refused without ``loosen``."""

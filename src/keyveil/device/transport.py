@@ -105,7 +105,7 @@ class HttpTransport(threading.local):
 
 
 class _InOnePiece(http.client.HTTPConnection):
-    """Sends a request when all of it is there: in two pieces it costs a second packet, and wakes the collector twice."""
+    """Sends a request when all of it is there: two pieces are two packets, and wake the collector twice."""
 
     _pieces: tuple[bytes, ...] = ()
 
