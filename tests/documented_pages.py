@@ -23,6 +23,7 @@ from keyveil.cli.app import run
 from keyveil.cli.connection import Collector
 from keyveil.cli.local_collector import running_collector
 from keyveil.device import HttpTransport
+from tests.collector.processes import TWINS
 
 ROOT = Path(__file__).parents[1]
 WRITTEN = date(2026, 11, 18)
@@ -79,7 +80,9 @@ class Reader:
         if self.address:
             return
         database = self.folder / "keyveil.db"
-        self.address, self.token = self._running.enter_context(running_collector(database, self.folder / "log"))
+        self.address, self.token = self._running.enter_context(
+            running_collector(database, self.folder / "log", **TWINS)
+        )
         for file in ("secrets/admin", "keyveil-admin.token"):
             if (self.folder / file).parent.is_dir():
                 (self.folder / file).write_text(self.token + "\n")

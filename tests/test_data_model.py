@@ -9,7 +9,8 @@ from typing import get_args
 from keyveil.collector import tables
 from keyveil.core.clock import system_clock
 from keyveil.core.coins import Coins
-from keyveil.device.vault import IN_MEMORY, Vault
+from keyveil.device.memory import IN_MEMORY
+from keyveil.device.vault import Vault
 
 PAGE = Path(__file__).parents[1] / "docs" / "data-model.md"
 

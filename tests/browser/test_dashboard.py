@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from keyveil.campaign.documents import Campaign
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.device import Device, HttpTransport
-from keyveil.device.vault import IN_MEMORY
+from keyveil.device.memory import IN_MEMORY
 from tests.browser.accessibility import complaints
 from tests.browser.chromium import Chromium
 from tests.browser.conftest import Shop, administer

@@ -25,10 +25,22 @@ from tests.browser.chromium import Chromium
 from tests.browser.conftest import administer
 from tests.collector.campaigns import SNACKS, batch_of, snacks
 from tests.collector.processes import Served
-from tests.dashboard.browsing import Browser
+from tests.dashboard.browsing import Browser, Elements
 
 NAME = "weekly-snacks"
 SCHEMA = Schema.from_document(SNACKS["schema"])
+PURPOSE = "Which snacks people buy."
+WISH = {
+    "goal": "frequency",
+    "epsilon": "2",
+    "change": "8",
+    "people": "20000",
+    "pairs": "1.5",
+    "low": "1",
+    "high": "5",
+    "purpose": PURPOSE,
+    "min_reports": "50",
+}
 PEOPLE: tuple[dict[str, float], ...] = ({"fries": 5.0, "pepsi": 4.0}, {"fries": 4.0}, {"burger": 2.0}, {})
 
 
@@ -63,11 +75,14 @@ def folder(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
+def blocks(page: Browser) -> list[str]:
+    """The code that a page shows."""
+    return [html.unescape(one) for one in re.findall(r"<pre><code>(.*?)</code></pre>", page.text, re.DOTALL)]
+
+
 def both(page: Browser, output: pytest.CaptureFixture[str], json_too: bool = True) -> tuple[Any, Any]:
     """What the page's command prints as JSON, and what its program holds as the answer."""
-    command, program = (
-        html.unescape(one) for one in re.findall(r"<pre><code>(.*?)</code></pre>", page.text, re.DOTALL)
-    )
+    command, program = blocks(page)
     first, *words = shlex.split(command)
     assert first == "keyveil" and run(words) == 0, output.readouterr().err
     output.readouterr()
@@ -162,3 +177,39 @@ def test_what_changed_has_no_violation_in_a_browser(pages: Browser, browser: Chr
     page.get_by_role("table").first.wait_for()
     assert complaints(page) == []
     window.close()
+
+
+@pytest.mark.parametrize("count", [3, 2500])
+def test_the_wizard(server: Served, folder: Path, capsys: pytest.CaptureFixture[str], count: int) -> None:
+    """Program, commands and page create the same draft; a long list of keys lies beside it."""
+    (folder / "admin.token").write_text(server.tokens["admin"] + "\n")
+    transport = HttpTransport(f"http://127.0.0.1:{server.port}")
+    page = Browser(transport).sign_in(server.tokens["admin"])
+    name, keys = f"planned-{count}", "\n".join(f"key-{number}" for number in range(count))
+    page.get("/new")
+    page.post("/new", stage="check", keys=keys, name=name, **WISH)
+    assert f"{name} is in order" in page.words, page.words
+    shown, commands, program = blocks(page)
+    sent = next(one["value"] for one in Elements(page.text).named("input") if one.get("name") == "document")
+    (folder / f"{name}.json").write_text(shown)
+    names: dict[str, Any] = {}
+
+    exec(program, names)
+    first, number = made(server, name)
+    assert names["answer"] == number
+    (folder / f"{name}.json").write_text(shown.replace(PURPOSE, "By command."))  # what was deleted is never back
+    for command in commands.splitlines():
+        start, *words = shlex.split(command)
+        assert (start, run([*words, "--json"])) == ("keyveil", 0), capsys.readouterr().err
+    assert made(server, name)[0] == {**first, "purpose": "By command."}
+    page.post("/new", stage="create", document=sent.replace(PURPOSE, "By the page."))
+    assert made(server, name)[0] == {**first, "purpose": "By the page."}
+    transport.close()
+
+
+def made(server: Served, name: str) -> tuple[dict[str, Any], str]:
+    """The document of a draft and its hash; it is deleted."""
+    view = administer(server, "GET", f"/v1/campaigns/{name}")
+    assert view["state"] == "draft"
+    administer(server, "DELETE", f"/v1/campaigns/{name}")
+    return view["campaign"], view["hash"]

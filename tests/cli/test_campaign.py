@@ -22,6 +22,7 @@ from keyveil.collector.service import Service
 from keyveil.core.coins import Coins
 from keyveil.core.tally import Tally
 from keyveil.device import HttpTransport
+from tests.collector.processes import TWINS
 
 Output = pytest.CaptureFixture[str]
 
@@ -410,7 +411,7 @@ def test_nothing_is_shown_about_few(tmp_path: Path, capsys: Output) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The address of a collector, and a file with its admin token."""
     folder = tmp_path_factory.mktemp("server")
-    with running_collector(folder / "collector.db", folder / "log") as (address, token):
+    with running_collector(folder / "collector.db", folder / "log", **TWINS) as (address, token):
         (folder / "token").write_text(token + "\n")
         yield address, str(folder / "token")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HONEST = ("-m", "keyveil", "serve")
+TWINS = {"KEYVEIL_KERNELS": "numpy"}  # count the few reports of a test as fast, and spare every start the compiler
 COMPILED = {"KEYVEIL_KERNELS": "numba"}  # for collectors that are measured, or take a million reports
 ROOT = Path(__file__).parents[2]
 
@@ -39,8 +40,8 @@ class Served:
 def served(folder: Path, *flags: str, program: Sequence[str] = HONEST, **environment: str) -> Iterator[Served]:
     """A collector in a folder of its own, on a port that was free.
 
-    Its kernels are the NumPy twins unless the environment says otherwise: they count the few reports of a test as fast,
-    and every start is spared a second for the compiler. ``keyveil demo`` and the wheel are tested with the compiler.
+    Its kernels are the ``TWINS`` unless the environment says otherwise; ``keyveil demo`` and the wheel are tested with
+    the compiler.
     """
     folder.mkdir(exist_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("KEYVEIL_")}
@@ -52,7 +53,7 @@ def served(folder: Path, *flags: str, program: Sequence[str] = HONEST, **environ
             stdout=out,
             stderr=err,
             text=True,
-            env={**clean, "PYTHONPATH": paths, "KEYVEIL_KERNELS": "numpy", **environment},
+            env={**clean, "PYTHONPATH": paths, **TWINS, **environment},
         )
     try:
         said = _until_listening(process, folder)

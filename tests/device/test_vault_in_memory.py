@@ -6,7 +6,8 @@ from pathlib import Path
 
 from keyveil.core.clock import system_clock
 from keyveil.core.coins import Coins
-from keyveil.device.vault import IN_MEMORY, Vault
+from keyveil.device.memory import IN_MEMORY
+from keyveil.device.vault import Vault
 
 TABLES = "SELECT name, sql FROM sqlite_master ORDER BY name"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,14 +62,16 @@ def demo(
     """Run a collector and thousands of devices on this machine, and hold the estimates against the truth."""
     console, begin = screen(), time.perf_counter()
     console.soft_wrap = not console.is_terminal
-    document, population, database = _campaign(people, epsilon), _snackers(people, seed), _fresh(out)
-    with running_collector(database, out / "collector.log") as (server, token):
+    document, database = _campaign(people, epsilon), _fresh(out)
+    with closing(DeviceProcesses()) as devices, running_collector(database, out / "collector.log") as (server, token):
+        population = _snackers(people, seed)
         transport = HttpTransport(server)
         collector = Collector(transport, token)
         collector.ask("POST", "/v1/campaigns", document)
         collector.ask("PATCH", address(NAME), {"action": "open"})
         console.print(f"A collector runs at {server}, as a process of its own.\n")
-        devices = _collect(collector, server, population, console)
+        devices.begin(server, NAME, records_of(population))
+        _collect(collector, devices, people, console)
         campaign, view = collector.campaign(NAME)
         found = collector.ask("GET", address(NAME, "estimates"))
         status = collector.ask("GET", address(NAME, "status"))
@@ -114,26 +117,23 @@ def _campaign(people: int, epsilon: str) -> dict[str, Any]:
     }
 
 
-def _collect(collector: Collector, server: str, population: Population, console: Terminal) -> DeviceProcesses:
+def _collect(collector: Collector, devices: DeviceProcesses, people: int, console: Terminal) -> None:
     """Both rounds, from consent to the last count."""
     bars = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*bars, console=Terminal(stderr=True), transient=True) as progress:
-        task = progress.add_task("Round 1: how many snacks?", total=population.n // 5)
-        devices = DeviceProcesses(server, NAME, records_of(population), lambda count: progress.advance(task, count))
-        try:
-            console.print(devices.explanation())
-            console.print()
-            devices.first_round(enough=population.n // 25)
-            _await(collector, "open", 2)
-            waited = len(devices.answered.get(1, ()))
-            progress.reset(task, description="Round 2: which, and how good?", total=population.n - waited)
-            devices.second_round()
-            collector.ask("PATCH", address(NAME), {"action": "close"})
-            progress.reset(task, description="Counting", total=None)
-            _await(collector, "folded", 2)
-        finally:
-            devices.close()
-    return devices
+        task = progress.add_task("Round 1: how many snacks?", total=people // 5)
+        devices.progress = lambda count: progress.advance(task, count)
+        console.print(devices.explanation())
+        console.print()
+        devices.first_round(enough=people // 25)
+        _await(collector, "open", 2)
+        waited = len(devices.answered.get(1, ()))
+        progress.reset(task, description="Round 2: which, and how good?", total=people - waited)
+        devices.second_round()
+        devices.close()
+        collector.ask("PATCH", address(NAME), {"action": "close"})
+        progress.reset(task, description="Counting", total=None)
+        _await(collector, "folded", 2)
 
 
 def _await(collector: Collector, state: str, number: int) -> None:

@@ -1,7 +1,7 @@
 """Simulated devices in two processes, each with a share of the people: one process computes on one core only.
 
 The processes take orders through a pipe, one after the other, and answer with what came out; in between they tell how
-many devices are through.
+many devices are through. They load their modules while the collector does, and hear of it and of their people later.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -20,18 +22,20 @@ from keyveil.device import HttpTransport
 
 PROCESSES = 2
 AT_ONCE = PROCESSES * THREADS  # reports that may be on their way at one time
+_TOLD = 0.1  # seconds between two messages on how far a process is
 
 Order = tuple[str, tuple[Any, ...]]  # a method of SimulatedDevices and what it is given
 
 
+def _silent(_: int) -> None:
+    pass
+
+
 @dataclass
 class DeviceProcesses:
-    """People with their records, and the processes whose devices act for them."""
+    """The processes, and what became of the people whose devices act in them."""
 
-    server: str
-    campaign: str
-    records: Sequence[Record]
-    progress: Progress
+    progress: Progress = _silent
     answered: dict[int, list[int]] = field(default_factory=dict)  # round -> who sent a report
     refused: dict[str, int] = field(default_factory=dict)
     example: Example | None = None  # somebody who answered the second round
@@ -39,14 +43,19 @@ class DeviceProcesses:
     def __post_init__(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
         self._pipes, self._processes = list[Connection](), []
-        for share in range(PROCESSES):
+        for _ in range(PROCESSES):
             ours, theirs = context.Pipe()
-            given = (theirs, self.server, self.campaign, self.records[share::PROCESSES])
-            process = context.Process(target=_take_orders, args=given, daemon=True)
-            process.start()
+            process = context.Process(target=_take_orders, args=(theirs,), daemon=True)
+            with _uninterrupted():
+                process.start()
             theirs.close()
             self._pipes.append(ours)
             self._processes.append(process)
+
+    def begin(self, server: str, campaign: str, records: Sequence[Record]) -> None:
+        """Give every process its share of the people."""
+        for share, pipe in enumerate(self._pipes):
+            pipe.send((server, campaign, records[share::PROCESSES]))
 
     def explanation(self) -> str:
         """What every one of them is shown before they agree."""
@@ -63,7 +72,8 @@ class DeviceProcesses:
 
     def close(self) -> None:
         """End the processes: their devices lie in memory."""
-        for process in self._processes:
+        while self._processes:
+            process = self._processes.pop()
             process.terminate()
             process.join()
 
@@ -108,25 +118,60 @@ class _Seen:
     example: Example | None
 
 
-def _take_orders(pipe: Connection, server: str, campaign: str, records: Sequence[Record]) -> None:
-    """What a process does: orders come until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other side is told, and ends this one
-    lock = threading.Lock()
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """While a process starts that is to ignore Ctrl-C: this one hears of it, and ends the other."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may handle signals
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
-    def tell(what: Any) -> None:
-        with lock:  # devices run in threads
-            pipe.send(what)
 
-    devices = SimulatedDevices(campaign, records, Cached(HttpTransport(server)), tell)
-    while True:
-        try:
+@dataclass
+class _Counted:
+    """How many devices are through, told now and then: a message for each would cost as much as a report."""
+
+    pipe: Connection
+    _count: int = 0
+    _last: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, devices: int) -> None:
+        with self._lock:  # devices run in threads
+            self._count += devices
+            if time.monotonic() > self._last + _TOLD:
+                self._tell()
+
+    def answer(self, what: Any) -> None:
+        """Say what came out of an order; all who took part in it are counted before."""
+        with self._lock:
+            self._tell()
+            self.pipe.send(what)
+
+    def _tell(self) -> None:
+        self.pipe.send(self._count)
+        self._count, self._last = 0, time.monotonic()
+
+
+def _take_orders(pipe: Connection) -> None:
+    """What a process does: it is given people, and orders come until the pipe is closed."""
+    counted = _Counted(pipe)
+    try:
+        server, campaign, records = pipe.recv()
+        devices = SimulatedDevices(campaign, records, Cached(HttpTransport(server)), counted)
+        while True:
             method, given = pipe.recv()
-        except EOFError:
-            return
-        try:
-            result = getattr(devices, method)(*given)
-        except KeyveilError as refusal:
-            tell(refusal)
-            continue
-        tell((None if result is None else str(result), _Seen(devices.answered, devices.refused, devices.example)))
-        devices.answered, devices.refused, devices.example = {}, {}, None
+            try:
+                result = getattr(devices, method)(*given)
+            except KeyveilError as refusal:
+                counted.answer(refusal)
+                continue
+            seen = _Seen(devices.answered, devices.refused, devices.example)
+            counted.answer((None if result is None else str(result), seen))
+            devices.answered, devices.refused, devices.example = {}, {}, None
+    except EOFError:
+        return

@@ -20,10 +20,11 @@ _STOPS = 20.0
 
 
 @contextmanager
-def running_collector(database: Path, log: Path) -> Iterator[tuple[str, str]]:
+def running_collector(database: Path, log: Path, **environment: str) -> Iterator[tuple[str, str]]:
     """``keyveil serve`` on a free port of the loopback; gives its address and an admin token, and ends it afterwards.
 
     What the process writes to standard error goes to ``log``. Only this very process is ever stopped.
+    ``environment`` is what it finds there besides, such as other settings.
     """
     with tempfile.TemporaryDirectory() as folder, log.open("wb") as errors:
         token, files = secrets.token_urlsafe(24), {}
@@ -31,13 +32,13 @@ def running_collector(database: Path, log: Path) -> Iterator[tuple[str, str]]:
             files[f"KEYVEIL_{role.upper()}_TOKEN_FILE"] = str(Path(folder) / role)
             (Path(folder) / role).touch(0o600)
             (Path(folder) / role).write_text(word, encoding="ascii")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("KEYVEIL_")}
+        usual = {name: value for name, value in os.environ.items() if not name.startswith("KEYVEIL_")}
         command = [sys.executable, "-m", "keyveil", "serve", "--host", "127.0.0.1", "--port", "0"]
         process = subprocess.Popen(
             [*command, "--database", f"sqlite:///{database.absolute()}", "--json-logs"],
             stdout=subprocess.PIPE,
             stderr=errors,
-            env={**environment, **files},
+            env={**usual, **files, **environment},
             text=True,
             start_new_session=True,  # Ctrl-C is handled here: the process must not receive it as well
         )

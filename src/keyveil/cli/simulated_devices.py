@@ -20,7 +20,7 @@ from keyveil.campaign.transport import NO_HEADERS
 from keyveil.core.errors import KeyveilError
 from keyveil.device import Device, Explanation, HttpAnswer, LedgerEntry, Outcome, Patience, Transport
 
-THREADS = 3  # some wait for the collector's disk while others compute
+THREADS = 12  # some wait for the collector's disk while others compute; what arrives together is stored together
 Record = Mapping[str, float]
 Progress = Callable[[int], None]
 

@@ -72,6 +72,7 @@ def serve(settings: Settings, say: Say, pages: Pages = no_pages) -> None:
             with _open(settings) as service:  # once, before several would
                 _say_first_tokens(service, settings, say)
             with _shared_numbers() as ended:
+                _settle_memory()
                 workers = Workers(settings.workers, _work_beside, settings.model_dump(), listener, pages, ended=ended)
                 workers.run(listening, settings.shutdown_seconds + _LAST_COMMIT)
     log.info("Stopped.")
@@ -167,6 +168,7 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_SEARCHES)
+    gc.enable()
 
 
 def _uvicorn(settings: Settings, service: Service, pages: Mounts) -> uvicorn.Config:

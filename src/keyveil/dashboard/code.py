@@ -14,20 +14,29 @@ from keyveil.display.markup import Html, tag
 CSV = "text/csv"
 
 
-def code(visit: Visit, words: Sequence[str], lines: Sequence[str], imports: Sequence[str] = ()) -> Html:
-    """Command and program side by side; the token is read from a file by both.
+def code(
+    visit: Visit,
+    words: Sequence[str],
+    lines: Sequence[str],
+    imports: Sequence[str] = (),
+    first: Sequence[str] = (),
+    token: str = "analyst.token",
+) -> Html:
+    """Command and program side by side; the ``token`` is read from a file of this name by both.
 
     ``lines`` ask the collector with ``ask`` and hold what the page shows as ``answer``; ``imports`` are of Keyveil.
+    ``first`` is a command before it that asks no collector.
     """
-    command = shlex.join(["keyveil", *words, "--server", visit.origin, "--token-file", "analyst.token"])
+    commands = [["keyveil", *first]] if first else []
+    commands.append(["keyveil", *words, "--server", visit.origin, "--token-file", token])
     needed = "with Keyveil installed" if imports else "with nothing installed"
     return tag(
         "details",
         tag("summary", "The same as code"),
         tag("p", "On the command line:"),
-        tag("pre", tag("code", command)),
+        tag("pre", tag("code", "\n".join(map(shlex.join, commands)))),
         tag("p", f"In Python, {needed}:"),
-        tag("pre", tag("code", program(visit.origin, lines, imports))),
+        tag("pre", tag("code", program(visit.origin, lines, imports, token))),
     )
 
 
@@ -45,14 +54,14 @@ def fetched(campaign: Campaign) -> str:
     return f'Campaign.from_document({asked(path)}["campaign"]{beside})'
 
 
-def program(server: str, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
+def program(server: str, lines: Sequence[str], imports: Sequence[str] = (), file: str = "analyst.token") -> str:
     """A program that asks the collector; it holds as ``answer`` what the last of the lines has found."""
     needed = "".join(f"{one}\n" for one in imports)
     return f"""import json
 from pathlib import Path
 from urllib.request import Request, urlopen
 {needed and chr(10) + needed}
-server, token = {json.dumps(server)}, Path("analyst.token").read_text().strip()
+server, token = {json.dumps(server)}, Path("{file}").read_text().strip()
 
 
 def ask(path, question=None, takes="application/json"):

@@ -18,6 +18,7 @@ from keyveil.campaign.documents import Campaign, Fetch
 from keyveil.collector.access import refuse_elsewhere
 from keyveil.core.clock import today
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError
+from keyveil.dashboard.code import code
 from keyveil.dashboard.layout import choice, facts, field, form, note, page, redirect, table
 from keyveil.dashboard.refusals import explained
 from keyveil.dashboard.visits import Visit
@@ -256,7 +257,8 @@ def _checked(visit: Visit, wish: Wish) -> Html:
             tag("button", "Create the draft"),
             class_="card",
         ),
-        tag("details", tag("summary", "The document, and the same as code"), tag("pre", whole), _code(campaign)),
+        tag("details", tag("summary", "The document"), tag("pre", tag("code", whole)), id="document"),
+        _code(visit, campaign, beside),
     )
 
 
@@ -264,9 +266,21 @@ def _takers(kind: str) -> str:
     return f"that takes {', '.join(who_answers(kind))}"
 
 
-def _code(campaign: Campaign) -> Child:
-    command = f"keyveil campaign check {campaign.name}.json\nkeyveil campaign create {campaign.name}.json"
-    return tag("p", f"Kept as {campaign.name}.json, the command line does the same:"), tag("pre", command)
+def _code(visit: Visit, campaign: Campaign, beside: bytes | None) -> Child:
+    file = f"{campaign.name}.json"
+    lines = [f'document = json.loads(Path("{file}").read_text())', 'answer = ask("/v1/campaigns", document)["hash"]']
+    if beside is not None:  # a long list of keys goes first, on its own
+        lines[1:1] = [
+            "document, keys = parted(document)",
+            'path = f"/v1/dictionaries/{sha256(keys).hexdigest()}"',
+            'urlopen(Request(server + path, keys, {"Authorization": f"Bearer {token}"}, method="PUT"))',
+        ]
+    imports = [] if beside is None else ["from keyveil.campaign.dictionaries import parted"]
+    imports = imports and ["from hashlib import sha256", *imports]
+    return together(
+        tag("p", f"Keep the document above as {file}. Then this creates the same draft."),
+        code(visit, ["campaign", "create", file], lines, imports, ["campaign", "check", file], "admin.token"),
+    )
 
 
 def _create(visit: Visit) -> Response:

@@ -87,7 +87,8 @@ class Consents:
     def hold(self, series: str, met: Terms) -> None:
         """``check``, and store this campaign as the latest of its series."""
         self.check(series, met)
-        self.give(series, met)
+        if self.latest(series) != met.campaign:
+            self.give(series, met)
 
     def check(self, series: str, met: Terms) -> None:
         """Refuse a campaign that is neither the one agreed to nor a later one of its series with the same terms."""

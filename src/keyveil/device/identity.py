@@ -10,7 +10,6 @@ id of its reports there.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 from keyveil.campaign.recurrence import Period
@@ -46,4 +45,4 @@ class Identity:
 
 def derived(secret: bytes, *parts: str) -> bytes:
     """The id of what the parts name, under a secret: sixteen bytes (docs/wire.md, "Ids and words")."""
-    return hmac.new(secret, canonical(list(parts)), hashlib.sha256).digest()[:PUBLIC_BYTES]
+    return hmac.digest(secret, canonical(list(parts)), "sha256")[:PUBLIC_BYTES]

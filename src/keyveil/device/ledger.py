@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date, timedelta
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from keyveil.campaign.rounds import RoundDocument
@@ -61,7 +62,8 @@ class Caps:
         for name in given:
             if name not in names:
                 raise EpsilonError("epsilon/cap", f"There is no cap {name!r}{did_you_mean(name, names) or there_are}.")
-        return replace(known or cls(), **given)
+        known = known or cls()
+        return replace(known, **given) if given else known
 
     def looser(self, than: Caps) -> list[str]:
         """The caps that give more room than another's."""
@@ -73,6 +75,7 @@ class Caps:
 
 
 _LIMITS = tuple(field.name for field in fields(Caps) if field.name != "days")
+_USUAL = Caps()
 
 
 @dataclass(frozen=True)
@@ -138,11 +141,11 @@ class Ledger:
         """Store the caps that are given, or the usual ones in a file that has none."""
         known = self._caps()
         if caps is not None or known is None:
-            self.keep(Caps.read(caps or {}, known))
+            self.keep(_USUAL if caps is None else Caps.read(caps, known))
 
     @property
     def caps(self) -> Caps:
-        return self._caps() or Caps()
+        return self._caps() or _USUAL
 
     def keep(self, caps: Caps, loosen: bool = False) -> None:
         """Store these caps; looser ones than before are refused without ``loosen``."""
@@ -154,11 +157,11 @@ class Ledger:
                     "budget/looser", f"The device's own {' and '.join(wider)} would be loosened: say so, or leave it."
                 )
             now.execute("DELETE FROM caps")
-            now.execute("INSERT INTO caps VALUES (?)", (json.dumps(caps.document()),))
+            now.execute("INSERT INTO caps VALUES (?)", (_written(caps),))
 
     def _caps(self) -> Caps | None:
         row = self._vault.connection.execute("SELECT document FROM caps").fetchone()
-        return None if row is None else Caps(**json.loads(row[0]))
+        return None if row is None else _read(row[0])
 
     def debit(self, entry: LedgerEntry) -> None:
         """Write an entry; only within the transaction that also stores the report."""
@@ -245,6 +248,16 @@ class Ledger:
         """What was spent on a campaign, beside the epsilon that its document states."""
         spent = _total(one for one in self.entries() if (one.series, one.campaign) == (series, campaign))
         return Line("for this campaign", Budget(epsilon, spent))
+
+
+@lru_cache(maxsize=16)
+def _written(caps: Caps) -> str:
+    return json.dumps(caps.document())
+
+
+@lru_cache(maxsize=16)
+def _read(text: str) -> Caps:
+    return Caps(**json.loads(text))
 
 
 def refuse_beyond(cost: Fraction, lines: Iterable[Line]) -> None:

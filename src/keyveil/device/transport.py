@@ -16,6 +16,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ from keyveil.core.errors import TransportError
 
 LARGEST_ANSWER = 64 << 20  # bytes; the longest dictionary of keys that anybody should serve
 _PIECE = 1 << 16
+_Look = getattr(selectors, "PollSelector", selectors.DefaultSelector)  # an epoll would be made for a single look
 
 
 class HttpTransport(threading.local):
@@ -47,7 +49,7 @@ class HttpTransport(threading.local):
             raise TransportError("transport/plain", f"{parts.hostname} is another machine: use https, or allow plain.")
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, port
         self._prefix, self._timeout = parts.path.rstrip("/"), timeout
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: _InOnePiece | None = None
 
     def request(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> HttpAnswer:
         if self._connection is not None and _let_go(self._connection):
@@ -76,9 +78,10 @@ class HttpTransport(threading.local):
         if self._connection is None:
             self._connection = self._connect()
             self._connection.connect()
-        self._connection.response_class = _timed(deadline, self._timeout)
+        self._connection.response_class = partial(_Timed, deadline, self._timeout)  # type: ignore[assignment]
         self._connection.sock.settimeout(self._timeout)
         self._connection.request(method, self._prefix + path, body=body or None, headers=dict(headers))
+        self._connection.flush()
         response = self._connection.getresponse()
         pieces: list[bytes] = []
         total = 0
@@ -94,11 +97,28 @@ class HttpTransport(threading.local):
         named = {name.lower(): value for name, value in response.getheaders()}
         return HttpAnswer(response.status, named, b"".join(pieces))
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _connect(self) -> _InOnePiece:
         if self._secure:
             trust = ssl.create_default_context()
-            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=trust)
-        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+            return _SecureInOnePiece(self._host, self._port, timeout=self._timeout, context=trust)
+        return _InOnePiece(self._host, self._port, timeout=self._timeout)
+
+
+class _InOnePiece(http.client.HTTPConnection):
+    """Sends a request when all of it is there: two pieces are two packets, and wake the collector twice."""
+
+    _pieces: tuple[bytes, ...] = ()
+
+    def send(self, data: Any) -> None:
+        self._pieces += (data,)
+
+    def flush(self) -> None:
+        whole, self._pieces = b"".join(self._pieces), ()
+        super().send(whole)
+
+
+class _SecureInOnePiece(_InOnePiece, http.client.HTTPSConnection):
+    pass
 
 
 class _Stream(io.RawIOBase):
@@ -125,15 +145,12 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def _timed(deadline: float, timeout: float) -> type[http.client.HTTPResponse]:
-    """Answers that are read until a deadline, from the first byte of the status line on."""
+class _Timed(http.client.HTTPResponse):
+    """An answer that is read until a deadline, from the first byte of the status line on."""
 
-    class Timed(http.client.HTTPResponse):
-        def __init__(self, sock: socket.socket, *rest: Any, **more: Any) -> None:
-            super().__init__(sock, *rest, **more)
-            self.fp = io.BufferedReader(_Stream(sock, self.fp.detach(), deadline, timeout))
-
-    return Timed
+    def __init__(self, deadline: float, timeout: float, sock: socket.socket, *rest: Any, **more: Any) -> None:
+        super().__init__(sock, *rest, **more)
+        self.fp = io.BufferedReader(_Stream(sock, self.fp.detach(), deadline, timeout))
 
 
 def _slow() -> TransportError:
@@ -144,7 +161,7 @@ def _let_go(connection: http.client.HTTPConnection) -> bool:
     """Whether an idle connection was closed by the other side, or holds data that belongs to no request."""
     if connection.sock is None:
         return False
-    with selectors.DefaultSelector() as look:
+    with _Look() as look:
         look.register(connection.sock, selectors.EVENT_READ)
         return bool(look.select(0))
 

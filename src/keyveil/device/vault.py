@@ -13,21 +13,21 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
-from functools import cache
 from pathlib import Path
 
 from keyveil.core.clock import Clock, today
 from keyveil.core.coins import Coins
 from keyveil.core.errors import DeviceError, KeyveilError
+from keyveil.device.memory import CLOSED, IN_MEMORY, MemoryFiles
 from keyveil.device.migrations import VERSION, create, migrate
 from keyveil.device.place import Mark, Place
 
-IN_MEMORY = ":memory:"
 _SECRET_BYTES = 32
 _PATIENCE = 30.0  # seconds to wait for another process of the same device
 _PLACED = 3  # the version since which files have a mark beside them
 _SQLITE = (sqlite3.Error, UnicodeError)  # the second where SQLite quotes damaged text in its message
 _DAMAGE = (*_SQLITE, KeyveilError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError)
+_memory = MemoryFiles()
 MOST_JUMP = 400  # days that a clock may be ahead of the latest day seen without the owner's word
 
 
@@ -38,20 +38,17 @@ class Vault:
         self.path, self._clock = str(path), clock
         self.place = None if self.path == IN_MEMORY else Place(Path(self.path))
         try:
-            if self.path != IN_MEMORY:
-                _prepare(Path(self.path))
+            if self.place is None:
+                self.connection = _memory.open(coins.bytes(_SECRET_BYTES), today(clock).isoformat())
+                return
+            _prepare(Path(self.path))
             self.connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
         except (OSError, sqlite3.Error) as reason:
             raise _unusable(self.path, reason) from reason
         try:
             self.connection.execute("PRAGMA synchronous = FULL")
             self.connection.execute("PRAGMA secure_delete = ON")
-            if self.path == IN_MEMORY:
-                self.connection.deserialize(_new_file())
-                self.connection.execute("UPDATE device SET secret = ?", (coins.bytes(_SECRET_BYTES),))
-                self.connection.execute("UPDATE device SET day = :day, since = :day", {"day": today(clock).isoformat()})
-            else:
-                self._open(coins)
+            self._open(coins)
         except BaseException as reason:
             self.connection.close()
             if isinstance(reason, _SQLITE):
@@ -59,7 +56,11 @@ class Vault:
             raise
 
     def close(self) -> None:
-        self.connection.close()
+        file, self.connection = self.connection, CLOSED
+        if self.path != IN_MEMORY:
+            file.close()
+        elif file is not CLOSED:
+            _memory.close(file)
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -173,16 +174,6 @@ class Vault:
             migrate(now, version)
             if version < _PLACED:  # before the file is there: a crash must not leave one that misses its mark
                 self.settle(anew=True)
-
-
-@cache
-def _new_file() -> bytes:
-    """A new file without secret and day. Simulations make thousands in memory, and the steps take two milliseconds."""
-    connection = sqlite3.connect(IN_MEMORY)
-    create(connection, b"", "")
-    migrate(connection, 1)
-    connection.commit()
-    return connection.serialize()
 
 
 def _unusable(path: str, reason: Exception) -> DeviceError:
