@@ -47,6 +47,7 @@ FAMILIES: Mapping[str, Explanation] = {
     "input": Explanation("A file cannot be read.", _READ),
     "install": Explanation("A part of Keyveil is not installed.", "Install the extra that the sentence names."),
     "journal": Explanation("The audit log cannot be read, or does not hold together.", "Tell the operator."),
+    "lab": Explanation("An experiment that could not be finished.", _READ),
     "learn": Explanation("A question to estimates that they cannot answer.", _READ),
     "mechanism": Explanation("A mechanism's name or options make no sense.", _READ),
     "output": Explanation("A file cannot be written.", _READ),
