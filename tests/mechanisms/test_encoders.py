@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID
+from keyveil.kernels.held import values_of
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.encoders import (
     Cap,
@@ -19,7 +20,6 @@ from keyveil.mechanisms.encoders import (
     round_many,
     round_to,
     value_of,
-    values_of,
 )
 from keyveil.privacy.enumerate import law
 

@@ -27,7 +27,7 @@ from keyveil.mechanisms.counting import BLOCK
 from keyveil.protocols.base import EVERYONE, Finished, History, Protocol, Round
 
 MOST_ROUNDS = 1000  # a protocol that asks on and on is broken
-KEPT_PAIRS = 1 << 22  # of blocks whose records stay in memory, some 40 MB: making them takes as long as counting them
+KEPT_PAIRS = 1 << 25  # of blocks whose records stay in memory, 270 MB: making them takes longer than counting them
 
 _BLOCKS = 32  # bits of a stream's number that count blocks
 

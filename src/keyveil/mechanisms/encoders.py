@@ -62,18 +62,6 @@ def value_of(pairs: Pairs, key: int) -> int | None:
     return next((value for held, value in pairs if held == key), None)
 
 
-def values_of(records: Records, keys: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-    """For every person whether they hold the given key, and the value (0 where they do not)."""
-    if not len(records.keys):
-        return np.zeros(records.n, dtype=bool), np.zeros(records.n, dtype=np.int32)
-    people = np.repeat(np.arange(records.n, dtype=np.int64), records.sizes)
-    places = people * records.d + records.keys  # sorted, because keys are sorted within a person
-    wanted = np.arange(records.n, dtype=np.int64) * records.d + keys
-    found = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
-    held = places[found] == wanted
-    return held, np.where(held, records.values[found], 0).astype(np.int32)
-
-
 @dataclass(frozen=True)
 class Labels:
     """What a report may say of a value: its sign (0 minus, 1 plus, drawn without bias), or which of ``bins`` cells."""

@@ -16,9 +16,10 @@ from keyveil.core.channels import Table
 from keyveil.core.coins import Coins
 from keyveil.core.records import Records
 from keyveil.core.schema import GRID
+from keyveil.kernels.held import values_of
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import CountDraws, TallyLaw, can
-from keyveil.mechanisms.encoders import Labels, values_of
+from keyveil.mechanisms.encoders import Labels
 
 Counts = NDArray[np.int64]
 

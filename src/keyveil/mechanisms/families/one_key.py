@@ -24,12 +24,13 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.tally import Tally
+from keyveil.kernels.held import values_of
 from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, SupportRates
 from keyveil.mechanisms.dependence import ONE_KEY, Dependence
 from keyveil.mechanisms.effects import Effects, asked
-from keyveil.mechanisms.encoders import Labels, UniformKey, value_of, values_of
+from keyveil.mechanisms.encoders import Labels, UniformKey, value_of
 from keyveil.mechanisms.families.key_value import FREQUENCIES, FREQUENCIES_AND_MEANS, KeyValue
 from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.responses import Floats, Response, Solution, Spread, table_response

@@ -26,6 +26,7 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.held import values_of
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
@@ -33,7 +34,7 @@ from keyveil.mechanisms.categorical.shist import SHist
 from keyveil.mechanisms.counting import counts_of_each
 from keyveil.mechanisms.dependence import ONE_PAIR, Dependence
 from keyveil.mechanisms.effects import Effects
-from keyveil.mechanisms.encoders import are_positive, value_of, values_of
+from keyveil.mechanisms.encoders import are_positive, value_of
 from keyveil.mechanisms.families.categorical import Categorical, FrequencyOracle
 from keyveil.mechanisms.families.key_value import FREQUENCIES, KeyValue
 from keyveil.mechanisms.numeric.duchi import MINUS, PLUS, draw_sign, draw_signs

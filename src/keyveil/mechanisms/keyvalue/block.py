@@ -26,13 +26,14 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.held import values_of
 from keyveil.kernels.public_cells import PublicCells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws, JointStatistics, KeyDependence
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.dependence import ONE_KEY, Dependence
 from keyveil.mechanisms.effects import Average, Effects, asked
-from keyveil.mechanisms.encoders import round_many, round_to, values_of
+from keyveil.mechanisms.encoders import round_many, round_to
 from keyveil.mechanisms.families.key_value import (
     FREQUENCIES,
     FREQUENCIES_AND_MEANS,

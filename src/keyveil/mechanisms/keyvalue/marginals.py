@@ -26,13 +26,14 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.held import values_of
 from keyveil.kernels.public_cells import add_cells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.categorical.grr import GRR
 from keyveil.mechanisms.categorical.unary import OUE
 from keyveil.mechanisms.effects import Average, Effects, asked, independent_cells
-from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
+from keyveil.mechanisms.encoders import are_positive, is_positive
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.families.one_key import one_of
 from keyveil.mechanisms.families.through_oracle import ThroughOracle

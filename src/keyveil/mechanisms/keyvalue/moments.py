@@ -26,11 +26,12 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.held import values_of
 from keyveil.kernels.public_cells import add_cells
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.capabilities import CountDraws
 from keyveil.mechanisms.effects import Average, Effects, asked
-from keyveil.mechanisms.encoders import are_positive, is_positive, values_of
+from keyveil.mechanisms.encoders import are_positive, is_positive
 from keyveil.mechanisms.families.key_value import FREQUENCIES, REDUCED_KEYS, KeyValue
 from keyveil.mechanisms.joint.coefficients import NONE, UNIT, Coefficients, Family, families
 from keyveil.mechanisms.joint.ranks import Ints

@@ -27,9 +27,10 @@ from keyveil.core.records import Records
 from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
+from keyveil.kernels.held import values_of
 from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.capabilities import PredictedVariance, ReportEffects, SupportRates
-from keyveil.mechanisms.encoders import are_positive, is_positive, value_of, values_of
+from keyveil.mechanisms.encoders import are_positive, is_positive, value_of
 from keyveil.mechanisms.evidence import Observed, combined
 from keyveil.mechanisms.families.key_value import REDUCED_KEYS
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, sign_law
