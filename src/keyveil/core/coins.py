@@ -300,7 +300,7 @@ class Coins(threading.local):
             drawn = (halves >> np.uint32(32 - bits)).astype(np.int64)
         else:
             drawn = (self.words(count) >> np.uint64(64 - bits)).astype(np.int64)
-        over = np.flatnonzero(drawn >= bound)
+        over = np.flatnonzero(drawn >= bound) if bound & (bound - 1) else ()
         if len(over):
             drawn[over] = self.below_many(bound, len(over))
         return drawn

@@ -40,7 +40,7 @@ def each_positive(values: NDArray[np.int64], coins: Coins) -> NDArray[np.bool_]:
 
 def are_positive(values: NDArray[np.int32], coins: Coins) -> NDArray[np.bool_]:
     """``is_positive`` for many values."""
-    positive: NDArray[np.bool_] = coins.below_many(2 * GRID, len(values)) < GRID + values.astype(np.int64)
+    positive: NDArray[np.bool_] = coins.below_many(2 * GRID, len(values)) < values + np.int64(GRID)
     return positive
 
 

@@ -26,6 +26,7 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.work import priced_comb, spend
 from keyveil.kernels.bits import count_bits
+from keyveil.kernels.lottery import smallest
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, each_positive
 from keyveil.mechanisms.families.numeric import Floats, Numeric, ValueTotals, average
@@ -102,11 +103,8 @@ class MeanEst(Numeric):
         for values in vectors:
             n, d = values.shape
             signs = are_positive(values.reshape(-1), coins).reshape(n, d)
-            lottery = coins.words(n * d).reshape(n, d)
-            order = np.sort(lottery, axis=1)  # those below the (j + 1)-th smallest are a uniform set of j
-            sizes = coins.choose_many(self.agreement, n)
-            bound = np.take_along_axis(order, np.minimum(sizes, d - 1)[:, None], axis=1)
-            agreed = (lottery < bound) | (sizes == d)[:, None]
+            lottery = coins.words(n * d).reshape(n, d)  # those of the j smallest numbers are a uniform set of j
+            agreed = smallest(lottery, coins.choose_many(self.agreement, n))
             octets = np.zeros((n, 8 * self.codec.words), dtype=np.uint8)
             packed = np.packbits(signs == agreed, axis=1, bitorder="little")
             octets[:, : packed.shape[1]] = packed
