@@ -103,6 +103,7 @@ class _Ahead:
     """
 
     __slots__ = ("cipher", "forks", "octets", "used")
+    cipher: CipherContext  # from the first draw on
 
     def __init__(self) -> None:
         self.forks = -1  # forces a key at the first draw
