@@ -92,6 +92,8 @@ def test_chances_single_and_bulk() -> None:
     for heads in (single, bulk):
         assert fits([heads, draws - heads], [0.3 * draws, 0.7 * draws])
     assert not coins.chance(0, 5) and coins.chance(5, 5)
+    each = coins.chance_each(np.tile(np.array([0, 3, 8], dtype=np.uint32), draws), 3).reshape(draws, 3).sum(axis=0)
+    assert each[0] == 0 and each[2] == draws and fits([each[1], draws - each[1]], [0.375 * draws, 0.625 * draws])
 
 
 def test_seeded_streams_repeat_and_differ() -> None:

@@ -1,4 +1,4 @@
-"""The value that everybody holds for a key of their own, against a look into each record."""
+"""The values that people hold, for a key of their own and for all keys, against a look into each record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.core.records import Records
-from keyveil.kernels.held import _values_of, values_of
+from keyveil.kernels.held import _filled, _values_of, filled, values_of
 
 KEYS = 6
 
@@ -31,3 +31,7 @@ def test_loop_and_twin_find_what_the_records_hold(people: list[dict[int, int]], 
         assert held.tolist() == [key in person for key, person in zip(wanted, people, strict=True)]
         assert values.tolist() == [person.get(key, 0) for key, person in zip(wanted, people, strict=True)]
         assert values.dtype == np.int32
+    gaps = np.arange(100, 100 + KEYS, dtype=np.int32)
+    arguments = (records.offsets, records.keys, records.values, gaps)
+    for table in (filled(records, gaps), _filled.compiled(*arguments), _filled.twin(*arguments)):
+        assert table.tolist() == [[person.get(key, 100 + key) for key in range(KEYS)] for person in people]

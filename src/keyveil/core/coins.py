@@ -4,7 +4,7 @@ Everything that a mechanism draws for one report goes through a few verbs on who
 ``chance``, ``pick``, ``subset``, and for many draws of one kind ``chances`` and ``below_each``. None of them rounds, so
 the law of a report is a ratio of integers that can be certified; and because mechanisms know nothing but these verbs,
 ``privacy.enumerate`` can run the very same code over all outcomes. Which bytes each verb reads is told in docs/wire.md.
-The bulk verbs (``words``, ``below_many``, ``choose_many``, ``chance_many``) draw from the same law.
+The bulk verbs (``words``, ``below_many``, ``choose_many``, ``chance_many``, ``chance_each``) draw from the same law.
 """
 
 from __future__ import annotations
@@ -342,6 +342,12 @@ class Coins(threading.local):
         happened: NDArray[np.bool_] = words < np.uint64(floor)
         for position in np.flatnonzero(words == np.uint64(floor)):
             happened[position] = self._decide(floor, [numerator], denominator) == 0
+        return happened
+
+    def chance_each(self, numerators: NDArray[np.uint32], bits: int) -> NDArray[np.bool_]:
+        """Independent events, the i-th with probability numerators[i] / 2**bits, with up to 32 bits."""
+        halves = self.words((len(numerators) + 1) // 2).view(np.uint32)[: len(numerators)]
+        happened: NDArray[np.bool_] = (halves >> np.uint32(32 - bits)) < numerators
         return happened
 
     def __getstate__(self) -> Any:

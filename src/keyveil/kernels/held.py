@@ -1,4 +1,4 @@
-"""Whether each of many people holds a key, another one for each, and with which value."""
+"""The values that many people hold: for one key of everybody, another one for each, or for all keys."""
 
 from __future__ import annotations
 
@@ -53,3 +53,26 @@ def _values_of(offsets: Integers, held: Short, values: Short, wanted: Integers, 
             there[person] = True
             found[person] = values[low]
     return there, found
+
+
+def filled(records: Records, gaps: Short) -> Short:
+    """Everybody's values of all keys, [people, d], with ``gaps`` for keys that they do not hold."""
+    return _filled(records.offsets, records.keys, records.values, np.asarray(gaps, dtype=np.int32))
+
+
+def _filled_numpy(offsets: Integers, held: Short, values: Short, gaps: Short) -> Short:
+    n = len(offsets) - 1
+    table = np.tile(gaps, (n, 1))
+    table[np.repeat(np.arange(n), np.diff(offsets)), held] = values
+    return table
+
+
+@kernel(twin=_filled_numpy, work=lambda offsets, held, values, gaps: 4 * len(held) + len(offsets) * len(gaps))
+def _filled(offsets: Integers, held: Short, values: Short, gaps: Short) -> Short:
+    n = len(offsets) - 1
+    table = np.empty((n, len(gaps)), dtype=np.int32)
+    for person in range(n):
+        table[person] = gaps
+        for row in range(offsets[person], offsets[person + 1]):
+            table[person, held[row]] = values[row]
+    return table

@@ -22,13 +22,13 @@ def _smallest_numpy(lottery: Words, counts: Integers) -> NDArray[np.bool_]:
 def smallest(lottery: Words, counts: Integers) -> NDArray[np.bool_]:
     """Which numbers of each row are among so many smallest ones of it, for uniform numbers.
 
-    A row is parted by the leading eight bits of its numbers, and only the part where the bound lies is sorted.
+    A row is parted by the leading bits of its numbers, and only the part where the bound lies is sorted.
     """
     n, d = lottery.shape
     chosen = np.empty((n, d), dtype=np.bool_)
-    parts = np.empty(256, dtype=np.int64)
+    parts = np.empty(64, dtype=np.int64)
     part = np.empty(d, dtype=np.uint64)
-    top = np.uint64(56)
+    top = np.uint64(58)
     for i in range(n):
         row = lottery[i]
         if counts[i] == d:
@@ -43,11 +43,15 @@ def smallest(lottery: Words, counts: Integers) -> NDArray[np.bool_]:
             place += 1
         filled = 0
         for j in range(d):
-            part[filled] = row[j]
-            filled += row[j] >> top == np.uint64(place)
-            if filled == parts[place]:
-                break
-        bound = np.sort(part[:filled])[rank]
+            if row[j] >> top != np.uint64(place):
+                continue
+            at = filled  # its place among those that were found before
+            while at > 0 and part[at - 1] > row[j]:
+                part[at] = part[at - 1]
+                at -= 1
+            part[at] = row[j]
+            filled += 1
+        bound = part[rank]
         for j in range(d):
             chosen[i, j] = row[j] < bound
     return chosen

@@ -40,8 +40,7 @@ def each_positive(values: NDArray[np.int64], coins: Coins) -> NDArray[np.bool_]:
 
 def are_positive(values: NDArray[np.int32], coins: Coins) -> NDArray[np.bool_]:
     """``is_positive`` for many values."""
-    positive: NDArray[np.bool_] = coins.below_many(2 * GRID, len(values)) < values + np.int64(GRID)
-    return positive
+    return coins.chance_each((values + np.int32(GRID)).astype(np.uint32), (2 * GRID).bit_length() - 1)
 
 
 def round_to(value: int, top: int, coins: Coins) -> int:

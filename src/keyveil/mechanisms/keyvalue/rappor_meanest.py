@@ -30,7 +30,7 @@ from keyveil.mechanisms.categorical.rappor import RAPPOR
 from keyveil.mechanisms.dependence import PairTerms
 from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.keyvalue.baselines import Baseline
-from keyveil.mechanisms.numeric.mean_est import MeanEst, filled
+from keyveil.mechanisms.numeric.mean_est import MeanEst, filled_blocks
 from keyveil.mechanisms.report_laws import bits_of
 from keyveil.mechanisms.responses import Floats
 
@@ -147,7 +147,7 @@ class RAPPORMeanEst(Baseline):
         report: NDArray[np.uint64] = self.oracle.respond_many(symbols, words, coins)
         if self.alone:
             return report
-        signs = self.signs.tell(filled(records, (0,) * self.schema.d), coins)
+        signs = self.signs.tell(filled_blocks(records, (0,) * self.schema.d), coins)
         both = np.zeros((records.n, self.codec.words + 1), dtype=np.uint64)  # one more, where the last signs end
         both[:, : report.shape[1]] = report
         first, shift = divmod(self.bits, 64)

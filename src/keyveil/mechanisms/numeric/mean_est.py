@@ -26,6 +26,7 @@ from keyveil.core.report import Payload
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.work import priced_comb, spend
 from keyveil.kernels.bits import count_bits
+from keyveil.kernels.held import filled
 from keyveil.kernels.lottery import smallest
 from keyveil.mechanisms.base import Pairs
 from keyveil.mechanisms.encoders import are_positive, each_positive
@@ -145,14 +146,11 @@ class MeanEst(Numeric):
         return replace(self, schema=self.few_keys)
 
 
-def filled(records: Records, gaps: Sequence[int]) -> Iterator[NDArray[np.int32]]:
+def filled_blocks(records: Records, gaps: Sequence[int]) -> Iterator[NDArray[np.int32]]:
     """Everybody's values with ``gaps`` where a key is absent, as blocks [people, d] for ``MeanEst.tell``."""
     people = _people(len(gaps))
     for start in range(0, records.n, people):
-        some = records.slice(start, min(start + people, records.n))
-        values = np.tile(np.asarray(gaps, dtype=np.int32), (some.n, 1))
-        values[np.repeat(np.arange(some.n), some.sizes), some.keys] = some.values
-        yield values
+        yield filled(records.slice(start, min(start + people, records.n)), np.array(gaps, dtype=np.int32))
 
 
 def _people(d: int) -> int:

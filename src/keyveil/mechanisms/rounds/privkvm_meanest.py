@@ -1,4 +1,4 @@
-"""The two rounds of PrivKVM-MeanEst: who holds one key, and a whole vector of values in which gaps are filled.
+"""The two rounds of PrivKVM-MeanEst: who holds one key, and a whole vector of values in which gaps are filled_blocks.
 
 Baselines of the PrivKV paper, for few keys only (docs/protocols.md).
 """
@@ -26,7 +26,7 @@ from keyveil.mechanisms.base import Mechanism, Pairs
 from keyveil.mechanisms.encoders import Labels
 from keyveil.mechanisms.families.key_value import KeyValue
 from keyveil.mechanisms.families.one_key import OneKey
-from keyveil.mechanisms.numeric.mean_est import MeanEst, filled
+from keyveil.mechanisms.numeric.mean_est import MeanEst, filled_blocks
 from keyveil.mechanisms.ratios import SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats
 from keyveil.mechanisms.rounds.privkvm import checked_broadcast
@@ -61,7 +61,7 @@ class FilledVector(KeyValue):
 
     fake: tuple[int, ...] = ()
 
-    name: ClassVar[str] = "filled-vector"
+    name: ClassVar[str] = "filled_blocks-vector"
 
     @property
     def estimated(self) -> frozenset[str]:
@@ -81,7 +81,7 @@ class FilledVector(KeyValue):
 
     @property
     def ratio(self) -> Ratio:
-        """The same whatever is announced: somebody may hold every key, and then nothing is filled."""
+        """The same whatever is announced: somebody may hold every key, and then nothing is filled_blocks."""
         return self.inner.ratio
 
     def announced(self) -> frozenset[str]:
@@ -102,7 +102,7 @@ class FilledVector(KeyValue):
         return self.inner.respond([(key, values.get(key, fake)) for key, fake in enumerate(self._fakes)], word, coins)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
-        return self.inner.tell(filled(records, self._fakes), coins)
+        return self.inner.tell(filled_blocks(records, self._fakes), coins)
 
     @property
     def tally_shape(self) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ class FilledVector(KeyValue):
         return self.inner.fold(payloads, words)
 
     def mixed_means(self, tally: Tally) -> Floats:
-        """The mean of everybody's vector, what was filled in included."""
+        """The mean of everybody's vector, what was filled_blocks in included."""
         return self.inner.answers(self._own(tally), tally.reports).mean
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
