@@ -32,6 +32,6 @@ def test_loop_and_twin_find_what_the_records_hold(people: list[dict[int, int]], 
         assert values.tolist() == [person.get(key, 0) for key, person in zip(wanted, people, strict=True)]
         assert values.dtype == np.int32
     gaps = np.arange(100, 100 + KEYS, dtype=np.int32)
-    arguments = (records.offsets, records.keys, records.values, gaps)
-    for table in (filled(records, gaps), _filled.compiled(*arguments), _filled.twin(*arguments)):
+    whole = (records.offsets, records.keys, records.values, gaps)
+    for table in (filled(records, gaps), _filled.compiled(*whole), _filled.twin(*whole)):
         assert table.tolist() == [[person.get(key, 100 + key) for key in range(KEYS)] for person in people]
