@@ -38,3 +38,8 @@ def test_numbers_below_their_own_bounds() -> None:
     bounds = np.tile([1, 2, 7], 3000)
     drawn = below_each(bounds, Coins())
     assert [set(drawn[bounds == bound].tolist()) for bound in (1, 2, 7)] == [{0}, {0, 1}, set(range(7))]
+    sevens = np.bincount(drawn[bounds == 7])
+    assert ((sevens - 3000 / 7) ** 2).sum() / (3000 / 7) < 40  # above with probability 5e-7
+    for large in ((1 << 53) + 1, (1 << 63) - 1):  # where floats are rounded
+        shares = below_each(np.full(4000, large), Coins()) / large
+        assert shares.max() < 1 and abs(shares.mean() - 0.5) < 0.025

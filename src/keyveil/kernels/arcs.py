@@ -56,11 +56,12 @@ class Arcs:
 
 
 def below_each(bounds: Integers, coins: Coins) -> Integers:
-    """A uniform whole number below each of the bounds, by rejection from the largest."""
-    largest = int(bounds.max(initial=1))
-    drawn = coins.below_many(largest, len(bounds))
-    over = np.flatnonzero(drawn >= bounds)
+    """A uniform whole number below each of the bounds, by rejection from the next power of two of each."""
+    bits = np.frexp((bounds - 1).astype(np.float64))[1]  # one more for some large bounds, whose float is rounded up
+    unused = (63 - np.minimum(bits, 63)).astype(np.uint64)
+    drawn = np.empty(len(bounds), dtype=np.int64)
+    over = np.arange(len(bounds))
     while len(over):
-        drawn[over] = coins.below_many(largest, len(over))
+        drawn[over] = coins.words(len(over)) >> unused[over] >> np.uint64(1)
         over = over[drawn[over] >= bounds[over]]
     return drawn
