@@ -118,8 +118,6 @@ export function wordOf(id, key) {
 
 export const index = (word, bound) => Number(((word >> 32n) * BigInt(bound)) >> 32n);
 
-
-
 export const dayOf = (time) => new Date(time).toJSON()?.slice(0, 10);
 export const isDay = (given) => dayOf(given) === given && given > "0001";
 export const span = (first, last) => (new Date(last) - new Date(first)) / 864e5;

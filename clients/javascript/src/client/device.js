@@ -187,8 +187,6 @@ export class Device {
     });
   }
 
-
-
   #today() {
     return dayOf(this.now());
   }
@@ -226,8 +224,6 @@ function isAgreed({ consents }, { series, hash, terms, starts, document: { every
 }
 
 const found = ({ entries }, { campaign, round }) => where(entries, { series: campaign.series, campaign: campaign.hash, round: round.number })[0];
-
-
 
 const outcome = ({ name, state, round = null, report = null, code = null, opens = null }) =>
   ({ campaign: name, state, round, epsilon: "0", report, code, used: false, ignored: [], opens });

@@ -21,7 +21,6 @@ export const total = (list) => list.reduce((sum, one) => sum + parse(one.epsilon
 
 export const lines = (state, campaign, day, { aside = () => [] }) =>
   Object.keys(CAPS).slice(1).map((cap) => {
-
     const fits = (one) => (/life/.test(cap) || span(one.day, day) < state.caps.days) && (!/schema/.test(cap) || one.schema === campaign.schema.hash);
     return { cap, limit: state.caps[cap], spent: total([...state.entries, ...aside(state, campaign, day)].filter(fits)) };
   });
