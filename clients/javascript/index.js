@@ -1,11 +1,10 @@
-/** The device with every mechanism; `keyveil/small` has two, `keyveil/node` files. */
-import { Device as Base } from "./src/device.js";
-import { explained } from "./src/explain.js";
-import { reading } from "./src/rounds.js";
+import { Device as Base } from "./src/client/device.js";
+import { explained } from "./src/client/explain.js";
+import { reading } from "./src/client/rounds.js";
 import { mechanisms } from "./src/table.js";
 
 export { Coins } from "./src/coins.js";
-export { BrowserStorage, MemoryStorage } from "./src/storage.js";
+export { BrowserStorage, MemoryStorage } from "./src/client/storage.js";
 export { KeyveilError } from "./src/wire.js";
 export { mechanisms };
 

@@ -1,7 +1,6 @@
-/** The device for Node: its books are a file that only its owner can read. */
 import { webcrypto } from "node:crypto";
 import { open, readFile, rename, rm } from "node:fs/promises";
-import { demand } from "./src/wire.js";
+import { must } from "./src/wire.js";
 
 globalThis.crypto ??= /** @type {any} */ (webcrypto); // Node 18 has no global one
 
@@ -19,7 +18,7 @@ export class FileStorage {
     try {
       return await readFile(this.path, "utf8");
     } catch (reason) {
-      demand(reason.code === "ENOENT", "storage/refused");
+      must(reason.code === "ENOENT", "storage/refused");
       return null;
     }
   }
@@ -39,7 +38,7 @@ export class FileStorage {
         await (await open(lock, "wx", 0o600)).close();
         break;
       } catch (reason) {
-        demand(reason.code === "EEXIST" && tries < 200, "storage/locked");
+        must(reason.code === "EEXIST" && tries < 200, "storage/locked");
         await new Promise((done) => setTimeout(done, 25));
       }
     }

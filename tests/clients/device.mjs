@@ -574,7 +574,7 @@ await step("a browser's storage needs locks and a database, and says whether it 
   await refused("storage/locks", new BrowserStorage().alone(async () => 1));
   browser({ locks });
   await refused("storage/refused", new BrowserStorage().read());
-  for (const [storage, wanted] of [[undefined, false], [{ persisted: async () => true }, true], [{ persisted: async () => false, persist: async () => true }, true], [{ persisted: async () => false, persist: async () => false }, false]]) {
+  for (const [storage, wanted] of [[undefined, false], [{}, false], [{ persist: async () => true }, true], [{ persist: async () => false }, false]]) {
     browser({ locks, storage });
     assert.equal(await new BrowserStorage().durable(), wanted);
   }
@@ -583,7 +583,7 @@ await step("a browser's storage needs locks and a database, and says whether it 
 });
 await step("the small device answers ssr and kvue, and knows nothing else", async () => {
   const { Device: Small } = await import("../../clients/javascript/small.js");
-  const { explained } = await import("../../clients/javascript/src/explain.js");
+  const { explained } = await import("../../clients/javascript/src/client/explain.js");
   const small = (view, more) => new Small({ storage: new MemoryStorage(), transport: view, now: () => new Date("2026-11-20T12:00:00Z"), patience: { pace: 0 }, ...more });
   await collector.open({ name: "few" });
   await refused("device/options", small(collector).explain("few"));
@@ -635,6 +635,13 @@ await step("documents that would keep a device busy are refused, or take no time
     const seconds = (process.cpuUsage().user - start) / 1e6;
     assert.ok(seconds < 3, `${seconds} seconds for ${JSON.stringify(options).slice(0, 80)}`);
   }
+});
+await step("lists in lists are read without reading them again at each depth", async () => {
+  const text = `{"campaign":${"[1,".repeat(150)}"${"…".repeat(1e6)}"${"]".repeat(150)}}`;
+  const deep = { request: async () => ({ status: 200, headers: new Headers(), body: new TextEncoder().encode(text) }) };
+  const start = process.cpuUsage().user;
+  await refused("campaign/document", made(deep).explain("deep"));
+  assert.ok(process.cpuUsage().user - start < 1e6);
 });
 await step("two devices on one file spend once", async () => {
   await collector.open({ name: "file" });

@@ -104,9 +104,9 @@ def test_one_other_draw_is_noticed(written: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "file", "right", "wrong"),
     [
-        ("ssr", "coins.js", "return drawn[place] > top;", "return drawn[place] > top + 1n;"),
-        ("pckv-ue", "numbers.js", "octets[at] === digit", "octets[at] + 1 === digit"),
-        ("ssr", "mechanisms.js", "const taken = new Set(some);", "const taken = new Set();"),
+        ("ssr", "coins.js", "return found[place] > most;", "return found[place] > most + 1n;"),
+        ("pckv-ue", "numbers.js", "bytes[at] === digit", "bytes[at] + 1 === digit"),
+        ("ssr", "mechanisms.js", "!mine.includes(one)", "one >= 0"),
         ("kvue", "schema.js", "1.5 * 2 ** 52", "1.5 * 2 ** 51"),
         ("kvue", "wire.js", "mix(0, 1, 13n)", "mix(0, 1, 14n)"),
         ("pckv-ue", "mechanisms/pckv.js", "truth[2], truth[1]]", "truth[1], truth[2]]"),

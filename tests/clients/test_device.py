@@ -130,81 +130,86 @@ def compare_answers(tmp_path: Path, script: Path) -> None:
 
 def test_the_rules_of_the_device(tmp_path: Path) -> None:
     """Every step of device.mjs says what it expects; it prints how many there were."""
-    assert run("device.mjs", tmp_path)["steps"] >= 44
+    assert run("device.mjs", tmp_path)["steps"] >= 47
 
 
 BROKEN = [  # a mistake, and the step of device.mjs that finds it
-    ("device.js", "if (earlier) return renewed(earlier, token);", "", "two devices on one file spend once"),
-    ("device.js", 'demand(state, "consent/needed"', 'demand(true, "c"', "nothing leaves without consent"),
-    ("device.js", "if (!standing) this.#pay(state, day, campaign, round);", "", "many campaigns stay within the caps"),
+    ("client/device.js", "if (earlier) {", "if (false) {", "two devices on one file spend once"),
+    ("client/device.js", 'must(consents[series], "consent/needed"', 'must(true, "c"', "nothing leaves without consent"),
     (
-        "device.js",
-        "campaign.several && !own.length ? campaign.epsilon : cost",
-        "cost",
+        "client/device.js",
+        "if (!kept) refuseBeyond(",
+        "if (false) refuseBeyond(",
+        "many campaigns stay within the caps",
+    ),
+    (
+        "client/device.js",
+        "round.due?.(state) ?? round.cost",
+        "round.cost",
         "a pilot sets its whole price aside at the first round that is answered",
     ),
     (
-        "device.js",
+        "client/device.js",
         "[today, state.latest].sort()[1]",
         "today",
         "a clock far ahead is not believed, and one set back gives nothing back",
     ),
     (
-        "device.js",
-        "demand(!begun, ",
-        "demand(true, ",
+        "client/device.js",
+        "!(round.opens ? round.opens <= paused?.day : paused?.campaign === own)",
+        "true",
         "withdrawal deletes what waits, and what has begun is not answered",
     ),
     (
-        "device.js",
-        "demand(durable || document.browser",
-        "demand(true",
+        "client/device.js",
+        "must(durable || document.browser",
+        "must(true",
         "where storage may be forgotten only campaigns for browsers are answered",
     ),
     (
-        "device.js",
+        "client/device.js",
         "this.prefix = collector &&",
         'this.prefix = "" &&',
         "two collectors see ids of their own, and each gets its own reports",
     ),
     (
-        "device.js",
-        "if (document.one_in && !dry && !this.#turn(state, campaign)) return notAsked;",
+        "client/device.js",
+        "if (document.one_in && !dry && !this.#turn(state, campaign)) return silent;",
         "",
         "one_in answers one of so many campaigns",
     ),
     (
-        "device.js",
-        "demand((await this.storage.read()) === written",
-        "demand(true",
+        "client/device.js",
+        "must((await this.storage.read()) === text",
+        "must(true",
         "what is written must be read back, and what is no book is not read",
     ),
     (
-        "ledger.js",
-        "daysBetween(one.day, day) < caps.days",
+        "client/ledger.js",
+        "span(one.day, day) < state.caps.days",
         "true",
         "a period of a cap ends after so many days, a life never does",
     ),
     (
-        "ledger.js",
-        "[...entries, ...aside]",
-        "entries",
+        "client/ledger.js",
+        "[...state.entries, ...aside(state, campaign, day)]",
+        "state.entries",
         "a pilot sets its whole price aside at the first round that is answered",
     ),
     (
-        "rounds.js",
-        "planned(canonical(said) === canonical(options))",
+        "client/rounds.js",
+        "planned(json(said) === json(options))",
         "planned(true)",
         "a round is held to the options that were named, and to the usual ones",
     ),
     (
-        "rounds.js",
+        "client/rounds.js",
         "overflow: null, ",
         "",
         "a round is held to the options that were named, and to the usual ones",
     ),
     (
-        "rounds.js",
+        "client/rounds.js",
         "__proto__: null, ",
         "",
         "options of a group that is called like a prototype change no prototype",
@@ -216,7 +221,7 @@ BROKEN = [  # a mistake, and the step of device.mjs that finds it
         "documents that would keep a device busy are refused, or take no time",
     ),
     (
-        "explain.js",
+        "client/explain.js",
         '.replace(/[\\p{C}\\p{Z}]/gu, " ")',
         "",
         "an explanation says what, why, how often, until when, at what price, and what a series costs",
@@ -236,7 +241,7 @@ def test_a_device_that_breaks_a_rule_is_noticed(tmp_path: Path, file: str, right
 
 def test_a_channel_that_tells_more_than_it_says_is_refused(tmp_path: Path) -> None:
     """Planted: weights above e^epsilon. The device computes the ratio from the integers that it would draw with."""
-    levels = "export const levels = (epsilon) => [expFloor(epsilon) >> 32n"
+    levels = "export const levels = (epsilon) => [exp(epsilon) >> 32n"
     script = planted(tmp_path, "device.mjs", "wire.js", levels, f"{levels} | 1n << 40n")
     ran = subprocess.run(["node", script, tmp_path, "an explanation says the price"], capture_output=True, text=True)
     assert ran.returncode == 1 and "privacy/exceeded" in ran.stderr
@@ -250,7 +255,7 @@ def test_steps_that_find_mistakes_pass_by_themselves(tmp_path: Path) -> None:
 def test_an_answer_about_another_report_is_not_believed(tmp_path: Path) -> None:
     """Planted: a client that believes it differs from Python's device."""
     right, wrong = "one(0, 0, { id, code })", "one(0, 0, { ...answer.refused[0] })"
-    script = planted(tmp_path, "answers.mjs", "http.js", right, wrong)
+    script = planted(tmp_path, "answers.mjs", "client/http.js", right, wrong)
     with pytest.raises(AssertionError):
         compare_answers(tmp_path, script)
 

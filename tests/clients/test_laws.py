@@ -81,7 +81,7 @@ HEAVY = ("BigInt(count) * weight", "BigInt(count) * weight * (weight > 1n << 32n
 EAGER = ("(hit ? high : low) * ways", "(hit ? 2n * high : low) * ways")
 WIDE = ("BigInt(sum(covered)) * high, total", "(BigInt(sum(covered)) * high * 5n) / 4n, total")
 WIDER = (WIDE[0], WIDE[1].replace("5n) / 4n", "7n) / 4n"))
-RARE = ("octets[at] < digit", "octets[at] < digit - 32")
+RARE = ("bytes[at] < digit", "bytes[at] < digit - 32")
 
 
 def test_every_mechanism_has_a_case() -> None:

@@ -229,9 +229,13 @@ def test_both_devices_say_the_same(walked: Walked, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "right", "wrong"),
     [
-        ("device.js", "starts > known.ends", "true"),
-        ("device.js", "(round.opens ? round.opens <= left : known === own)", "known === own"),
-        ("rounds.js", "Math.max(0, ...Object.keys(seen)) < number", "true"),
+        ("client/device.js", "starts > known.ends", "true"),
+        (
+            "client/device.js",
+            "(round.opens ? round.opens <= paused?.day : paused?.campaign === own)",
+            "paused?.campaign === own",
+        ),
+        ("client/rounds.js", "Math.max(0, ...Object.keys(seen)) < number", "true"),
     ],
 )
 def test_a_device_that_goes_its_own_way_is_noticed(

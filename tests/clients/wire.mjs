@@ -1,15 +1,15 @@
 // The conformance kit of the wire format (docs/wire.md), as far as a device has a part in it.
 import { readFileSync } from "node:fs";
-import { readNotice } from "../../clients/javascript/src/campaign.js";
+import { readNotice } from "../../clients/javascript/src/client/campaign.js";
 import { parting } from "../../clients/javascript/src/groups.js";
-import { batch } from "../../clients/javascript/src/http.js";
+import { batch } from "../../clients/javascript/src/client/http.js";
 import { build, denseMembers, members, packed, symbol } from "../../clients/javascript/src/mechanisms.js";
 import { fraction } from "../../clients/javascript/src/numbers.js";
-import { reading } from "../../clients/javascript/src/rounds.js";
+import { reading } from "../../clients/javascript/src/client/rounds.js";
 import { Scales } from "../../clients/javascript/src/scales.js";
 import { labelledKeys, noisyBits } from "../../clients/javascript/src/sparse.js";
 import { mechanisms } from "../../clients/javascript/src/table.js";
-import { canonical, derivedId, hash, hex, parse, periodOf, publicIndex, publicWord, unhex, utf8 } from "../../clients/javascript/src/wire.js";
+import { hash, hex, idOf, index, json, parse, period, unhex, utf8, wordOf } from "../../clients/javascript/src/wire.js";
 
 const kit = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const [checked, wrong] = [{}, []];
@@ -22,7 +22,7 @@ const keysOf = ({ keys }) => kit.dictionaries.find((one) => one.sha256 === keys.
 const schemaOf = ({ schema }) => Scales.read({ ...schema, keys: keysOf(schema) });
 
 for (const { document, canonical: text, sha256, terms_sha256, schema_sha256 } of kit.campaigns) {
-  same("canonical", canonical(document), text);
+  same("canonical", json(document), text);
   same("hash", await hash(document), sha256);
   same("terms", await hash({ ...document, rounds: document.rounds.map((one) => one.enough ?? null) }), terms_sha256);
   same("schema", (await schemaOf(document)).hash, schema_sha256);
@@ -30,7 +30,7 @@ for (const { document, canonical: text, sha256, terms_sha256, schema_sha256 } of
 for (const { keys, sha256 } of kit.dictionaries) same("dictionary", await hash(keys), sha256);
 const made = new Map(); // the mechanisms of the rounds, by fingerprint
 for (const { campaign, document, canonical: text, sha256, fingerprint, varies } of kit.rounds) {
-  same("canonical", canonical(document), text);
+  same("canonical", json(document), text);
   same("hash", await hash(document), sha256);
   if (["olh", "privkv-round"].includes(document.mechanism)) continue; // which devices or this device do not answer
   const schema = await schemaOf(kit.campaigns.find((one) => one.document.name === campaign).document);
@@ -41,17 +41,17 @@ for (const { campaign, document, canonical: text, sha256, fingerprint, varies } 
 }
 const DAY = 864e5;
 for (const { day, first, last, ...terms } of kit.periods.filter((one) => one.first > "0001-01-01")) { // Python has no earlier day
-  same("period", [periodOf(terms, day), periodOf(terms, last)], [first, first]);
-  if (last < "9999-12-31") same("period", Date.parse(periodOf(terms, new Date(Date.parse(last) + DAY).toISOString().slice(0, 10))), Date.parse(last) + DAY);
+  same("period", [period(terms, day), period(terms, last)], [first, first]);
+  if (last < "9999-12-31") same("period", Date.parse(period(terms, new Date(Date.parse(last) + DAY).toISOString().slice(0, 10))), Date.parse(last) + DAY);
 }
 for (const one of kit.ids) {
-  same("canonical", canonical(one.parts), one.canonical);
-  same("id", hex(await derivedId(one.secret, ...one.parts)), one.id);
+  same("canonical", json(one.parts), one.canonical);
+  same("id", hex(await idOf(one.secret, ...one.parts)), one.id);
 }
 for (const one of kit.words) {
-  const mine = publicWord(unhex(one.id), unhex(one.fingerprint));
+  const mine = wordOf(unhex(one.id), unhex(one.fingerprint));
   same("word", word(mine), one.word);
-  for (const [bound, index] of Object.entries(one.index_below)) same("index", publicIndex(mine, Number(bound)), index);
+  for (const [bound, place] of Object.entries(one.index_below)) same("index", index(mine, Number(bound)), place);
 }
 for (const one of kit.partings) {
   const holds = await parting(unhex(one.campaign));
@@ -61,7 +61,7 @@ for (const one of kit.partings) {
   same("parting word", [holds([edge(place), edge(place + 1n)])(unhex(one.id)), holds([edge(place + 1n), edge(1n << 32n)])(unhex(one.id))], [true, false]);
 }
 for (const { id, fingerprint, group_fingerprint, word: theirs, payload, padded } of kit.groups) {
-  same("word", word(publicWord(unhex(id), unhex(group_fingerprint))), theirs);
+  same("word", word(wordOf(unhex(id), unhex(group_fingerprint))), theirs);
   same("group", hex(made.get(fingerprint).encode(payload, unhex(id))), padded);
 }
 const bits = (payload, length) => Array.from({ length }, (_, at) => (unhex(payload)[at >> 3] >> (at & 7)) & 1);

@@ -1,16 +1,16 @@
 /** Uniform whole numbers from the bytes of Web Crypto, by rejection (docs/wire.md, "Draws"). */
-import { demand, fromBytes } from "./wire.js";
+import { fromBytes, must } from "./wire.js";
 
-const LARGEST = 1 << 16; // bytes that Web Crypto gives at once
+const MOST = 1 << 16; // bytes that Web Crypto gives at once
 
-function systemBytes(count) {
-  const drawn = new Uint8Array(count);
-  for (let at = 0; at < count; at += LARGEST) crypto.getRandomValues(drawn.subarray(at, at + LARGEST));
-  return drawn;
+function random(count) {
+  const bytes = new Uint8Array(count);
+  for (let at = 0; at < count; at += MOST) crypto.getRandomValues(bytes.subarray(at, at + MOST));
+  return bytes;
 }
 
 export class Coins {
-  constructor(bytes = systemBytes) {
+  constructor(bytes = random) {
     this.bytes = bytes;
   }
 
@@ -21,27 +21,27 @@ export class Coins {
 
   /** All are read, and those that were too large again. */
   belowEach(bound, count) {
-    const top = BigInt(bound) - 1n;
-    demand(top >= 0n, "coins/bound");
-    const drawn = Array(count).fill(0n);
-    const bits = top.toString(2).length;
+    const most = BigInt(bound) - 1n;
+    must(most >= 0n, "coins/bound");
+    const found = Array(count).fill(0n);
+    const bits = most.toString(2).length;
     const size = (bits + 7) >> 3;
-    for (let open = top ? [...drawn.keys()] : []; open.length; ) {
-      const octets = this.bytes(size * open.length);
+    for (let open = most ? [...found.keys()] : []; open.length; ) {
+      const bytes = this.bytes(size * open.length);
       open = open.filter((place, at) => {
-        drawn[place] = fromBytes(octets.subarray(size * at, size * at + size)) >> BigInt(8 * size - bits);
-        return drawn[place] > top;
+        found[place] = fromBytes(bytes.subarray(size * at, size * at + size)) >> BigInt(8 * size - bits);
+        return found[place] > most;
       });
     }
-    return drawn;
+    return found;
   }
 
   /** One of many outputs that come in runs [count, weight]; gives [run, rank in it]. */
   pick(runs) {
-    const masses = runs.map(([count, weight]) => BigInt(count) * weight);
-    demand(masses.every((mass) => mass >= 0n), "privacy/weights");
-    let rest = this.below(masses.reduce((sum, mass) => sum + mass));
-    const run = masses.findIndex((mass) => rest < mass || ((rest -= mass), false));
+    const list = runs.map(([count, weight]) => BigInt(count) * weight);
+    must(list.every((one) => one >= 0n), "privacy/weights");
+    let rest = this.below(list.reduce((sum, one) => sum + one));
+    const run = list.findIndex((one) => rest < one || ((rest -= one), false));
     return [run, Number(rest / runs[run][1])];
   }
 
@@ -49,11 +49,11 @@ export class Coins {
     return this.pick(weights.map((weight) => [1, weight]))[0];
   }
 
-  chance(numerator, denominator) {
-    return this.below(denominator) < numerator;
+  chance(part, of) {
+    return this.below(of) < part;
   }
 
-  /** Some of a list, in its order; of more than half those are drawn that stay out. */
+  /** Of more than half of a list those are drawn that stay out. */
   subset(size, list) {
     const few = Math.min(size, list.length - size);
     const drawn = new Set();

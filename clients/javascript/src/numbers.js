@@ -1,20 +1,21 @@
 /** Fractions, thresholds of single bits, and hashes, rounded so that they tell no more. */
 import { rule, symbol } from "./mechanisms.js";
-import { ceilDivide, demand, expFloor, levels, parse, RESOLUTION, text, UNIT } from "./wire.js";
+import { exp, levels, must, parse, SCALE, text, UNIT } from "./wire.js";
 
 export const [ZERO, ONE] = [[0n, 1n], [1n, 1n]];
 
-/** Fractions are [numerator, denominator]: a decimal, or a quotient such as "1/3". */
+/** A decimal, or a quotient such as "1/3", as [numerator, denominator]. */
 export function fraction(given) {
   const [above, below = UNIT] = `${given}`.split("/").map((part) => parse(part));
-  demand(below > 0n, "document/number");
+  must(below > 0n, "document/number");
   return [above, below];
 }
 
 export const add = ([a, b], [c, d]) => [a * d + c * b, b * d];
-export const subtract = (one, [a, b]) => add(one, [-a, b]);
+export const minus = (one, [a, b]) => add(one, [-a, b]);
 export const atMost = ([a, b], [c, d]) => a * d <= c * b;
 
+export const up = (a, b) => (a + b - 1n) / b;
 export const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 
 export function spelled([a, b]) {
@@ -22,25 +23,24 @@ export function spelled([a, b]) {
   return UNIT % below ? `${above}/${below}` : text((above * UNIT) / below);
 }
 
-export const exactly = (value) => {
+export const exact = (value) => {
   rule(typeof value === "string" && /^\d+(\.\d+|\/[1-9]\d*)?$/.test(value) && spelled(fraction(value)) === value);
   return fraction(value);
 };
 
-/** More than nobody, and less than all. */
 export function some(value) {
-  const share = exactly(value);
+  const share = exact(value);
   rule(share[0] > 0n && !atMost(ONE, share));
   return share;
 }
 
-export const lieThreshold = (epsilon) => ceilDivide(RESOLUTION << 64n, expFloor(epsilon) + (1n << 64n));
+export const lies = (epsilon) => up(SCALE << 64n, exp(epsilon) + (1n << 64n));
 
 /** The least number at which a channel keeps ε; larger ones spend less. */
 export function tightest(spends, epsilon, low, high) {
-  const most = expFloor(epsilon, 256n);
+  const most = exp(epsilon, 256n);
   const keeps = ([above, below]) => above << 256n <= most * below;
-  demand(keeps(spends(high)), "privacy/no-threshold");
+  must(keeps(spends(high)), "privacy/no-threshold");
   while (low < high) {
     const middle = (low + high) / 2n;
     if (keeps(spends(middle))) high = middle;
@@ -54,7 +54,7 @@ export function twoLevel(outputs, marked, epsilon) {
   const [high, low] = levels(epsilon);
   const draw = (coins) => {
     const [run, rank] = coins.pick([[marked, high], [outputs - marked, low]]);
-    return [run === 0, rank];
+    return [!run, rank];
   };
   return { ratio: marked && marked < outputs ? [high, low] : ONE, codec: symbol(outputs), draw };
 }
@@ -69,19 +69,19 @@ export function oneOf(outputs, epsilon) {
 }
 
 /** So many events of one chance: uniform numbers are compared with it, byte by byte, until they differ. */
-export function chances(coins, numerator, denominator, count) {
-  const happened = Array(count).fill(false);
-  let [open, rest] = [[...happened.keys()], numerator];
+export function chances(coins, rest, total, count) {
+  const hits = Array(count).fill(false);
+  let open = [...hits.keys()];
   do {
-    const digit = Number((rest << 8n) / denominator);
-    rest = (rest << 8n) % denominator;
-    const octets = coins.bytes(open.length);
+    const digit = Number((rest << 8n) / total);
+    rest = (rest << 8n) % total;
+    const bytes = coins.bytes(open.length);
     open = open.filter((place, at) => {
-      happened[place] = octets[at] < digit;
-      return rest && octets[at] === digit;
+      hits[place] = bytes[at] < digit;
+      return rest && bytes[at] === digit;
     });
   } while (open.length);
-  return happened;
+  return hits;
 }
 
 // -- seeded hashes (src/keyveil/kernels/hashing.py)
@@ -90,8 +90,8 @@ export const STRIDE = 0x9e3779b97f4a7c15n;
 const wrapped = (word) => BigInt.asUintN(64, word);
 
 export function hashSymbol(seed, value, g) {
-  const spread = wrapped(seed * STRIDE);
-  const [high, low] = [Number(spread >> 32n), Number(BigInt.asUintN(32, spread ^ (spread >> 32n)))];
+  const word = wrapped(seed * STRIDE);
+  const [high, low] = [Number(word >> 32n), Number(BigInt.asUintN(32, word ^ (word >> 32n)))];
   let x = Math.imul(value ^ (value >>> 16) ^ low, 0x21f0aaad);
   x = Math.imul(x ^ (x >>> 15), 0x735a2d97);
   x ^= (x >>> 15) ^ high;

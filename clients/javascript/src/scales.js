@@ -1,9 +1,9 @@
 /** Ranges for each key, logarithms, levels, other keys, keys beside the document. */
 import { only, whole } from "./mechanisms.js";
-import { bound, GRID, rangeOf, rounded, scaled, Schema } from "./schema.js";
-import { demand, hex, isObject, parseJson, sha256 } from "./wire.js";
+import { exact, GRID, range, round, scaled, Schema } from "./schema.js";
+import { hex, isObject, must, parsed, sha256 } from "./wire.js";
 
-const rule = (holds, code) => demand(holds, `schema/${code}`);
+const rule = (holds, code) => must(holds, `schema/${code}`);
 
 export class Scales extends Schema {
   static async read({ keys, ...values }, get) {
@@ -18,7 +18,7 @@ export class Scales extends Schema {
     const columns = [low, high, map].map((given) => {
       const each = Array.isArray(given);
       rule(!each || given.length === this.names.length, "length");
-      demand(!each || given.some((entry) => entry !== given[0]), "schema/document"); // equal ones are written once
+      must(!each || given.some((entry) => entry !== given[0]), "schema/document"); // equal ones are written once
       return each ? given : [given];
     });
     const rows = Math.max(...columns.map((column) => column.length));
@@ -28,7 +28,7 @@ export class Scales extends Schema {
   }
 
   place(key, value) {
-    const [z, changed] = super.place(key, value);
+    const [z, changed] = super.place(key, value, of(this.ranges, key));
     return [z, changed || (this.levels && of(this.levels, key)?.includes(z) === false && "rounded")];
   }
 
@@ -36,7 +36,7 @@ export class Scales extends Schema {
     if (bins === null) return super.labels();
     (this.mostLevels ? only(2, this.mostLevels) : whole(2, 256))(bins);
     const cell = (value) => Math.min(Math.floor(((GRID + value) * bins) / (2 * GRID)), bins - 1);
-    const equal = Array.from({ length: bins }, (_, place) => rounded((2 * GRID * place) / (bins - 1)) - GRID);
+    const equal = Array.from({ length: bins }, (_, place) => round((2 * GRID * place) / (bins - 1)) - GRID);
     const point = (value, coins, key) => {
       const row = (bins === this.mostLevels && of(this.levels, key)) || equal;
       const lower = Math.max(row.findLastIndex((one) => one <= value), 0);
@@ -48,7 +48,6 @@ export class Scales extends Schema {
   }
 }
 
-/** Lists have one entry for all keys, or one for each. */
 const of = (list, key) => list[list.length > 1 ? key : 0];
 
 /** Levels on the grid: one row if all are alike; null for a key that has none. */
@@ -59,7 +58,7 @@ function placed(schema, given) {
     const row = each ? given[key] : given;
     if (row === null) return null;
     const { low, high } = of(schema.ranges, key);
-    const points = row.map((level) => schema.place(key, Number(bound(level)))[0]);
+    const points = row.map((level) => schema.place(key, Number(exact(level)))[0]);
     const rising = points.every((z, at) => !at || z > points[at - 1]);
     rule(row.length > 1 && row.length <= 256 && row[0] === low && row.at(-1) === high && rising, "levels");
     return points;
@@ -67,7 +66,7 @@ function placed(schema, given) {
 }
 
 function mapped(low, high, map) {
-  const linear = rangeOf(low, high);
+  const linear = range(low, high);
   rule(["linear", "log"].includes(map), "map");
   if (map === "linear") return linear;
   const scale = (value) => (value > 0 ? Math.log(value) : -Infinity);
@@ -76,9 +75,9 @@ function mapped(low, high, map) {
   return scaled(low, high, (start + end) / 2, (end - start) / 2, scale);
 }
 
-async function dictionary({ sha256: wanted, count }, get) {
-  demand(/^[0-9a-f]{64}$/.test(wanted), "campaign/dictionary");
-  const bytes = await get(`dictionaries/${wanted}`);
-  demand(hex(await sha256(bytes)) === wanted && parseJson(bytes).length === count, "campaign/dictionary");
-  return parseJson(bytes);
+async function dictionary({ sha256: given, count }, get) {
+  must(/^[0-9a-f]{64}$/.test(given), "campaign/dictionary");
+  const bytes = await get(`dictionaries/${given}`);
+  must(hex(await sha256(bytes)) === given && parsed(bytes).length === count, "campaign/dictionary");
+  return parsed(bytes);
 }

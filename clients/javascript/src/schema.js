@@ -1,6 +1,6 @@
 /** Keys and ranges; a record becomes pairs [key, z] with z / 2^16 on [-1, 1]. */
 import { only, upTo } from "./mechanisms.js";
-import { demand, hash, isObject, isWhole, parse } from "./wire.js";
+import { hash, isObject, isWhole, must, parse } from "./wire.js";
 
 export const GRID = 1 << 16;
 
@@ -17,20 +17,19 @@ export class Schema {
     this.names = Array.isArray(keys) ? keys : upTo(isWhole(1, 1 << 16)(keys) && keys).map(String);
     this.range(values, this.names !== keys);
     this.d = this.names.length;
-    demand(this.d && this.names.every((name) => typeof name === "string"), "schema/keys");
-    this.places = new Map(this.names.map((name, place) => [name, place]));
-    demand(this.places.size === this.d, "schema/duplicate");
+    must(this.names.every((name) => typeof name === "string") && this.d, "schema/keys");
+    this.places = new Map(this.names.map((name, at) => [name, at]));
+    must(this.places.size === this.d, "schema/duplicate");
   }
 
   range({ low, high, ...more }) {
-    demand(!Object.keys(more).length, "device/options");
-    this.ranges = [rangeOf(low, high)];
+    must(!Object.keys(more).length, "device/options");
+    this.ranges = [range(low, high)];
   }
 
   /** A value on the grid, and whether that is something else. */
-  place(key, value) {
-    const { low, high, unit } = this.ranges[this.ranges.length > 1 ? key : 0];
-    return [rounded(Math.min(Math.max(unit(value), -1), 1) * GRID), (value < low || value > high) && "clamped"];
+  place(key, value, { low, high, unit } = this.ranges[0]) {
+    return [round(Math.min(Math.max(unit(value), -1), 1) * GRID), (value < low || value > high) && "clamped"];
   }
 
   /** The labels that stand for values without bias: how many, and how one is drawn. */
@@ -41,54 +40,52 @@ export class Schema {
   /** What counts, and what does not and why. Nothing is raised: a missing report would tell. */
   look(record, cap) {
     const [pairs, ignored, entries] = [new Map(), [], entriesOf(record)];
-    const note = (why, key = "") => ignored.push({ why, key: `${key}`.slice(0, 60) });
-    if (!entries) note("record");
+    const say = (why, key = "") => ignored.push({ why, key: `${key}`.slice(0, 60) });
+    if (!entries) say("record");
     for (const [key, given] of entries || []) {
-      const named = ["string", "bigint"].includes(typeof key) || Number.isSafeInteger(key);
-      const place = named ? (this.places.get(`${key}`) ?? this.other) : undefined;
-      const value = ["number", "boolean", "bigint"].includes(typeof given) ? Number(given) : NaN;
-      if (place === undefined) note("unknown", named ? key : typeof key);
-      else if (!Number.isFinite(value)) note("unreadable", key);
+      const known = /string|bigint/.test(typeof key) || Number.isSafeInteger(key);
+      const at = known ? (this.places.get(`${key}`) ?? this.other) : undefined;
+      const value = /number|boolean|bigint/.test(typeof given) ? Number(given) : NaN;
+      if (at === undefined) say("unknown", known ? key : typeof key);
+      else if (!Number.isFinite(value)) say("unreadable", key);
       else {
-        const [z, changed] = this.place(place, value);
-        pairs.set(place, z);
-        if (changed) note(changed, key);
+        const [z, changed] = this.place(at, value);
+        pairs.set(at, z);
+        if (changed) say(changed, key);
       }
     }
-    if (pairs.size > cap) note("surplus");
+    if (pairs.size > cap) say("surplus");
     return { pairs: [...pairs].sort((a, b) => a[0] - b[0]), ignored };
   }
 }
 
-/** Nothing for what is no record, or raises when it is looked at. */
-function entriesOf(record) {
+/** Nothing for what is no record, or raises. */
+function entriesOf(given) {
   try {
-    return record instanceof Map ? [...record] : isObject(record) && Object.entries(record);
-  } catch {
-    return null;
-  }
+    return given instanceof Map ? [...given] : isObject(given) && Object.entries(given);
+  } catch {}
 }
 
-const NO_FRACTIONS = 1.5 * 2 ** 52; // beside it a double has no room for them: they are rounded, halves to even
+const WHOLE = 1.5 * 2 ** 52; // beside it doubles are whole: sums are rounded, halves to even
 
-export const rounded = (number) => number + NO_FRACTIONS - NO_FRACTIONS;
+export const round = (number) => number + WHOLE - WHOLE;
 
 /** Decimals in their shortest form: whole numbers as numbers, others as texts. */
-export function bound(given) {
-  const shortest = /^(?!-0$)-?(0|[1-9]\d*)(\.\d*[1-9])?$/.test(given);
-  demand(shortest && typeof given === (Number.isSafeInteger(Number(given)) ? "number" : "string"), "campaign/document");
+export function exact(given) {
+  const whole = Number.isSafeInteger(Number(given));
+  must(/^(?!-0$)-?(0|[1-9]\d*)(\.\d*[1-9])?$/.test(given) && typeof given === (whole ? "number" : "string"), "campaign/document");
   return given;
 }
 
-export function rangeOf(low, high) {
-  const places = Math.max(...[low, high].map((end) => `${bound(end)}`.length)); // more than they have
-  const [start, end] = [low, high].map((end) => parse(end, places));
-  demand(start < end, "schema/range");
-  const half = (sum) => Number(`${5n * sum}e-${places + 1}`);
+export function range(low, high) {
+  const size = `${exact(low)}${exact(high)}`.length; // more than they have
+  const [start, end] = [low, high].map((end) => parse(end, size));
+  must(start < end, "schema/range");
+  const half = (sum) => Number(`${5n * sum}e-${size + 1}`);
   return scaled(low, high, half(start + end), half(end - start));
 }
 
-export function scaled(low, high, middle, half, scale = (value) => value) {
-  demand(half > Math.abs(middle) * 2 ** -50 && Number.isFinite(half), "schema/range");
-  return { low, high, unit: (value) => (scale(value) - middle) / half };
+export function scaled(low, high, mean, half, scale = Number) {
+  must(half > Math.abs(mean) * 2 ** -50 && Number.isFinite(half), "schema/range");
+  return { low, high, unit: (value) => (scale(value) - mean) / half };
 }

@@ -3,7 +3,7 @@ import { denseMembers, low, ones, rice, varying } from "./mechanisms.js";
 
 export function labelledKeys(keys, labels, share) {
   let shift = 0;
-  for (let silence = 1 - share; silence + silence * silence > 1 && 2 ** shift < keys; silence *= silence) shift++;
+  for (let none = 1 - share; none + none * none > 1 && 2 ** shift < keys; none *= none) shift++;
   const short = 31 - Math.clz32(labels);
   const spare = 2 ** (short + 1) - labels;
   const labelled = (label) => (label < spare ? low(label, short) : [...low((label + spare) >> 1, short), (label + spare) & 1]);
@@ -23,7 +23,7 @@ export function noisyBits(length, [above, below]) {
   const bytes = (length + 7) >> 3;
   const [part, whole] = [above, below * BigInt(length)];
   const rare = 3n * part < whole;
-  const average = BigInt(Math.floor(length / 3)) * meanBits(3n, part, whole) + (length % 3 ? meanBits(BigInt(length % 3), part, whole) : 0n);
+  const average = BigInt(Math.floor(length / 3)) * mean(3n, part, whole) + (length % 3 ? mean(BigInt(length % 3), part, whole) : 0n);
   if (length <= 8 || (!rare && average >= BigInt(8 * bytes - 5) * whole ** 3n)) return { size: bytes, varies: false, bits: (payload) => payload };
   const places = rare ? labelledKeys(length, 1, Number(part) / Number(whole)) : denseMembers(length, length, length);
   const bits = (payload) => {
@@ -34,4 +34,4 @@ export function noisyBits(length, [above, below]) {
 }
 
 /** Of the dense code, times whole³. */
-const meanBits = (width, part, whole) => 3n * whole ** 3n - (whole - part) ** width * whole ** (3n - width) + (width === 3n ? part * part * whole : 0n);
+const mean = (size, part, whole) => 3n * whole ** 3n - (whole - part) ** size * whole ** (3n - size) + (size === 3n ? part * part * whole : 0n);

@@ -1,9 +1,9 @@
 /** Apart: some people tell which keys they hold, the others what their values are, each with the whole ε. */
 import { nested, sideBySide } from "../groups.js";
 import { capped, only, read, rule, whole } from "../mechanisms.js";
-import { exactly, ONE, some, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
+import { exact, minus, ONE, some, stirred, STRIDE, twoLevel } from "../numbers.js";
 import { GRID } from "../schema.js";
-import { subsetResponse } from "./ssr.js";
+import { subsets } from "./ssr.js";
 
 const VALUES = { unit: whole(1, 1024), weight: whole(0, 1024), radius: whole(1, 1 << 14), rows: whole(2, 256), marked: whole(1, 255) };
 
@@ -13,7 +13,7 @@ export async function apart(asked) {
   const { mode, typical, presence, set_sizes, expected, size, max_pairs, ...values } = read(options, {
     mode: only("sparse", "dense"),
     max_pairs: dense ? only(null) : whole(1, schema.d),
-    ...{ typical: exactly, presence: some, set_sizes: only(null), expected: only(null) },
+    ...{ typical: exact, presence: some, set_sizes: only(null), expected: only(null) },
     size: whole(1, schema.d),
     ...VALUES,
   });
@@ -21,28 +21,28 @@ export async function apart(asked) {
   const one = nested(asked);
   const who = await (dense ? one("block", { width: size, states: 2 }) : one("presence-group", { max_pairs, size }));
   const what = await one("value-projection", { max_pairs: max_pairs ?? schema.d, ...values });
-  return sideBySide([[presence, who], [subtract(ONE, presence), what]], asked, max_pairs ?? undefined);
+  return sideBySide([[presence, who], [minus(ONE, presence), what]], asked, max_pairs ?? undefined);
 }
 
 export const presenceGroup = ({ schema, epsilon, options }) => {
   const chosen = read(options, { max_pairs: whole(1, schema.d), size: whole(1, schema.d - 1) });
-  return subsetResponse({ schema, epsilon, labels: { count: 1, draw: () => 0 }, ...chosen });
+  return subsets({ schema, epsilon, labels: { count: 1, draw: () => 0 }, ...chosen });
 };
 
 const FILLERS = 4; // coordinates that nobody reads; then the one that counts pairs, then the keys
 
 /** One of some public directions, those along the vector of values e^ε times as readily. */
-export function valueProjection({ schema, epsilon, options }) {
+export function projection({ schema, epsilon, options }) {
   const { max_pairs: cap, rows, marked, ...scales } = read(options, { max_pairs: whole(1, schema.d), ...VALUES });
   whole(1, rows - 1)(marked);
   const channel = twoLevel(rows, marked, epsilon);
-  const perRow = Math.ceil((FILLERS + 1 + schema.d) / 4);
+  const each = Math.ceil((FILLERS + 1 + schema.d) / 4);
   const respond = (pairs, word, coins) => {
     const vector = vectorOf(capped(pairs, cap, coins), scales);
     const [hit, rank] = channel.draw(coins);
-    const along = Array.from({ length: rows }, (_, row) => inner(vector, word, row * perRow));
-    const order = [...along.keys()].sort((a, b) => along[b] - along[a] || a - b);
-    return order[hit ? rank : marked + rank];
+    const along = Array.from({ length: rows }, (_, row) => inner(vector, word, row * each));
+    const list = [...along.keys()].sort((a, b) => along[b] - along[a] || a - b);
+    return list[hit ? rank : marked + rank];
   };
   return { ...channel, cap, respond };
 }

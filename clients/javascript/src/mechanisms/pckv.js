@@ -1,9 +1,9 @@
 /** PCKV: one sampled pair of a padded record; its key and sign are perturbed together (Gu et al. 2020). */
 import { only, read, rule, symbol, whole } from "../mechanisms.js";
-import { atMost, chances, lieThreshold, tightest } from "../numbers.js";
+import { atMost, chances, lies, tightest, up } from "../numbers.js";
 import { signs } from "../schema.js";
 import { labelledKeys } from "../sparse.js";
-import { ceilDivide, expFloor, levels, parse, RESOLUTION, text } from "../wire.js";
+import { exp, levels, parse, SCALE, text } from "../wire.js";
 
 const LEAST = parse("0.001"); // ε that a key or a value is left with
 
@@ -23,18 +23,18 @@ function sampled({ schema, epsilon, options }) {
 
 export function pckvGrr(asked) {
   const [{ schema, epsilon }, { cap, tight, given, sign, sample }] = [asked, sampled(asked)];
-  const places = BigInt(cap);
+  const size = BigInt(cap);
   const ratio = ([own, lie, low]) => {
-    const blanket = (places - 1n) * low;
-    return [own + blanket, (lie < low ? lie : low) + blanket];
+    const others = (size - 1n) * low;
+    return [own + others, (lie < low ? lie : low) + others];
   };
   const weights = () => {
-    if (tight && !given) return [((1n << 64n) + places * (expFloor(epsilon) - (1n << 64n))) >> 32n, RESOLUTION, RESOLUTION];
+    if (tight && !given) return [((1n << 64n) + size * (exp(epsilon) - (1n << 64n))) >> 32n, SCALE, SCALE];
     const [truth] = levels(sign);
-    if (tight) return [truth, RESOLUTION, tightest((low) => ratio([truth, RESOLUTION, low]), epsilon, 1n, truth)];
-    const [key, own] = [expFloor(epsilon - sign), expFloor(sign)];
-    const below = (own + (1n << 64n)) << 32n;
-    return [(2n * key * own) / below, ceilDivide(2n * key << 64n, below), RESOLUTION];
+    if (tight) return [truth, SCALE, tightest((low) => ratio([truth, SCALE, low]), epsilon, 1n, truth)];
+    const [key, mine] = [exp(epsilon - sign), exp(sign)];
+    const below = (mine + (1n << 64n)) << 32n;
+    return [(2n * key * mine) / below, up(2n * key << 64n, below), SCALE];
   };
   const [own, lie, low] = weights();
   const none = 2 * schema.d;
@@ -50,26 +50,26 @@ export function pckvGrr(asked) {
 /** PCKV-UE: every key says plus, minus or nothing; the sampled one leans to its truth. */
 export function pckvUe(asked) {
   const [{ schema, epsilon }, { cap, tight, sign, sample }] = [asked, sampled(asked)];
-  const lie = lieThreshold(sign);
-  const truth = [RESOLUTION, lie, RESOLUTION - lie];
+  const lie = lies(sign);
+  const truth = [SCALE, lie, SCALE - lie];
   const ratio = (fake) => {
-    const quotients = [2n * (RESOLUTION - fake), fake, fake].map((cold, at) => [truth[at], cold]);
-    const [silent, unlikely, likely] = quotients;
-    const least = atMost(unlikely, silent) ? unlikely : silent;
+    const list = [2n * (SCALE - fake), fake, fake].map((cold, at) => [truth[at], cold]);
+    const [none, unlikely, likely] = list;
+    const least = atMost(unlikely, none) ? unlikely : none;
     return [likely[0] * least[1], likely[1] * least[0]];
   };
-  const fake = tight ? tightest(ratio, epsilon, 1n, RESOLUTION / 2n) : lieThreshold(epsilon - sign);
+  const fake = tight ? tightest(ratio, epsilon, 1n, SCALE / 2n) : lies(epsilon - sign);
   const respond = (pairs, word, coins) => {
     const pair = sample(pairs, coins);
     const plus = pair && signs.draw(pair[1], coins);
     const own = pair ? coins.choose(plus ? truth : [truth[0], truth[2], truth[1]]) : 0;
     const others = [...Array(schema.d).keys()].filter((key) => key !== pair?.[0]);
-    const speaks = chances(coins, 2n * fake, 2n * RESOLUTION, others.length);
+    const speaks = chances(coins, 2n * fake, 2n * SCALE, others.length);
     const keys = others.filter((_, at) => speaks[at]);
     const signed = chances(coins, 1n, 2n, keys.length);
     const said = keys.map((key, at) => 2 * key + Number(signed[at]));
     return (own ? [...said, 2 * pair[0] + own - 1] : said).sort((a, b) => a - b);
   };
-  const share = Number(fake) / Number(RESOLUTION);
+  const share = Number(fake) / Number(SCALE);
   return { cap, ratio: ratio(fake), codec: labelledKeys(schema.d, 2, share), respond };
 }

@@ -1,8 +1,8 @@
-/** How many pairs a record has, and how far above a cap: questions that tell of no key. */
+/** Questions that tell of no key: how many pairs a record has, and how far above a cap. */
 import { read, symbol, trueState, whole } from "../mechanisms.js";
-import { chances, lieThreshold, oneOf } from "../numbers.js";
+import { chances, lies, oneOf } from "../numbers.js";
 import { noisyBits } from "../sparse.js";
-import { expFloor, RESOLUTION } from "../wire.js";
+import { exp, SCALE } from "../wire.js";
 
 export function overflow({ schema, epsilon, options }) {
   const { max_pairs: cap, reach } = read(options, {
@@ -23,18 +23,18 @@ export function overflow({ schema, epsilon, options }) {
 /** The size question of a pilot; `most` stands for itself and all above. */
 export function setSize({ schema, epsilon, options }) {
   const { most } = read(options, { most: whole(1, schema.d) });
-  const few = BigInt(most - 1) << 64n < 3n * expFloor(epsilon);
-  const oracle = (few ? oneOf : unary)(most + 1, epsilon);
-  return { ...oracle, respond: (pairs, word, coins) => oracle.draw(Math.min(pairs.length, most), coins) };
+  const few = BigInt(most - 1) << 64n < 3n * exp(epsilon);
+  const made = (few ? oneOf : unary)(most + 1, epsilon);
+  return { ...made, respond: (pairs, word, coins) => made.draw(Math.min(pairs.length, most), coins) };
 }
 
-function unary(outputs, epsilon) {
-  const [lie, half] = [lieThreshold(epsilon), RESOLUTION / 2n];
+function unary(states, epsilon) {
+  const [lie, half] = [lies(epsilon), SCALE / 2n];
   const draw = (truth, coins) => {
-    const bits = chances(coins, lie, RESOLUTION, outputs - 1); // of all other answers, then of the true one
-    bits.splice(truth, 0, ...chances(coins, half, RESOLUTION, 1));
+    const bits = chances(coins, lie, SCALE, states - 1); // of all other answers, then of the true one
+    bits.splice(truth, 0, ...chances(coins, half, SCALE, 1));
     return bits.map(Number);
   };
-  const ones = [half + BigInt(outputs - 1) * lie, RESOLUTION];
-  return { ratio: [RESOLUTION - lie, lie], codec: noisyBits(outputs, ones), draw };
+  const ones = [half + BigInt(states - 1) * lie, SCALE];
+  return { ratio: [SCALE - lie, lie], codec: noisyBits(states, ones), draw };
 }

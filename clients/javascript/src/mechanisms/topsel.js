@@ -1,8 +1,8 @@
 /** TopSel: of public candidates those that suit a person's set are answered e^ε times as readily. */
-import { only, read, rule, upTo, whole, without } from "../mechanisms.js";
-import { exactly, hashSymbol, ONE, stirred, STRIDE, subtract, twoLevel } from "../numbers.js";
+import { low, only, packed, read, rule, upTo, whole } from "../mechanisms.js";
+import { exact, hashSymbol, minus, ONE, stirred, STRIDE, twoLevel } from "../numbers.js";
 import { signs } from "../schema.js";
-import { publicIndex, publicWord } from "../wire.js";
+import { index, wordOf } from "../wire.js";
 
 const WORDS = 2 ** 32;
 
@@ -16,7 +16,7 @@ export function topsel({ schema, epsilon, options }) {
     buckets: direct ? only(3) : whole(2, 2 * schema.d + options.padding),
     marked: direct ? only(1) : whole(1, options.buckets - 1),
     hashing: direct ? only(null) : only("partition", "hash"),
-    kappa: options.hashing === "hash" ? exactly : only(null),
+    kappa: options.hashing === "hash" ? exact : only(null),
     cohorts: direct ? only(schema.d) : whole(0, 1 << 24),
     refine: direct ? only(false) : only(true, false),
   });
@@ -25,8 +25,8 @@ export function topsel({ schema, epsilon, options }) {
   const hits = direct ? stateOf(schema.d) : covered(schema, chosen);
   const respond = (pairs, word, coins, fingerprint) => {
     const held = pairs.map(([key, value]) => 2 * key + signs.draw(value, coins, key));
-    const cohort = () => Uint8Array.from({ length: 16 }, (_, at) => (publicIndex(word, cohorts) / 256 ** at) & 255);
-    const hit = hits(held, direct || !cohorts ? word : publicWord(cohort(), fingerprint.subarray(16)));
+    const cohort = () => packed(low(index(word, cohorts), 32), 16);
+    const hit = hits(held, direct || !cohorts ? word : wordOf(cohort(), fingerprint.subarray(16)));
     const others = without(upTo(buckets), hit);
     const more = marked - hit.length;
     const mine = more < 0 ? coins.subset(marked, hit) : [...hit, ...coins.subset(more, others)];
@@ -36,24 +36,29 @@ export function topsel({ schema, epsilon, options }) {
   return { ...channel, respond };
 }
 
+function without(list, some) {
+  const taken = new Set(some);
+  return list.filter((one) => !taken.has(one));
+}
+
 const stateOf = (d) => (held, word) => {
-  const own = held.find((one) => one >> 1 === publicIndex(word, d));
-  return [own === undefined ? 0 : 1 + (own % 2)];
+  const mine = held.find((one) => one >> 1 === index(word, d));
+  return [mine === undefined ? 0 : 1 + (mine % 2)];
 };
 
 function covered(schema, { padding, buckets, kappa }) {
   const symbols = 2 * schema.d;
-  const bucket = kappa ? signHash(buckets, kappa) : partition(buckets, Math.ceil((symbols + padding) / buckets));
+  const bucket = kappa ? hashed(buckets, kappa) : grid(buckets, Math.ceil((symbols + padding) / buckets));
   const apart = kappa ? 2 : 1; // dummies that are hashed must not be two signs of a key
   return (held, seed) => {
-    const filled = [...held];
-    for (let dummy = 0; filled.length < padding; dummy++) filled.push(symbols + apart * dummy);
-    return [...new Set(filled.map((one) => bucket(seed, one)))].sort((a, b) => a - b);
+    const list = [...held];
+    for (let dummy = 0; list.length < padding; dummy++) list.push(symbols + apart * dummy);
+    return [...new Set(list.map((one) => bucket(seed, one)))].sort((a, b) => a - b);
   };
 }
 
-function signHash(buckets, kappa) {
-  const [above, below] = subtract(ONE, kappa);
+function hashed(buckets, kappa) {
+  const [above, below] = minus(ONE, kappa);
   rule(kappa[0] >= 0n && above > 0n);
   const step = Math.min(Number((above * BigInt(WORDS)) / (below * BigInt(buckets - 1))), WORDS - 1);
   const shared = WORDS - (buckets - 1) * step;
@@ -65,14 +70,14 @@ function signHash(buckets, kappa) {
 }
 
 /** A seeded permutation of a grid of symbols; each bucket is one stretch of it. */
-function partition(buckets, each) {
+function grid(buckets, each) {
   const symbols = buckets * each;
   if (each === 1) return (seed, one) => one;
   const rows = Math.floor(Math.sqrt(symbols - 1)) + 1;
   const columns = Math.ceil(symbols / rows);
   const rounds = 2 * Math.max(3, Math.ceil(20 / Math.log2(Math.max(2, Math.min(rows, columns)))));
   return (seed, one) => {
-    const seeds = Array.from({ length: rounds }, (_, turn) => stirred((seed + BigInt(turn + 1)) * STRIDE));
+    const seeds = upTo(rounds).map((turn) => stirred((seed + BigInt(turn + 1)) * STRIDE));
     do {
       let [row, column] = [Math.floor(one / columns), one % columns];
       seeds.forEach((own, turn) => {

@@ -1,5 +1,5 @@
 /** Wheel: a cell of a circle on which each held symbol covers an arc; covered cells weigh e^ε times as much. */
-import { heldSymbols, only, read, symbol, whole } from "../mechanisms.js";
+import { only, read, symbol, symbolsOf, whole } from "../mechanisms.js";
 import { hashSymbol } from "../numbers.js";
 import { signs } from "../schema.js";
 import { levels } from "../wire.js";
@@ -14,16 +14,16 @@ export function wheel({ schema, epsilon, options }) {
   const reserve = BigInt(cap * arc);
   const total = reserve * high + (BigInt(cells) - reserve) * low;
   const respond = (pairs, word, coins) => {
-    const starts = heldSymbols(pairs, cap, signs, coins).map((one) => hashSymbol(word, one, cells)).sort((a, b) => a - b);
-    if (!starts.length) return coins.below(cells);
-    const gaps = starts.map((start, at) => (starts[at + 1] ?? starts[0] + cells) - start);
+    const places = symbolsOf(pairs, cap, signs, coins).map((one) => hashSymbol(word, one, cells)).sort((a, b) => a - b);
+    if (!places.length) return coins.below(cells);
+    const gaps = places.map((start, at) => (places[at + 1] ?? places[0] + cells) - start);
     const covered = gaps.map((gap) => Math.min(arc, gap));
-    const sum = (list) => list.reduce((whole, one) => whole + one);
+    const sum = (list) => list.reduce((sum, one) => sum + one);
     const inside = coins.chance(BigInt(sum(covered)) * high, total);
     const rooms = inside ? covered : gaps.map((gap, at) => gap - covered[at]);
     let rank = coins.below(sum(rooms));
-    const at = rooms.findIndex((room) => rank < room || ((rank -= room), false));
-    return (starts[at] + rank + (inside ? 0 : covered[at])) % cells;
+    const at = rooms.findIndex((one) => rank < one || ((rank -= one), false));
+    return (places[at] + rank + (inside ? 0 : covered[at])) % cells;
   };
   return { cap, ratio: [high, low], codec: symbol(cells), respond };
 }

@@ -1,12 +1,12 @@
 /** A campaign in words for the person who decides. */
-import { ceilDivide, text, UNIT } from "./wire.js";
+import { text, UNIT } from "../wire.js";
 
-const KEYS = 12; // so many are named
+const NAMED = 12;
 
 /** ε for people: six places, rounded up; what is stored and compared is exact. */
-const shown = (epsilon) => text(ceilDivide(epsilon * 1000000n, UNIT) * (UNIT / 1000000n));
+const PLACE = UNIT / 1000000n;
+const shown = (epsilon) => text(((epsilon + PLACE - 1n) / PLACE) * PLACE);
 
-/** Why a device would not answer. */
 export const reasons = {
   "budget/exceeded": "This would exceed what the device may release.",
   "campaign/changed": "This is not what was agreed to.",
@@ -22,21 +22,20 @@ export const reasons = {
   "storage/fleeting": "This campaign is not for browsers that may forget.",
 };
 
-/** Text from elsewhere loses what could steer a terminal or a page. */
 export function explained({ notice: { campaign, round }, spent, consent, agreed, durable, clock, refusal }) {
   const { document, schema, several, ends, until, hash } = campaign;
   const { name, purpose, protocol, contact, enrolment, retention_days, min_reports, every_days, series_until, renew_days, one_in } = document;
-  const keys = schema.names.slice(0, KEYS).join(", ") + (schema.d > KEYS ? `, and ${schema.d - KEYS} that are not named here` : "");
+  const keys = schema.names.slice(0, NAMED).join(", ") + (schema.d > NAMED ? `, and ${schema.d - NAMED} that are not named here` : "");
   const each = renew_days
     ? `one report is drawn for each ${renew_days} days and sent to every campaign in them, even if what you have changes`
     : `${one_in ? `one in ${one_in}, chosen by a coin,` : "each"} is answered anew, until a cap ends it`;
-  const rhythm = (every_days ? `, at most every ${every_days} days` : "") + (series_until ? `, until ${series_until}` : "");
+  const often = (every_days ? `, at most every ${every_days} days` : "") + (series_until ? `, until ${series_until}` : "");
   const lines = {
     Why: purpose,
     What: `which of ${schema.d} keys you have (${keys}), and their values`,
     "How often": `one report${several ? " in each round that asks you, all within the same epsilon" : ""}`,
     Until: until ?? "no last day is named",
-    Later: ends && `campaigns with the same terms go on under your consent${rhythm}; ${each}, at epsilon ${protocol.epsilon} a time`,
+    Later: ends && `campaigns with the same terms go on under your consent${often}; ${each}, at epsilon ${protocol.epsilon} a time`,
     Privacy: `epsilon ${protocol.epsilon} for the whole campaign (${protocol.name})`,
     Now: round ? `round ${round.number} costs epsilon ${shown(round.cost)}, computed here from ${round.mechanism.name}` : "nothing is asked",
     Leaves: round && `a random id and a randomised answer of ${round.document.report_bytes} bytes, whatever you have`,

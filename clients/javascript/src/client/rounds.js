@@ -1,28 +1,28 @@
 /** Beyond campaigns for browsers: several rounds, and options that are not named. */
 import { isText, roundOf, rule } from "./campaign.js";
-import { common, parting, shares } from "./groups.js";
+import { parting, shared, shares } from "../groups.js";
 import { total, where } from "./ledger.js";
-import { build, read, readEpsilon, rule as option } from "./mechanisms.js";
-import { atMost, exactly, fraction, ONE, spelled } from "./numbers.js";
-import { Scales } from "./scales.js";
-import { canonical, demand, isObject, isWhole, parse, text, unhex, UNIT } from "./wire.js";
+import { build, read, readEpsilon, rule as option } from "../mechanisms.js";
+import { atMost, exact, fraction, ONE, spelled } from "../numbers.js";
+import { Scales } from "../scales.js";
+import { isObject, isWhole, json, must, parse, text, unhex, UNIT } from "../wire.js";
 
 const planned = (holds) => rule(holds, "round");
 
 const PAIRS = ["max_pairs", "padding", "set_sizes", "sizes", "most"];
-const limit = (holds) => demand(holds, "device/limits");
+const fits = (holds) => must(holds, "device/limits");
 
 async function question({ schema, protocol, renew_days }, get, table) {
   const { keys, low, high, levels } = schema;
   const { name } = protocol;
   const count = isObject(keys) ? keys.count : (keys.length ?? keys);
   rule(typeof keys !== "string", "document");
-  limit(!(count > 1 << 16));
+  fits(!(count > 1 << 16));
   const most = Array.isArray(levels) ? Math.max(levels.length, ...levels.map((row) => row?.length ?? 0)) : 2;
   const counted = name === "pilot" && { most: Math.min(count, 32) };
   refuseNumbers([low, high, levels, { ...counted, ...protocol }], count, most);
   const read = await Scales.read(schema, get);
-  demand(Object.hasOwn(table, name), "mechanism/unknown");
+  must(Object.hasOwn(table, name), "mechanism/unknown");
   const several = Boolean(table[name].plan);
   rule(!several || !renew_days, "periods");
   return { schema: read, several };
@@ -32,15 +32,15 @@ async function question({ schema, protocol, renew_days }, get, table) {
 function refuseNumbers(part, keys, bins = 2) {
   let pairs = 1;
   const said = JSON.stringify(part).normalize("NFKC").replace(/(?<=\d)_/g, "");
-  limit(!/\de[+-]?\d{3}/i.test(said));
+  fits(!/\de[+-]?\d{3}/i.test(said));
   for (const [, name, rest] of `x${said}`.matchAll(/([a-z_]+)([^a-z_]*)/gi))
     for (const number of (rest.match(/(?<![.\d])\d+(?![.\d])/g) ?? []).map(Number)) {
       const counted = PAIRS.includes(name);
-      limit(number <= (counted ? 1 << 8 : 2 ** 32));
+      fits(number <= (counted ? 1 << 8 : 2 ** 32));
       if (counted) pairs = Math.max(pairs, number);
       if (name === "bins") bins = Math.max(bins, number);
     }
-  limit(!(keys * bins * pairs > 1 << 23));
+  fits(!(keys * bins * pairs > 1 << 23));
 }
 
 async function round(campaign, view, table) {
@@ -55,80 +55,85 @@ async function round(campaign, view, table) {
   planned(campaign.several || !Object.hasOwn(table, name) || name === protocol.name);
   const mechanism = await build({ name, schema, epsilon: readEpsilon(epsilon), options }, table);
   planned(Array.isArray(part) && part.length === 2 && part.every((one) => /^-?\d+([./]\d+)?$/.test(one)));
-  const edges = part.map(fraction);
-  demand(edges[0][0] >= 0n && !atMost(edges[1], edges[0]) && atMost(edges[1], ONE), "protocol/part");
-  const made = await roundOf(campaign, view, mechanism, { round: number, mechanism: name, options, part: edges.map(spelled), epsilon: protocol.epsilon });
-  demand(!stranger, "mechanism/unknown");
-  return { ...made, admit: (state) => inOrder(state, campaign, made), seats: await plan(campaign, document, table) };
+  const ends = part.map(fraction);
+  must(ends[0][0] >= 0n && !atMost(ends[1], ends[0]) && atMost(ends[1], ONE), "protocol/part");
+  const made = await roundOf(campaign, view, mechanism, { round: number, mechanism: name, options, part: ends.map(spelled), epsilon: protocol.epsilon });
+  must(!stranger, "mechanism/unknown");
+  return { ...made, admit: (state) => order(state, campaign, made), ...(await plan(campaign, document, table, made)) };
 }
 
-function inOrder(state, { series, hash }, { number, hash: own }) {
+function order(state, { series, hash }, { number, hash: own }) {
   const seen = ((state.met ??= {})[`${series} ${hash}`] ??= {});
   const known = seen[number];
-  demand((known ?? own) === own, "round/changed");
-  demand(known || Math.max(0, ...Object.keys(seen)) < number, "round/order");
+  must((known ?? own) === own, "round/changed");
+  must(known || Math.max(0, ...Object.keys(seen)) < number, "round/order");
   seen[number] = own;
 }
 
-/** Everybody is asked once; campaigns for browsers name every option. */
+/** Everybody is asked once. */
 function once({ document: { protocol, browser }, schema }, { round, mechanism, options, part }, table) {
   const { name, epsilon, ...said } = protocol;
   planned(round === 1 && mechanism === name && `${part}` === "0,1");
-  if (browser) planned(canonical(said) === canonical(options));
+  if (browser) planned(json(said) === json(options));
   else (table[name].held ?? held)(said, options, schema);
 }
 
 /** To what was said and is usual; collectors choose only what is not listed. */
 function held({ levels, goal, ...said }, told, { mostLevels }) {
   const usual = { split: "tight", estimator: "unbiased", cells: 4096, weights: null, overflow: null, value_epsilon: null };
-  const wanted = { ...usual, bins: levels ?? (goal ? told.bins : mostLevels || null), rounding: told.bins ? "grid" : null };
+  const given = { ...usual, bins: levels ?? (goal ? told.bins : mostLevels || null), rounding: told.bins ? "grid" : null };
   for (const name in { ...said, ...told }) {
-    const value = said[name] ?? wanted[name];
-    const spent = ["goal", "set_sizes", "sizes", "expected"].includes(name); // a round names what follows from them
-    planned(spent || value === undefined || same(value, told[name] ?? null));
+    const value = said[name] ?? given[name];
+    const paid = ["goal", "set_sizes", "sizes", "expected"].includes(name); // a round names what follows from them
+    planned(paid || value === undefined || equal(value, told[name] ?? null));
   }
 }
 
-function same(...both) {
-  const [one, other] = both.map((value) => (/^[\d./]+$/.test(value) ? spelled(fraction(value)) : canonical(value)));
+function equal(...both) {
+  const [one, other] = both.map((value) => (/^[\d./]+$/.test(value) ? spelled(fraction(value)) : json(value)));
   return one === other;
 }
 
 /** An object, or a text such as "ssr.bins=4; kvue.bins=2". */
 function assignments(given = {}) {
   if (typeof given !== "string") return { "": given, ...given };
-  const own = { __proto__: null, "": {} };
+  const mine = { __proto__: null, "": {} };
   for (const entry of given.split(";").filter((one) => one.trim())) {
     const [, group = "", name, value] = /^\s*(?:(.*)\.)?(\w+)\s*=\s*(.*?)\s*$/s.exec(entry) ?? option(false);
-    (own[group] ??= {})[name] = value;
+    (mine[group] ??= {})[name] = value;
   }
-  return own;
+  return mine;
 }
 
 export function heldGroups({ groups, options, max_pairs }, told, schema) {
   planned(shares(groups) === shares(told.groups));
   for (const [name, own] of Object.entries(told.group_options))
-    held({ ...common(name, max_pairs), ...assignments(options)[name] }, { max_pairs: told.max_pairs, ...own }, schema);
+    held({ ...shared(name, max_pairs), ...assignments(options)[name] }, { max_pairs: told.max_pairs, ...own }, schema);
 }
 
 /** `pilot`: some tell how many pairs they hold, the others are asked with a cap that fits. Gives whom a round asks. */
-async function seats({ document: { protocol }, schema, hash }, { round, mechanism, options, part }) {
+async function seats({ document: { protocol }, epsilon, schema, series, hash }, { round, mechanism, options, part }, table, { cost }) {
   const { then = "ssr", share = "0.05", most = Math.min(schema.d, 32), max_pairs = null, theta = 0 } = protocol;
-  demand(`${theta}` === "0", "mechanism/unknown");
+  must(`${theta}` === "0", "mechanism/unknown");
   const edges = [["0", share], [share, "1"]][round - 1] ?? [];
   planned(`${edges.map((edge) => spelled(fraction(edge)))}` === `${part}` && mechanism === ["set-size", then][round - 1]);
   if (round === 1) planned(options.most === most);
   else held({ max_pairs, ...assignments(protocol.options)[""] }, options, schema);
-  return (await parting(unhex(hash)))(edges.map(fraction));
+  const due = ({ entries }) => {
+    const begun = where(entries, { series, campaign: hash });
+    must(cost + total(begun) <= epsilon, "budget/exceeded");
+    return begun.length ? cost : epsilon; // at first all that may follow
+  };
+  return { due, whole: protocol.epsilon, seat: ["seat", series, hash], seats: (await parting(unhex(hash)))(edges.map(fraction)) };
 }
 
 /** What is set aside for later rounds of other campaigns that are agreed to. */
 const aside = ({ entries, consents }, { series: own }, day) =>
   Object.entries(consents).flatMap(([series, { state, campaign }]) => {
-    const begun = where(entries, { series, campaign });
-    const { whole, until, schema } = begun[0] ?? {};
+    const known = where(entries, { series, campaign });
+    const { whole, until, schema } = known[0] ?? {};
     const open = whole && series !== own && state === "given" && (until ?? day) >= day;
-    return open ? [{ schema, day, epsilon: text(parse(whole) - total(begun)) }] : [];
+    return open ? [{ schema, day, epsilon: text(parse(whole) - total(known)) }] : [];
   });
 
 // -- what this device does not answer is refused with the codes of other devices
@@ -139,21 +144,21 @@ const OTHERS =
   "privkvm-star adaptive topsel-project privkvm-harmony privkvm-meanest hierarchy coordinates";
 
 const refuse = (code) => {
-  const stranger = () => demand(false, code);
+  const stranger = () => must(false, code);
   return Object.assign(stranger, { stranger });
 };
-const called = (names, program) => Object.fromEntries(names.split(" ").map((name) => [name, program]));
+const named = (names, program) => Object.fromEntries(names.split(" ").map((name) => [name, program]));
 const unknown = refuse("mechanism/unknown");
 unknown.plan = unknown; // several rounds, of which some are known
 
-function privkvRound({ schema, epsilon, options }) {
-  const { key_epsilon, fake } = read(options, { key_epsilon: exactly, fake: (means) => means });
+function privkv({ schema, epsilon, options }) {
+  const { key_epsilon, fake } = read(options, { key_epsilon: exact, fake: (means) => means });
   option(key_epsilon[0] >= 0n && atMost(key_epsilon, [epsilon, UNIT]) && fake.every((mean) => typeof mean === "number"));
-  demand([0, schema.d].includes(fake.length) && fake.every((mean) => Math.abs(mean) <= 1 << 16), "protocol/broadcast");
+  must([0, schema.d].includes(fake.length) && fake.every((mean) => Math.abs(mean) <= 1 << 16), "protocol/broadcast");
   return unknown();
 }
 
 export const pilot = { plan: seats };
-export const strangers = { ...called(CHOOSY, refuse("device/mechanism")), ...called(OTHERS, unknown), "privkv-round": privkvRound };
+export const others = { ...named(CHOOSY, refuse("device/mechanism")), ...named(OTHERS, unknown), "privkv-round": privkv };
 
 export const reading = { question, round, aside };
