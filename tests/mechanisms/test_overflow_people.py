@@ -121,7 +121,7 @@ def test_rare_keys_that_busy_people_hold_are_covered_and_a_mutant_is_not(
     """They lack five standard errors, and share one limit of 95 %; seeded, so that it holds in three runs."""
     if mutant:
         monkeypatch.setattr(judgement, "EVEN", 0.0)
-        monkeypatch.setattr(Undercount, "highest", lambda found, limits: found.stretch * limits)
+        monkeypatch.setattr(Undercount, "highest", lambda found, f, se, z: found.stretch * (f + z * se))
     people, schema = everything(120_000, 100)
     truth = people.truth(schema).frequency
     for seed in range(3):
