@@ -116,8 +116,8 @@ class Measured:
         told = {question: {name: value for name, value in one.items() if value} for question, one in counts.items()}
         why = {"refused": self.refused} if self.refused else {}
         head = {"cell": list(astuple(self.cell)), "part": self.part, "seed": self.seed, "runs": self.runs}
-        head |= {"seconds": self.seconds} if self.seconds else {}
-        return {**head, "counts": told, **why}
+        took = {"seconds": self.seconds} if self.seconds else {}
+        return {**head, **took, "counts": told, **why}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Measured:
