@@ -17,7 +17,8 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.lab.honesty import page
-from keyveil.lab.honesty.cells import PARTS, Cell, Count, Measured, Part, crowd, measure
+from keyveil.lab.honesty.cells import PARTS, Cell, Count, Measured, Part, enough, measure
+from keyveil.lab.honesty.people import crowd
 from keyveil.lab.honesty.rule import faults, holm
 from keyveil.lab.honesty.truths import Facts, resampled
 from keyveil.mechanisms.keyvalue.kvue import KVUE
@@ -41,25 +42,33 @@ def test_facts_are_what_counting_by_hand_gives(facts: Facts) -> None:
 
 
 def test_a_sample_has_as_many_people_and_only_theirs(facts: Facts) -> None:
-    sample = resampled(facts.people, np.random.default_rng(1))
-    rows = {tuple(sorted(zip(*_pairs(facts.people, i), strict=True))) for i in range(4)}
-    assert sample.n == 4
-    assert all(tuple(sorted(zip(*_pairs(sample, i), strict=True))) in rows for i in range(4))
-
-
-def _pairs(people: Population, i: int) -> tuple[list[int], list[float]]:
-    rows = slice(people.offsets[i], people.offsets[i + 1])
-    return people.keys[rows].tolist(), people.values[rows].tolist()
+    people, rng = facts.people.records(SCHEMA), np.random.default_rng(1)
+    rows, met = [people.pairs(i) for i in range(4)], np.zeros(4)
+    for _ in range(500):
+        sample = resampled(people, rng)
+        assert sample.n == 4
+        for i in range(4):
+            met[rows.index(sample.pairs(i))] += 1
+    assert met / 2000 == pytest.approx([0.25] * 4, abs=0.04)  # four standard deviations
 
 
 @pytest.mark.parametrize("target", ["people", "population"])
 def test_honest_intervals_keep_the_rule(target: Any) -> None:
     """Forty keys, ten runs. At a fresh seed the rule raises a false alarm in one of twenty runs; these are seeded."""
-    plain, shrunk = (measure(replace(CELL, target=target), seed=3, part=part) for part in PARTS)
+    plain, shrunk = measure(replace(CELL, target=target), 3, tuple(PARTS))
     assert {"frequency", "mean", "sum"} <= set(plain.counts)
     assert {"frequency, shrunk", "mean, shrunk"} == set(shrunk.counts)
     assert plain.counts["frequency"].seen >= 400
     assert not faults([plain, shrunk])
+
+
+@pytest.mark.parametrize("target", ["people", "population"])
+def test_parts_are_the_same_together_and_alone(target: Any) -> None:
+    cell = replace(CELL, target=target)
+    together = measure(cell, 5, tuple(PARTS), least=100)
+    alone = [one for part in PARTS for one in measure(cell, 5, (part,), least=100)]
+    assert [replace(one, seconds=0) for one in together] == [replace(one, seconds=0) for one in alone]
+    assert sum(one.seconds for one in together) > 0
 
 
 class Boastful(KVUE):
@@ -76,7 +85,7 @@ def test_intervals_that_are_too_short_break_the_rule(monkeypatch: pytest.MonkeyP
         return Boastful(schema, epsilon)
 
     monkeypatch.setattr("keyveil.lab.contenders.Contender.at", boastful)
-    wrong = faults([measure(CELL, seed=3)])
+    wrong = faults(measure(CELL, seed=3))
     assert ("frequency", "misses") in {(one.question, one.kind) for one in wrong}
     assert "of the intervals hold the truth" in str(wrong[0])
 
@@ -118,11 +127,14 @@ def test_holm_stops_at_the_first_that_does_not_reject() -> None:
 def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Part, Cell]] = []
 
-    def quick(cell: Cell, seed: int, part: Part, file: Path | None) -> Measured:
+    def quick(cell: Cell, seed: int, parts: list[Part], file: Path | None) -> list[Measured]:
         assert file is None
-        asked.append((part, cell))
-        question = "frequency" if part == "raw" else "frequency, shrunk"
-        return Measured(cell, seed, 1, {question: count(tested=100, covered=95)}, part=part)
+        asked.extend((part, cell) for part in parts)
+        counts = {"raw": "frequency", "shrunk": "frequency, shrunk"}
+        return [
+            Measured(cell, seed, 1, {counts[part]: count(tested=100, covered=95)}, part=part, seconds=360)
+            for part in parts
+        ]
 
     class Here:
         """Instead of a pool of processes."""
@@ -148,6 +160,7 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.
     assert all(json.loads(line)["counts"] for line in results.read_text().splitlines())
     text = page.page([*found, Measured(replace(CELL, contender="grr"), 9, 0, {}, "It takes one key.")], "make it", 20)
     assert "Of 20 cells 9 were measured, with and without shrinkage, 7 in one of these ways,\nand 1 do not" in text
+    assert "That took 2.5 hours" in text
     assert "| kvue | 0.950, 0.950, 0% | – | 0.950, 0.950, 0% |" in text and "- grr (1 cell): It takes one key." in text
     assert "Nothing breaks the rule." in text
 
@@ -166,19 +179,36 @@ def test_real_people_are_a_file_and_their_values_are_cut_to_the_public_range(tmp
     [cell] = page.real_cells(["kvue"], [file])
     assert (cell.n, cell.population) == (600, "movietweetings_100k")
     assert crowd(cell.population, cell.n, 1, file).facts.people.values.max() == 10
-    found = measure(cell, 1, "raw", file, least=3, most_runs=1)
+    [found] = measure(cell, 1, ("raw",), file, least=3, most_runs=1)
     assert found.counts["frequency"].seen == 3
 
 
 def test_a_wide_mean_of_a_certain_key_is_no_hidden_one() -> None:
     """privkvm knows who answered a survey at ε = 0.5, and not what; intervals of its means are as long as the range."""
-    found = measure(Cell("privkvm", "survey", "0.5", 4000, "people"), seed=2, least=30)
+    [found] = measure(Cell("privkvm", "survey", "0.5", 4000, "people"), seed=2, least=100)
     mean = found.counts["mean"]
     assert mean.flags["wide"] > 20 and not mean.strong_flagged
 
 
 def test_who_cannot_take_the_people_says_why() -> None:
-    assert measure(replace(CELL, contender="ioh"), seed=1).refused
+    assert all(one.refused for one in measure(replace(CELL, contender="ioh"), 1, tuple(PARTS)))
+
+
+def test_a_million_people_are_asked_population_by_population_after_each_turn() -> None:
+    wanted = list(page.cells(["kvue", "ssr", "oue"], ["survey", "peaks"]))
+    assert len(wanted) == 3 * 2 * 8 + 2 * 2 * 4
+    turn = wanted[6:10]
+    assert {one.n for one in wanted[:6]} == {page.SOME} and {one.n for one in turn} == {page.LOTS}
+    assert [one.population for one in turn] == ["survey", "survey", "peaks", "peaks"]
+    assert {one.contender for one in turn} == {"kvue", "ssr"}
+
+
+@pytest.mark.parametrize(("people", "share"), [(100, 0), (400, 0.04)])
+def test_a_question_of_which_nearly_all_intervals_have_a_flag_is_given_up(people: int, share: float) -> None:
+    tested = round(people * share)
+    few = count(tested=tested, covered=tested, flags={"wide": people - tested, "ok": tested})
+    assert enough(few, 400)
+    assert not enough(replace(few, flags=few.flags - Counter(wide=1)), 400)
 
 
 @pytest.mark.soak

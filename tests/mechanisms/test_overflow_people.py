@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from keyveil.core.estimates import Estimates
+from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.core.undercount import Undercount
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab.caps import missing
+from keyveil.lab.coins import SeededCoins
 from keyveil.lab.datasets.dataset import Dataset
 from keyveil.lab.simulate import simulate
 from keyveil.learn.comparisons import compare_keys, subset_sum
@@ -121,7 +123,7 @@ def test_rare_keys_that_busy_people_hold_are_covered_and_a_mutant_is_not(
     """They lack five standard errors, and share one limit of 95 %; seeded, so that it holds in three runs."""
     if mutant:
         monkeypatch.setattr(judgement, "EVEN", 0.0)
-        monkeypatch.setattr(Undercount, "highest", lambda found, limits: found.stretch * limits)
+        monkeypatch.setattr(Undercount, "highest", lambda found, f, se, z: found.stretch * (f + z * se))
     people, schema = everything(120_000, 100)
     truth = people.truth(schema).frequency
     for seed in range(3):
@@ -176,6 +178,41 @@ def test_a_sum_has_the_error_of_the_surplus_also_where_none_is_seen() -> None:
     assert found.highest_sum(1.0, 0.1, 5, 1.96) > 1 + 1.96 * np.hypot(0.1, 0.2)
     assert told(-0.8, 0.8).highest_sum(1.0, 0.1, 5, 1.96) < found.highest_sum(1.0, 0.1, 5, 1.96)
     assert told(-80.0, 0.8).highest_sum(1.0, 0.1, 5, 1.96) == pytest.approx(1.196)  # nothing can be hidden twice
+
+
+def test_a_single_key_has_the_error_of_the_surplus_where_none_is_seen_and_never_more_than_the_limit() -> None:
+    """Of 0 ± 0.8 above 4 pairs a quarter lacks 0.05, and a key of busy people 2·0.8/20 more."""
+    found, f, none = replace(told(0.0, 0.8), limit=0.3), np.array([0.25, 0.0]), np.zeros(2)
+    assert found.highest(f, none, 1.96) == pytest.approx([0.25 + 1.96 * 0.13, 1.96 * 0.08])
+    assert found.highest(f, np.full(2, 0.05), 1.96)[1] == pytest.approx(1.96 * np.hypot(0.05, 0.08))
+    limit = replace(found, limit=0.1)
+    assert limit.highest(f, none, 1.96) == pytest.approx([0.35, 0.1])
+    seen = replace(found, seen=True)
+    assert seen.highest(f, none, 1.96) == pytest.approx(f)
+
+
+def test_two_keys_that_few_people_hold_both_are_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of twenty people holds both, the cap is one, and few answer how far they exceed it; 20 runs each, seeded."""
+    rng = np.random.default_rng(5)
+
+    def share() -> float:
+        inside = []
+        for n in (300, 3000):
+            held = rng.random((n, 1)) < [[0.5, 0.05]]
+            held |= np.hstack([np.zeros((n, 1), bool), rng.random((n, 1)) < 0.05])
+            keys = np.nonzero(held)[1].astype(np.int32)
+            offsets = np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)
+            people = Records(offsets, keys, np.zeros_like(keys), 2)
+            made = create("ssr", Schema(keys=2), 4, max_pairs=1, overflow="0.03")
+            for run in range(20):
+                column = made.estimate(made.tally(made.perturb_many(people, SeededCoins(run)))).frequency
+                truth, plain = held.mean(axis=0), column.flag <= 1
+                inside += ((column.low <= truth) & (truth <= column.high))[plain].tolist()
+        return float(np.mean(inside))
+
+    assert share() >= 0.95
+    monkeypatch.setattr(Undercount, "highest", lambda found, f, se, z: found.stretch * (f + z * se) + found.raised)
+    assert share() < 0.85
 
 
 def test_beyond_the_reach_of_answers_a_sum_may_lack_whatever_people_can_hide() -> None:

@@ -33,6 +33,7 @@ class Undercount:
     shift: float = 0.0  # variance, on [-1, 1], of how far the mean value of dropped pairs may be from that of kept ones
     stretch: float = 1.0  # what upper limits of frequencies were multiplied by, where they were not corrected
     raised: float = 0.0  # what upper limits were raised by beyond that, for keys that mostly busy people hold
+    raised_se: float = 0.0  # the error of ``raised``, which counts where nothing is seen
     seen: bool = False  # whether the surplus is told from none
     corrected: bool = False  # whether frequencies were divided by ``kept``
     size: float | None = None  # pairs of a person that count, on average
@@ -49,16 +50,25 @@ class Undercount:
     @property
     def widens(self) -> bool:
         """Whether intervals are wider than noise alone makes them."""
-        return self.common > 0 or self.stretch > 1 or self.raised > 0
+        return self.common > 0 or self.stretch > 1 or self.raised > 0 or self.raised_se > 0
 
     @property
     def scale(self) -> float:
         """What frequencies were divided by."""
         return self.kept if self.corrected and self.kept is not None else 1.0
 
-    def highest(self, limits: Floats) -> Floats:
-        """What frequencies may be at most, from upper limits of what was estimated, with the errors of noise alone."""
-        return self.stretch * limits + self.raised
+    def highest(self, frequency: Floats, noise_se: Floats, z: float) -> Floats:
+        """What frequencies may be at most, from estimates with the errors of noise alone.
+
+        Where a surplus is not told from none, it counts with its own error, but no key lacks more than the limit.
+        """
+        limits = frequency + z * noise_se
+        told = self.stretch * limits + self.raised
+        if self.seen or self.limit is None or self.kept is None or self.kept_se is None:
+            return told
+        unseen = np.fmax(frequency, 0) * self.kept_se / self.kept**2 + self.raised_se
+        noise = self.stretch * noise_se
+        return np.clip(told + z * (np.hypot(noise, unseen) - noise), told, np.fmax(told, limits + self.limit))
 
     def shifts(self, frequency: Floats) -> Floats:
         """The variance of f·m over f² for values of dropped pairs that differ from those of kept ones.

@@ -68,5 +68,4 @@ def highest_frequencies(estimates: Estimates, z: float) -> Floats:
     plain: Floats = column.values + z * column.se
     if found is None or not found.widens:
         return plain
-    noise = column.values + z * noise_alone(estimates).frequency.se
-    return np.asarray(np.fmax(plain, found.highest(noise)))
+    return np.asarray(np.fmax(plain, found.highest(column.values, noise_alone(estimates).frequency.se, z)))

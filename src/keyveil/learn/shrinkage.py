@@ -69,7 +69,7 @@ def bayes(estimates: Estimates) -> Estimates:
     spread = np.hypot(beliefs.sd, beliefs.mean - centre)  # root mean square distance of the truth from the centre
     wider = np.hypot(spread, math.sqrt(found.common) * beliefs.mean)
     frequency = _column(estimates.frequency, centre, wider, _frequency_moves(estimates), z)
-    hidden = np.minimum(found.highest(frequency.values + z * spread), 1.0)  # what a cap may hide
+    hidden = np.minimum(found.highest(frequency.values, spread, z), 1.0)  # what a cap may hide
     frequency = _as_told(estimates.frequency, replace(frequency, high=np.maximum(frequency.high, hidden)))
     if estimates.mean.absent or estimates.product is None or np.isnan(estimates.mean.se).all():
         # means that are published without errors do not say how far they may be moved: they stay as they are

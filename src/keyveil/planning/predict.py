@@ -90,7 +90,7 @@ class Stated:
         half = HALF_WIDTH * np.sqrt(told.spread.frequency)
         if case.widens:
             noise = np.sqrt(own.spread.frequency) / case.scale
-            highest = case.highest(told.frequency + HALF_WIDTH * noise)
+            highest = case.highest(told.frequency, noise, HALF_WIDTH)
             half = (np.maximum(highest, told.frequency + half) - (told.frequency - half)) / 2
         if not np.isfinite(own.product).any():
             return half, np.full_like(half, np.nan)

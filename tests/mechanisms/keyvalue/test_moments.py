@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyveil.core.errors import MechanismError
+from keyveil.core.records import Records
 from keyveil.core.schema import GRID, Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
@@ -160,3 +161,16 @@ def test_what_it_cannot_do_is_refused(d: int, options: dict[str, Any], code: str
     with pytest.raises(MechanismError) as refused:
         Moments(Schema(keys=d), Fraction(1), **options)
     assert refused.value.code == code
+
+
+def test_few_reports_of_which_all_say_the_same_do_not_make_a_frequency_certain() -> None:
+    """Of 50 keys, one of 25 people holds each; about 60 reports tell of one key. Twelve runs, seeded."""
+    made, rng, inside = moments(50, "4"), np.random.default_rng(3), []
+    held = rng.random((20_000, 50)) < 0.04
+    offsets = np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)
+    keys = np.nonzero(held)[1].astype(np.int32)
+    people = Records(offsets, keys, np.zeros_like(keys), 50)
+    for run in range(12):
+        column = made.estimate(made.tally(made.perturb_many(people, SeededCoins(run)))).frequency
+        inside += ((column.low <= held.mean(axis=0)) & (held.mean(axis=0) <= column.high))[column.flag <= 1].tolist()
+    assert len(inside) > 400 and np.mean(inside) >= 0.93

@@ -58,11 +58,11 @@ def made_for(name: str, n: int, epsilon: str, energy: float, **options: Any) -> 
 def watch(seen: Seen, name: str, n: int, epsilon: str, energy: float, runs: int, sample: bool) -> None:
     """Ask the people of a population several times, themselves or samples of them."""
     made, schema, people = made_for(name, n, epsilon, energy)
-    truth, rng = people.truth(schema), np.random.default_rng(12)
+    truth, rng, records = people.truth(schema), np.random.default_rng(12), people.records(schema)
     total = np.nan_to_num(truth.frequency * truth.mean)
     top = np.argsort(-truth.frequency, kind="stable")[:TOP]
     for run in range(runs):
-        asked = (resampled(people, rng) if sample else people).records(schema)
+        asked = resampled(records, rng) if sample else records
         estimates = made.estimate(made.tally(made.perturb_many(asked, SeededCoins(13, run))), population=sample)
         f, m, plain = estimates.frequency, estimates.mean, estimates.frequency.flag < TRUNCATED
         errors = estimates.product - total

@@ -8,11 +8,11 @@ What a contender cannot tell is not counted.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,18 +21,13 @@ from numpy.typing import NDArray
 
 from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import FLAGS, Estimates, Interval
-from keyveil.core.tally import Tally
 from keyveil.lab.contenders import Contender
-from keyveil.lab.datasets.real import real
-from keyveil.lab.datasets.recipes import load
-from keyveil.lab.honesty.truths import Facts, resampled
-from keyveil.lab.rounds import Blocks, ask
-from keyveil.learn.comparisons import subset_sums
-from keyveil.learn.conditionals import Conditionals
-from keyveil.learn.distributions import distribution
+from keyveil.lab.honesty.people import KEPT_PEOPLE, crowd
+from keyveil.lab.honesty.questions import FURTHER, Source
+from keyveil.lab.honesty.truths import Facts
+from keyveil.lab.rounds import ask
 from keyveil.learn.noise import without_undercount
 from keyveil.learn.postprocess import estimates as processed
-from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow.beside import with_usual_group
 from keyveil.protocols.registry import as_protocol
@@ -44,8 +39,7 @@ Part = Literal["raw", "shrunk"]
 LEAST, MOST_RUNS = 400, 60  # intervals of a cell, and runs after which those that were seen must do
 SEEN = 4  # times as many intervals after which those without a flag must do
 HOPELESS = 0.05  # of the intervals, once ``LEAST`` were seen: where fewer have no flag, more runs would tell little
-PARTITIONS, SETS, PAIRS, MEDIANS = 3, 14, 40, 40  # most sets of a partition, pairs and keys that one run asks about
-KEPT_PEOPLE = 10**5  # up to which the people of several populations stay in memory
+NEVER = 4  # a quarter of ``LEAST`` is enough where all of them have a flag
 WIDER = 1.001  # times the length of the plain interval from which on an interval counts as wider
 STRONG = 5.0  # standard errors from which on a key is one that a table must not hide
 COUNTABLE = 50  # n·f·(1 - f) from which on the normal law fits counts, so that intervals must not be too wide either
@@ -114,6 +108,7 @@ class Measured:
     counts: dict[str, Count]
     refused: str = ""
     part: Part = "raw"
+    seconds: float = 0.0  # of the processor, its share of what all parts took together
 
     def document(self) -> dict[str, Any]:
         """What a line of the results says; what is zero is left out."""
@@ -121,7 +116,8 @@ class Measured:
         told = {question: {name: value for name, value in one.items() if value} for question, one in counts.items()}
         why = {"refused": self.refused} if self.refused else {}
         head = {"cell": list(astuple(self.cell)), "part": self.part, "seed": self.seed, "runs": self.runs}
-        return {**head, "counts": told, **why}
+        took = {"seconds": self.seconds} if self.seconds else {}
+        return {**head, **took, "counts": told, **why}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Measured:
@@ -129,37 +125,8 @@ class Measured:
             name: Count(**{**one, "flags": Counter(one.get("flags", {}))}) for name, one in document["counts"].items()
         }
         cell, refused = Cell(*document["cell"]), document.get("refused", "")
-        return cls(cell, document["seed"], document["runs"], counts, refused, document["part"])
-
-
-@dataclass(frozen=True, eq=False)
-class Crowd:
-    """The people of a population, what is true of them, and their records in blocks."""
-
-    facts: Facts
-    blocks: Blocks
-
-
-@lru_cache(maxsize=10)
-def _some(population: str, n: int, seed: int, file: Path | None) -> Crowd:
-    """People whom the cells of a page share: drawing them takes longer than asking them."""
-    data = load(population, n=n, seed=seed) if file is None else real(file)
-    people = data.population.keyed(data.schema)
-    if file is not None:  # what lies beyond the public range is cut, and the truth is what is left
-        low, high = (np.asarray(bound, dtype=np.float64) for bound in (data.schema.low, data.schema.high))
-        people = replace(people, values=np.clip(people.values, low, high))
-    return Crowd(Facts(people, data.schema), Blocks.of(people, data.schema))
-
-
-@lru_cache(maxsize=1)
-def _many(population: str, n: int, seed: int, file: Path | None) -> Crowd:
-    """The same for so many people that one such crowd is enough to hold in memory."""
-    return _some.__wrapped__(population, n, seed, file)
-
-
-def crowd(population: str, n: int, seed: int, file: Path | None = None) -> Crowd:
-    """The people of a cell; kept, since the next cell may ask them again. Those of a file are who they are."""
-    return (_some if n <= KEPT_PEOPLE else _many)(population, n, seed, file)
+        seconds = document.get("seconds", 0.0)
+        return cls(cell, document["seed"], document["runs"], counts, refused, document["part"], seconds)
 
 
 def coins_of(cell: Cell, seed: int) -> int:
@@ -170,69 +137,108 @@ def coins_of(cell: Cell, seed: int) -> int:
 def measure(
     cell: Cell,
     seed: int,
-    part: Part = "raw",
+    parts: Sequence[Part] = ("raw",),
     file: Path | None = None,
     *,
     least: int = LEAST,
     most_runs: int = MOST_RUNS,
-) -> Measured:
-    """Ask the people of a cell until every question of a part has ``least`` tested intervals, or ``most_runs`` times.
+) -> list[Measured]:
+    """Ask the people of a cell until each question of the parts has ``least`` tested intervals, or ``most_runs`` times.
 
-    A question of which enough was seen is not asked again, nor is one that the reports do not answer. Where many
-    intervals have a flag, ``SEEN`` times as many are enough, and ``least`` where nearly all have one. So many people
-    that one run takes long are asked until frequencies and means are told; other questions get what comes of it.
+    One asking serves all parts; each counts the runs that it needs, the same ones as if it were measured alone. A
+    question of which enough was seen is not asked again, nor is one that the reports do not answer. Where many
+    intervals have a flag, ``SEEN`` times as many are enough, and fewer where nearly all have one. So many people that
+    one run takes long are asked until frequencies and means are told; other questions get what comes of it.
     """
-    asked_of = crowd(cell.population, cell.n, seed, file)
+    begun, asked_of = time.process_time(), crowd(cell.population, cell.n, seed, file)
+    run, going = 0, {part: _Going(PARTS[part], least, short=cell.n > KEPT_PEOPLE) for part in parts}
+
+    def measured(refused: str = "") -> list[Measured]:
+        seconds = round((time.process_time() - begun) / len(going), 2)
+        told = {part: (0, {}) if refused else (one.runs, one.counts) for part, one in going.items()}
+        return [Measured(cell, seed, *found, refused, part, seconds) for part, found in told.items()]
+
     facts, own = asked_of.facts, coins_of(cell, seed)
-    schema, rng = facts.schema, np.random.default_rng(own)
+    people_drawn, asked_about = (np.random.default_rng([own, use]) for use in range(2))
     try:
         contender = Contender.parse(cell.contender)
         grouped = with_usual_group(contender.name, dict(contender.options))  # as it is collected
-        made = contender.at(Fraction(cell.epsilon), schema, facts.people.sizes, grouped)
+        made = contender.at(Fraction(cell.epsilon), facts.schema, facts.people.sizes, grouped)
     except KeyveilError as refused:
-        return Measured(cell, seed, 0, {}, str(refused), part)
-    protocol, of_sample, run = as_protocol(made), cell.target == "population", 0
-    counts, unanswered, asked = dict[str, Count](), set[str](), PARTS[part]
-    needed = asked if cell.n <= KEPT_PEOPLE else asked[:2]
-
-    def open_for(*questions: str) -> bool:
-        wanted = (one for one in questions if one in asked and one not in unanswered)
-        return any(not _enough(counts.get(one, Count()), least) for one in wanted)
-
-    while run < most_runs and open_for(*needed):
-        people = Blocks.of(resampled(facts.people, rng), schema) if of_sample else asked_of.blocks
+        return measured(str(refused))
+    protocol, of_sample = as_protocol(made), cell.target == "population"
+    while run < most_runs and any(one.open for one in going.values()):
         try:
-            history = ask(protocol, people, own, run, shortcut=True)
+            history = ask(
+                protocol, asked_of.sample(people_drawn) if of_sample else asked_of.blocks, own, run, shortcut=True
+            )
             estimates = protocol.estimate(history, population=of_sample)
         except KeyveilError as refused:
-            return Measured(cell, seed, run, {}, str(refused), part)
-        caps = [capped.cap() for one in history if (capped := can(one.round.mechanism, Capped))]
-        lost = facts.undercount(min(caps)) if caps else np.zeros(schema.d)
-        if part == "shrunk" and not estimates.frequency.absent:
-            _columns(counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
-        elif open_for("frequency", "mean"):
-            _columns(counts, estimates, without_undercount(estimates), facts, lost, "")
-        last, single = history[-1], len(history) == 1
-        source = Source(last.round.mechanism, last.tally, estimates, facts, rng, of_sample)
-        for names, answers in FURTHER.items():
-            if not (single and open_for(*names)):
-                continue
-            try:
-                found = answers(source)
-            except KeyveilError:
-                continue  # these reports do not tell it, and the contract says who does
-            for name, intervals in zip(names, found, strict=True):
-                low, high, truth = (np.array([part(one) for one in intervals]) for part in _PARTS)
-                flags = np.array([FLAGS.index(one.flag) for one, _ in intervals], dtype=np.int8)
-                counts.setdefault(name, Count()).add(low, high, truth, flags)
-        unanswered.update(one for one in asked if one not in counts)
+            return measured(str(refused))
         run += 1
-    return Measured(cell, seed, run, counts, part=part)
+        caps = [capped.cap() for one in history if (capped := can(one.round.mechanism, Capped))]
+        lost = facts.undercount(min(caps)) if caps else np.zeros(facts.schema.d)
+        for part, one in going.items():
+            if not one.open:
+                continue
+            if part == "shrunk" and not estimates.frequency.absent:
+                _columns(one.counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
+            elif part == "raw":
+                if one.open_for("frequency", "mean"):
+                    _columns(one.counts, estimates, without_undercount(estimates), facts, lost, "")
+                last = history[-1]
+                if len(history) == 1:
+                    _further(one, Source(last.round.mechanism, last.tally, estimates, facts, asked_about, of_sample))
+            one.end(run)
+    return measured()
 
 
-def _enough(count: Count, least: int) -> bool:
+@dataclass
+class _Going:
+    """A part of a cell while it is measured."""
+
+    asked: tuple[str, ...]
+    least: int
+    short: bool  # only the first two questions decide how long it takes
+    runs: int = 0
+    counts: dict[str, Count] = field(default_factory=dict)
+    unanswered: set[str] = field(default_factory=set)
+
+    def end(self, run: int) -> None:
+        """A run is over; what it did not answer no run will."""
+        self.runs = run
+        self.unanswered.update(one for one in self.asked if one not in self.counts)
+
+    def open_for(self, *questions: str) -> bool:
+        """Whether more intervals of one of these questions are needed."""
+        wanted = (one for one in questions if one in self.asked and one not in self.unanswered)
+        return any(not enough(self.counts.get(one, Count()), self.least) for one in wanted)
+
+    @property
+    def open(self) -> bool:
+        return self.open_for(*(self.asked[:2] if self.short else self.asked))
+
+
+def enough(count: Count, least: int) -> bool:
+    """Whether more intervals of a question would tell little; how many hold the truth plays no part in it."""
     hopeless = count.seen >= least and count.tested < HOPELESS * count.seen
-    return count.tested >= least or count.seen >= SEEN * least or hopeless
+    never = count.seen >= least / NEVER and not count.tested
+    return count.tested >= least or count.seen >= SEEN * least or hopeless or never
+
+
+def _further(going: _Going, source: Source) -> None:
+    """What one run tells of questions that are not about single keys' frequencies and means."""
+    for names, answers in FURTHER.items():
+        if not going.open_for(*names):
+            continue
+        try:
+            found = answers(source)
+        except KeyveilError:
+            continue  # these reports do not tell it, and the contract says who does
+        for name, intervals in zip(names, found, strict=True):
+            low, high, truth = (np.array([part(one) for one in intervals]) for part in _PARTS)
+            flags = np.array([FLAGS.index(one.flag) for one, _ in intervals], dtype=np.int8)
+            going.counts.setdefault(name, Count()).add(low, high, truth, flags)
 
 
 _PARTS: tuple[Callable[[tuple[Interval, float]], float], ...] = (
@@ -287,57 +293,6 @@ def _plain(count: Count, plain: NDArray[np.bool_], inside: NDArray[np.bool_]) ->
     count.plain_covered += int((plain & inside).sum())
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """What further questions are asked of: the reports of one run, and the truth about the people."""
-
-    mechanism: Mechanism
-    tally: Tally
-    estimates: Estimates
-    facts: Facts
-    rng: np.random.Generator
-    population: bool
-
-
-Answers = list[tuple[Interval, float]]
-
-
-def _quantiles(source: Source) -> tuple[Answers, Answers]:
-    """Medians, and lower and upper quartiles by turns, of some keys."""
-    laws, facts = distribution(source.mechanism, source.tally, population=source.population), source.facts
-    medians, quartiles = Answers(), Answers()
-    for place, key in enumerate(source.rng.permutation(facts.schema.d)[:MEDIANS].tolist()):
-        level = (0.25, 0.75)[place % 2]
-        medians.append((laws.quantile(0.5, key), facts.quantile(0.5, key)))
-        quartiles.append((laws.quantile(level, key), facts.quantile(level, key)))
-    return medians, quartiles
-
-
-def _sums(source: Source) -> tuple[Answers]:
-    d, rng = source.facts.schema.d, source.rng
-    sets = list[list[int]]()
-    for _ in range(PARTITIONS):  # sets of one are apart, so that their errors have little in common
-        cuts = np.sort(rng.permutation(d - 1)[: min(SETS, max(d // 3, 1)) - 1] + 1)
-        sets += [part.tolist() for part in np.split(rng.permutation(d), cuts)]
-    sums = subset_sums(source.estimates, sets, mechanism=source.mechanism, tally=source.tally)
-    return ([(total, source.facts.total(keys)) for total, keys in zip(sums, sets, strict=True)],)
-
-
-def _conditionals(source: Source) -> tuple[Answers]:
-    asked = Conditionals(source.mechanism, source.tally, population=source.population)
-    names, found = source.facts.schema.keys, Answers()
-    for _ in range(min(PAIRS, len(names))):
-        key, given = source.rng.permutation(len(names))[:2].tolist()
-        share = asked.frequency(names[key], {names[given]: True})
-        found.append((share, source.facts.share_given(key, given)))
-    return (found,)
-
-
-FURTHER: dict[tuple[str, ...], Callable[[Source], tuple[Answers, ...]]] = {
-    ("median", "quartile"): _quantiles,
-    ("sum",): _sums,
-    ("conditional",): _conditionals,
-}
 # What changes with the estimator alone and what changes with shrinkage are parts of a cell: each can be measured again.
 PARTS: dict[Part, tuple[str, ...]] = {
     "raw": ("frequency", "mean", *(name for names in FURTHER for name in names)),

@@ -15,7 +15,7 @@ import shlex
 import sys
 import textwrap
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
@@ -28,6 +28,7 @@ from keyveil.lab.honesty.cells import (
     HOPELESS,
     LEAST,
     MOST_RUNS,
+    NEVER,
     PARTS,
     QUESTIONS,
     SEEN,
@@ -86,29 +87,33 @@ that none is."""
 
 
 def cells(contenders: Sequence[str], populations: Sequence[str], people: int = SOME) -> Iterator[Cell]:
-    """All cells of a page: first those of so many people, then those of a million.
+    """All cells of a page, in turns.
 
-    Every contender meets every population once, at an ε and a target that a hash chooses, before any pair of them
-    has a second cell. So a run that is stopped has seen as many pairs as it could.
+    In a turn every contender meets every population once, at an ε and a target that a hash chooses: first so many
+    people, then a million, one population after the other. So a run that is stopped has seen as many pairs as it could.
     """
-    some = [
+    wanted = [
         Cell(contender, population, epsilon, people, target)
         for contender in contenders
         for population in populations
         for epsilon in EPSILONS
         for target in TARGETS
     ]
-    turns = Counter[tuple[str, str]]()
-    drawn = []
-    for cell in sorted(some, key=lambda cell: coins_of(cell, 0)):
-        drawn.append((turns[cell.contender, cell.population], cell))
-        turns[cell.contender, cell.population] += 1
-    yield from (cell for _, cell in sorted(drawn, key=lambda one: one[0]))
     if people == SOME:
-        for population in populations:
-            for contender in (one for one in contenders if one in MANY):
-                for epsilon in EPSILONS:
-                    yield Cell(contender, population, epsilon, LOTS, "people")
+        wanted += [
+            Cell(contender, population, epsilon, LOTS, "people")
+            for contender in contenders
+            for population in populations
+            for epsilon in EPSILONS
+            if contender in MANY
+        ]
+    turns = Counter[tuple[str, str, int]]()
+    drawn = []
+    for cell in sorted(wanted, key=lambda cell: coins_of(cell, 0)):
+        together = populations.index(cell.population) if cell.n == LOTS else 0  # so many people are drawn once a turn
+        drawn.append((turns[cell.contender, cell.population, cell.n], cell.n, together, cell))
+        turns[cell.contender, cell.population, cell.n] += 1
+    yield from (cell for *_, cell in sorted(drawn, key=lambda one: one[:3]))
 
 
 def real_cells(contenders: Sequence[str], files: Iterable[Path]) -> Iterator[Cell]:
@@ -138,19 +143,21 @@ def measure_all(
     ``files`` are those of populations that are no recipes.
     """
     known = {(one.cell, one.part): one for one in read(results)}
-    missing = [(cell, part) for cell in wanted for part in parts if (cell, part) not in known]
-    end, waiting = time.monotonic() + 60 * minutes, set[Future[Measured]]()
+    open_parts = ((cell, [part for part in parts if (cell, part) not in known]) for cell in wanted)
+    missing = deque((cell, some) for cell, some in open_parts if some)
+    end, waiting = time.monotonic() + 60 * minutes, set[Future[list[Measured]]]()
     with ProcessPoolExecutor(workers) as pool, results.open("a", encoding="utf-8") as file:
         while waiting or (missing and time.monotonic() < end):
             while missing and len(waiting) < 2 * workers and time.monotonic() < end:
-                cell, part = missing.pop(0)
-                waiting.add(pool.submit(measure, cell, seed, part, (files or {}).get(cell.population)))
+                cell, some = missing.popleft()
+                waiting.add(pool.submit(measure, cell, seed, some, (files or {}).get(cell.population)))
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for one in (future.result() for future in done):
+            for one in (one for future in done for one in future.result()):
                 known[one.cell, one.part] = one
                 file.write(json.dumps(one.document(), separators=(",", ":")) + "\n")
                 file.flush()
-                _say(f"{len(known):,} parts done, {len(missing) + len(waiting):,} to do; last {one.part}, {one.cell}")
+                to_do = f"{len(known):,} parts known, {len(missing) + len(waiting):,} cells to do"
+                _say(f"{to_do}; last {one.seconds:.1f} s, {one.part}, {one.cell}")
     return list(known.values())
 
 
@@ -169,7 +176,8 @@ def page(measured: Sequence[Measured], command: str, of: int) -> str:
         f"Of {of:,} cells {told:,} were measured, with and without shrinkage, {len(whole) - told:,} in one of these "
         f"ways,\nand {len(refused - set(whole)):,} do not apply. Seeds: {seeds[0]} to {seeds[-1]}.\n"
         f"A question was asked until it had {LEAST} intervals without a flag, {SEEN} times as many of any kind\n"
-        f"({LEAST} where fewer than {HOPELESS:.0%} had none), or {MOST_RUNS} times."
+        f"({LEAST} where fewer than {HOPELESS:.0%} had none, {LEAST // NEVER} where none had), or {MOST_RUNS} times. "
+        f"That took {sum(one.seconds for one in measured) / 3600:.1f} hours\nof one core."
         if seeds
         else "Nothing was measured yet."
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.records import Records
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
@@ -22,6 +23,7 @@ class Facts:
 
     people: Population
     schema: Schema
+    _undercounts: dict[int, Floats] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def truth(self) -> Truth:
@@ -32,10 +34,12 @@ class Facts:
 
         Who holds s > l pairs reports each of them with probability l/s.
         """
-        sizes = np.repeat(self.people.sizes, self.people.sizes)
-        lost = np.maximum(1 - cap / np.maximum(sizes, 1), 0)
-        found: Floats = np.bincount(self.people.keys, weights=lost, minlength=self.schema.d) / max(self.people.n, 1)
-        return found
+        if cap not in self._undercounts:
+            sizes = np.repeat(self.people.sizes, self.people.sizes)
+            lost = np.maximum(1 - cap / np.maximum(sizes, 1), 0)
+            of_key = np.bincount(self.people.keys, weights=lost, minlength=self.schema.d)
+            self._undercounts[cap] = of_key / max(self.people.n, 1)
+        return self._undercounts[cap]
 
     def total(self, keys: Sequence[int]) -> float:
         """How many of some keys a person holds on average."""
@@ -67,10 +71,13 @@ class Facts:
         return [np.asarray(part) for part in np.split(users[order], ends[:-1])]
 
 
-def resampled(people: Population, rng: np.random.Generator) -> Population:
-    """As many people, drawn from these with replacement: a sample of a population that is known."""
-    chosen = rng.integers(people.n, size=people.n)
+def resampled(people: Records, rng: np.random.Generator) -> Records:
+    """As many people, drawn from these with replacement: a sample of a population that is known.
+
+    They come in the order of those they are drawn from, which says nothing of them and is quicker to gather.
+    """
+    chosen = np.sort(rng.integers(people.n, size=people.n))
     sizes = people.sizes[chosen]
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     rows = np.repeat(people.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
-    return Population(people.names, offsets, people.keys[rows], people.values[rows])
+    return Records(offsets, people.keys[rows], people.values[rows], people.d)

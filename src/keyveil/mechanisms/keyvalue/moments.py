@@ -51,6 +51,9 @@ from keyveil.mechanisms.tally_laws import draw_outputs, people_by
 
 MOST_COEFFICIENTS = 1 << 22  # their counts fit into 64 MB
 LAWS = ("optimum", "uniform")
+MORE = 2
+"""Reports of either sign that are added where a variance is read off (Agresti and Coull 1998): of few reports all may
+say the same, which does not make the moment certain (tests/mechanisms/keyvalue/test_moments.py)."""
 
 
 @dataclass(frozen=True)
@@ -206,16 +209,18 @@ class Moments(KeyValue):
         respondents = counts.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             moments = (counts[1] - counts[0]) / (self._gain * respondents)
-            variance = self._variance(moments) / respondents
+            variance = self._variance(moments, respondents)
         return moments, np.where(respondents > 0, variance, np.nan), respondents
 
     @property
     def _gain(self) -> float:
         return float(2 * self.channel.probability(1, 1) - 1)
 
-    def _variance(self, moments: Floats) -> Floats:
-        """Of the answer of one report by a random person."""
-        variance: Floats = self._gain**-2 - np.clip(np.nan_to_num(moments), -1, 1) ** 2
+    def _variance(self, moments: Floats, respondents: Ints | float) -> Floats:
+        """Of the mean answer of so many random people, as if a few more had said either."""
+        towards = respondents / (respondents + 2 * MORE)
+        each = self._gain**-2 - np.clip(np.nan_to_num(moments * towards), -1, 1) ** 2
+        variance: Floats = each / respondents
         return variance
 
     def answer_jointly(
@@ -277,7 +282,7 @@ class Moments(KeyValue):
             moments = 1 - 2 * frequency if place is None else frequency * mean
             respondents = n * self.coefficients.share(Family(place is not None, len(subset)))
             people = np.full(len(frequency), round(respondents), dtype=np.int64)
-            return moments, self._variance(moments) / respondents, people
+            return moments, self._variance(moments, respondents), people
 
         return solution(_answered(WithProducts(self._of_one_key), column, n, population)).spread
 

@@ -191,7 +191,8 @@ def _consequences(
         return {}
     raised = min(limit, EVEN * surplus / whole.keys)
     if surplus <= ONE_SIDED * told.se:
-        return {"stretch": 1 / kept, "raised": raised}  # what is not ruled out belongs into the interval
+        # what is not ruled out belongs into the interval
+        return {"stretch": 1 / kept, "raised": raised, "raised_se": EVEN * told.se / whole.keys}
     seen = {"seen": True, "shift": SHIFT**2, "raised": raised if told.reached else limit}
     surely_kept, _ = _kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)
     if exact and _pays(surely_kept, kept, error, whole):
@@ -254,5 +255,5 @@ def with_upper_limits(estimates: Estimates, found: Undercount, noise_se: Floats)
     if not found.widens or estimates.frequency.absent:
         return estimates
     column = estimates.frequency
-    highest = found.highest(column.values + normal_quantile(estimates.confidence) * noise_se)
+    highest = found.highest(column.values, noise_se, normal_quantile(estimates.confidence))
     return replace(estimates, frequency=replace(column, high=np.fmax(column.high, highest)))
