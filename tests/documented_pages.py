@@ -23,6 +23,7 @@ from keyveil.cli.app import run
 from keyveil.cli.connection import Collector
 from keyveil.cli.local_collector import running_collector
 from keyveil.device import HttpTransport
+from tests.collector import later_server
 from tests.collector.processes import TWINS
 
 ROOT = Path(__file__).parents[1]
@@ -70,6 +71,7 @@ class Reader:
     refused: tuple[str, ...] = ()  # beginnings of commands that end with status 2, as the page says
     after: Mapping[str, Callable[[Reader], None]] = field(default_factory=dict)  # what others do meanwhile
     smaller: Mapping[str, str] = field(default_factory=dict)  # numbers of people in Python blocks
+    called: dict[str, str] = field(default_factory=dict)  # words that a page leaves to its reader, such as a hash
     _running: ExitStack = field(default_factory=ExitStack)
     _head: str = ""
     address: str = ""
@@ -79,9 +81,12 @@ class Reader:
         """A collector whose tokens this reader has, in the files in which pages keep them."""
         if self.address:
             return
-        database = self.folder / "keyveil.db"
+        database, days = self.folder / "keyveil.db", self.folder / "days"
+        days.touch()
+        path = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
+        environment = {**TWINS, later_server.DAYS: str(days), "PYTHONPATH": path}
         self.address, self.token = self._running.enter_context(
-            running_collector(database, self.folder / "log", **TWINS)
+            running_collector(database, self.folder / "log", ("-m", later_server.__name__), **environment)
         )
         for file in ("secrets/admin", "keyveil-admin.token"):
             if (self.folder / file).parent.is_dir():
@@ -89,6 +94,11 @@ class Reader:
         self.environment.setenv("KEYVEIL_SERVER", self.address)
         self.environment.setenv("KEYVEIL_TOKEN", self.token)
         self.environment.setenv("KEYVEIL_DATABASE_URL", f"sqlite:///{database}")
+
+    def wait(self, days: int) -> None:
+        """Let days pass at the collector."""
+        file = self.folder / "days"
+        file.write_text(str(int(file.read_text() or 0) + days))
 
     def stop(self) -> None:
         self._running.close()
@@ -120,6 +130,8 @@ class Reader:
         line = re.sub(r"\s+#.*$|\s*&$", "", line).strip()  # without remarks, and not in the background
         text = ADDRESS.sub(lambda _: self.address, moved(line)).replace(" /backups/", f" {self.folder}/")
         text = re.sub(r"[0-9a-f]{4}…", self._head, text)
+        for word, meant in self.called.items():
+            text = text.replace(word, meant)
         if SERVE.match(line):
             self.serve()
         elif line.startswith("export "):

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
@@ -39,7 +40,7 @@ PAGES = {
     "ask": f"{HERE}/ask?kind=conditional&has=coffee&key=crisps",
     "ask-top": f"{HERE}/ask?kind=top&count=6",
     "heat-map": f"{HERE}/ask?kind=heat&count=6",
-    "processed": f"{HERE}/processed?method=base-cut",
+    "processed": f"{HERE}/processed?method=bayes",
     "compare": f"{HERE}/compare",
     "privacy": f"{HERE}/privacy",
     "collection": f"{HERE}/collection",
@@ -103,7 +104,21 @@ def take(page: Page, file: Path, width: int, theme: str) -> None:
     high = min(page.evaluate("document.documentElement.scrollHeight"), HIGHEST)
     page.set_viewport_size({"width": width, "height": high})
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    picture.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, optimize=True)
+    in_few_colours(picture).save(file, optimize=True)
+
+
+def in_few_colours(picture: Image.Image) -> Image.Image:
+    """The picture with its most common colours exactly as they are, and others as the nearest of these."""
+    parts = np.asarray(picture).astype(np.uint32)
+    colours, places, counts = np.unique(
+        parts[..., 0] << 16 | parts[..., 1] << 8 | parts[..., 2], return_inverse=True, return_counts=True
+    )
+    every = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=1).astype(np.int64)
+    common = every[np.argsort(-counts, kind="stable")[:COLOURS]]
+    nearest = ((every[:, None] - common[None]) ** 2).sum(axis=2).argmin(axis=1).astype(np.uint8)
+    few = Image.fromarray(nearest[places].reshape(parts.shape[:2]), "P")
+    few.putpalette(common.astype(np.uint8).tobytes())
+    return few
 
 
 def take_all(page: Page, folder: Path, name: str) -> None:

@@ -201,6 +201,7 @@ def test_pages_fit_a_phone(browser: Chromium, server: Served, width: int) -> Non
         watched.page.get_by_label("on average").fill("1")
         watched.page.get_by_role("button", name="See what it costs").click()
         expect(watched.page.get_by_role("button", name="Check it")).to_be_visible()
+        watched.page.wait_for_load_state()  # a button may be seen before the style sheet is there
         assert watched.page.evaluate(WIDE) <= width
     window.close()
     assert watched.complaints == []

@@ -69,3 +69,19 @@ def test_files_and_the_table_say_what_the_collector_said(
     places = 0 if direct[0]["mean_high"] - direct[0]["mean_low"] >= 100 else 1
     mean, low, high = (f"{number:.{places}f}" for number in income)
     assert f"{mean} [{low}, {high}]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("options", "shown"), [({"bins": 3}, True), ({}, False)], ids=["bins", "signs"])
+def test_a_report_has_distributions_where_reports_tell_them(
+    tmp_path: Path, options: dict[str, int], shown: bool, capsys: Output
+) -> None:
+    service = Service(f"sqlite:///{tmp_path / 'collector.db'}")
+    document = started(service, protocol={"name": "kvue", "epsilon": "4", **options}, min_reports=100)
+    service.submit("snacks", batch_of(document, 2000)).result(60)
+    service.act("snacks", "stop")
+    service.settle()
+    service.close()
+    page = tmp_path / "page.html"
+    where = ["--database", str(tmp_path / "collector.db"), "--report", str(page)]
+    assert run(["campaign", "estimates", "snacks", *where]) == 0, capsys.readouterr().err
+    assert ("the share in each part of the range" in page.read_text()) == shown

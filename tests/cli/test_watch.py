@@ -56,7 +56,7 @@ def test_lines_tell_counts_and_widths_that_shrink_until_it_is_over(
     assert run(["campaign", "watch", "snack-survey", *opened]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("snack-survey is ")]
 
-    assert "0 reports, 0 counted. 0 reports have been counted; nothing is shown below 100." in lines[0]
+    assert "0 reports, 0 counted. 0 reports counted; nothing is shown below 100." in lines[0]
     widths = [float(found[1]) for line in lines if (found := re.search(r"frequency ± ([\d.]+)", line))]
     assert widths[-1] < 0.6 * widths[0]  # five times the reports: a factor of about 0.45
     assert lines[-1].startswith("snack-survey is estimated") and "1,500 reports, 1,500 counted" in lines[-1]

@@ -21,6 +21,14 @@ from tests.collector.conftest import SetClock
 from tests.collector.running import empty_database
 
 FORM = "application/x-www-form-urlencoded"
+WISH = {  # the first step of a new campaign
+    "change": "8",
+    "people": "20000",
+    "keys": "coffee\ncrisps\napple",
+    "pairs": "1.5",
+    "low": "1",
+    "high": "5",
+}
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import keyveil as kv
@@ -43,8 +44,26 @@ def test_arrivals_leave_gaps_where_nothing_came() -> None:
 
 
 def test_shares_are_bars_of_their_heights() -> None:
-    bars = named(shares(["1", "5"], [0.25, 0.75], "told"), "rect", "bar")
-    assert float(bars[1].get("height", 0)) == pytest.approx(3 * float(bars[0].get("height", 0)))
+    bars = named(shares([1, 5], [0.25, 0.75], "told"), "rect", "bar")
+    assert float(bars[1].get("height", 0)) == pytest.approx(3 * float(bars[0].get("height", 0)), rel=1e-4)
+
+
+@pytest.mark.parametrize("count", [5, 64])
+def test_few_values_are_named_and_many_stand_on_a_round_axis(count: int) -> None:
+    values = np.linspace(1, 5, count).tolist()
+    drawn = shares(values, [1 / count] * count, "told")
+    words = [one.text for one in named(drawn, "text", "quiet")]
+    assert words[-5:] == ["1", "2", "3", "4", "5"] and len(named(drawn, "rect", "bar")) == count
+    last = named(drawn, "rect", "bar")[-1]
+    middle = float(last.get("x", 0)) + float(last.get("width", 0)) / 2
+    assert float(named(drawn, "text", "quiet")[-1].get("x", 0)) == pytest.approx(middle, abs=0.1)
+
+
+def test_axes_have_round_numbers_and_crafted_reports_a_band(estimates: kv.Estimates) -> None:
+    words = [one.text or "" for one in named(forest(estimates), "text", "quiet")]
+    assert words.count("frequency") == words.count("mean") == 1
+    assert all(len(word.removeprefix("0.")) <= 2 for word in words if word[0].isdigit()), words
+    assert not named(forest(estimates), "line", "crafted")
 
 
 def test_text_stays_text_and_attributes_cannot_be_left() -> None:

@@ -92,6 +92,16 @@ def test_only_flags_that_occur_are_explained() -> None:
     assert MEANINGS["insufficient"] in page(estimated([0.6, 0.4, 0.0, 0.2, 0.1]), ABOUT)
 
 
+def test_flags_that_only_the_table_shows_are_explained_too() -> None:
+    """A mean near the end of its range: only for the eye is its interval cut there."""
+    usual = estimated([0.6, 0.4, 0.3, 0.2, 0.1])
+    near = np.full(5, 0.99)
+    mean = Column(usual.schema, near, usual.mean.se, near - 0.02, near + 0.02, scaled=True)
+    found = page(replace(usual, mean=mean), ABOUT)
+    shown = set(re.findall(r"<td [^>]*>(\w+)</td></tr>", found))
+    assert "clipped" in shown and all(MEANINGS[flag] in found for flag in shown), shown
+
+
 def test_what_intervals_allow_for_is_named() -> None:
     known = estimated([0.6, 0.4, 0.3, 0.2, 0.1])
     sampled = replace(known, header=replace(known.header, population=True))
@@ -105,10 +115,11 @@ def test_commands_write_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run([*simulated, "--seed", "1", "--tally", str(tally), "--report", str(first)]) == 0
     assert run(["estimate", str(tally), "--report", str(second)]) == 0
     told = second.read_text(encoding="utf-8")
-    assert "snacks: what 3,000 reports say" in told and "The program that devices run spends 3.99999999999" in told
+    assert "snacks: what 3,000 reports say" in told and "The program that devices run spends at most 3.9999999" in told
     assert f"keyveil estimate {tally} --report {second}" in told
-    assert "the share in each part of the range" in told  # values in three cells
-    assert "A simulation of 3,000 people." in first.read_text(encoding="utf-8")
+    truth = first.read_text(encoding="utf-8")
+    assert "A simulation of 3,000 people." in truth
+    assert "the share in each part of the range" in told and "the share in each part" in truth  # values in three cells
     capsys.readouterr()
     assert run(["estimate", str(tally), "--report", str(tmp_path)]) == 2
     assert "[output/file]" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from keyveil.campaign.series import drawn
-from keyveil.cli.campaign_exports import write_csv
+from keyveil.cli.campaign_exports import distributions, write_csv
 from keyveil.cli.connection import Database, Name, Server, TokenFile, address, reach
 from keyveil.cli.data import Plot, save, say, screen
 from keyveil.cli.estimate import refuse_silent
@@ -50,6 +50,7 @@ def estimates(
         found = collector.ask("GET", address(name, "estimates"), None, **wanted)
         campaign = collector.campaign(name)[0]
         known = Estimates.from_document(found, campaign.schema)
+        values = None if report is None else distributions(collector, name, round)
     if per_key:
         known = known.per_key()
         found |= known.document()
@@ -64,7 +65,7 @@ def estimates(
     if report is not None:
         from keyveil.dashboard.about import about_campaign
 
-        write_page(known, report, about_campaign(campaign, told))
+        write_page(known, report, about_campaign(campaign, told), values)
     if not printed(json, found):
         show_estimates(screen(), known, top, raw)
         if recover is not None:

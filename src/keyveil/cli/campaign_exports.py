@@ -9,12 +9,15 @@ from typing import Any
 
 from keyveil.campaign.recurrence import Period, ends
 from keyveil.campaign.report_schema import parquet_writer
+from keyveil.campaign.rounds import RoundDocument
 from keyveil.cli.campaign_files import beside, write_json
 from keyveil.cli.connection import Collector, address, download, written
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.core.estimates import Estimates
+from keyveil.core.histogram import Histogram
 from keyveil.core.tally import Tally
 from keyveil.frames.results import csv_of
+from keyveil.mechanisms.capabilities import Histograms, can, histogram_of
 
 
 def export_reports(collector: Collector, name: str, round: int | None, out: Path) -> dict[str, Any]:
@@ -60,6 +63,16 @@ def export_tally(collector: Collector, name: str, round: int | None, out: Path) 
     write_json(beside(out), {**about, "min_reports": view["campaign"]["min_reports"]})
     reports = Tally.from_bytes(counts).reports
     return {"round": number, "n": reports, "reports": reports, "written": [str(out), str(beside(out))]}
+
+
+def distributions(collector: Collector, name: str, round: int | None) -> Histogram | None:
+    """How values are distributed by the reports of a round, if they tell it."""
+    campaign, view = collector.campaign(name)
+    number = _number(view, round)
+    mechanism = RoundDocument.from_document(_round_document(collector, view, number), campaign).mechanism
+    if can(mechanism, Histograms) is None:
+        return None
+    return histogram_of(mechanism, Tally.from_bytes(collector.fetch("GET", address(name, "tally"), round=number)))
 
 
 def write_csv(path: Path, estimates: Estimates, days: Period | None) -> None:

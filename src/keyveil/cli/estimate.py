@@ -39,7 +39,7 @@ from keyveil.display.report import About
 from keyveil.lab.attacks.processed_limits import processed_with_limits
 from keyveil.learn.questions import answer
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.capabilities import Histograms, can
+from keyveil.mechanisms.capabilities import histogram_of
 from keyveil.mechanisms.registry import create_round, from_document
 from keyveil.robustness.detection import detect as detected
 from keyveil.robustness.influence import with_influence
@@ -123,10 +123,9 @@ def estimate(
     if plot is not None:
         save(estimates.plot(top=top), plot)
     if report is not None:
-        told = can(mechanism, Histograms)
         title = f"{tally.stem}: what {many(counts.reports, 'report')} say"
         described = About(title, privacy=privacy_of(mechanism))
-        write_page(estimates, report, described, None if told is None else told.histogram(counts, population))
+        write_page(estimates, report, described, histogram_of(mechanism, counts, population))
     if json:
         chosen = {} if choice is None else {"choice": {"best": choice.best, "ranking": choice.rows()}}
         looked = {} if seen is None else {"suspicion": seen.document()}

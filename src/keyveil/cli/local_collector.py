@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,11 +20,13 @@ _STOPS = 20.0
 
 
 @contextmanager
-def running_collector(database: Path, log: Path, **environment: str) -> Iterator[tuple[str, str]]:
+def running_collector(
+    database: Path, log: Path, program: Sequence[str] = ("-m", "keyveil", "serve"), **environment: str
+) -> Iterator[tuple[str, str]]:
     """``keyveil serve`` on a free port of the loopback; gives its address and an admin token, and ends it afterwards.
 
     What the process writes to standard error goes to ``log``. Only this very process is ever stopped.
-    ``environment`` is what it finds there besides, such as other settings.
+    ``environment`` is what it finds there besides, such as other settings; ``program`` is what Python runs.
     """
     with tempfile.TemporaryDirectory() as folder, log.open("wb") as errors:
         token, files = secrets.token_urlsafe(24), {}
@@ -33,7 +35,7 @@ def running_collector(database: Path, log: Path, **environment: str) -> Iterator
             (Path(folder) / role).touch(0o600)
             (Path(folder) / role).write_text(word, encoding="ascii")
         usual = {name: value for name, value in os.environ.items() if not name.startswith("KEYVEIL_")}
-        command = [sys.executable, "-m", "keyveil", "serve", "--host", "127.0.0.1", "--port", "0"]
+        command = [sys.executable, *program, "--host", "127.0.0.1", "--port", "0"]
         process = subprocess.Popen(
             [*command, "--database", f"sqlite:///{database.absolute()}", "--json-logs"],
             stdout=subprocess.PIPE,

@@ -41,11 +41,11 @@ def privacy_of(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def _facts(estimates: Estimates) -> list[tuple[str, str]]:
-    options = ", ".join(f"{name}={value}" for name, value in estimates.header.options.items())
+    options = ", ".join(f"{name}={value}" for name, value in estimates.header.options.items() if value is not None)
     return [
         ("mechanism", f"{estimates.mechanism} ({options})" if options else estimates.mechanism),
         ("reports", f"{estimates.n:,}"),
         ("keys", f"{estimates.schema.d:,}"),
-        ("confidence", f"{estimates.confidence:.1%}"),
+        ("confidence", f"{100 * estimates.confidence:g} %"),
         ("written by", f"Keyveil {keyveil.__version__}"),
     ]

@@ -56,6 +56,7 @@ from keyveil.lab.metrics import most_frequent
 from keyveil.lab.public_options import collected_for
 from keyveil.lab.simulate import Simulation
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.capabilities import histogram_of
 from keyveil.mechanisms.registry import find
 from keyveil.planning.auto import AUTO, resolve
 from keyveil.protocols.base import Protocol
@@ -147,7 +148,7 @@ def simulate(
         about = About(
             f"{Path(data).stem}: truth against estimates", people, privacy=() if single is None else privacy_of(single)
         )
-        write_page(result.estimates, report, about)
+        write_page(result.estimates, report, about, None if single is None else histogram_of(single, result.tally))
     if json:
         looked = {} if seen is None else {"suspicion": seen.document()}
         print(msgspec.json.encode({**result.document(), **looked}).decode())

@@ -42,6 +42,7 @@ from keyveil.core.clock import Clock, system_clock
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
+from keyveil.core.text import many
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.questions import who_is_asked
 from keyveil.protocols.base import Finished, History
@@ -393,5 +394,5 @@ class Service:
 
 def _too_few(campaign: Campaign, reports: int) -> CampaignError:
     return CampaignError(
-        "campaign/too-few", f"{reports} reports have been counted; nothing is shown below {campaign.min_reports}."
+        "campaign/too-few", f"{many(reports, 'report')} counted; nothing is shown below {campaign.min_reports:,}."
     )

@@ -21,12 +21,19 @@ from keyveil.dashboard.visits import Visit
 from keyveil.display.answers import told
 from keyveil.display.charts import shares
 from keyveil.display.markup import Child, Html, tag, together
+from keyveil.display.report import contained
 from keyveil.learn.distributions import distribution
+from keyveil.mechanisms.capabilities import Windows, can
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 
 LEVELS = ("0.1", "0.25", "0.5", "0.75", "0.9")  # quantiles that are asked together
 MOST_LISTED = 1000  # keys that fields propose
 MOST_RANKED = 1000
+SPREAD = {  # what the bars of a distribution stand for
+    "levels": "",
+    "points": "; devices rounded values to these points",
+    "cells": "; each bar is a range of values",
+}
 
 
 def show_ask(visit: Visit) -> Response:
@@ -37,7 +44,7 @@ def show_ask(visit: Visit) -> Response:
             visit,
             campaign.name,
             top,
-            note("Nobody has been asked yet: there is nothing to ask about."),
+            note("Nobody has been asked yet: this campaign is a draft, and there is nothing to ask about."),
             _limits(campaign),
         )
     asked = visit.asked("kind")
@@ -64,18 +71,28 @@ def _answer(visit: Visit, kind: str) -> Html:
     words = ["campaign", "ask", visit.name, "--question", json.dumps(document, ensure_ascii=False)]
     lines = [f'answer = {asked(f"/v1/campaigns/{visit.name}/queries", document)}["answers"]']
     drawn = spread(visit, document["keys"][0]) if kind == "quantiles" and told(rows[0]["value"]) else None
-    return together(ANSWERS[kind](rows), drawn, code(visit, words, lines))
+    return together(
+        ANSWERS[kind](rows), drawn, tag("p", _allowed(visit, kind), class_="small"), code(visit, words, lines)
+    )
+
+
+def _allowed(visit: Visit, kind: str) -> str:
+    """What the intervals of an answer allow for."""
+    estimates = visit.site.results.estimates(visit.name)
+    if kind != "quantiles":
+        return contained(estimates)
+    mechanism = visit.service.finished(visit.name, None, kind).round.mechanism
+    return contained(estimates, population=can(mechanism, Windows) is not None)  # as laws found by EM always do
 
 
 def spread(visit: Visit, key: str) -> Html:
     """How the values of a key are distributed among those who hold it, as bars."""
     found = visit.service.finished(visit.name, None, "quantiles")
     law = distribution(found.round.mechanism, found.tally).of(key)
-    labels = [f"{value:.3g}" for value in law.values]
-    parts = [max(float(share), 0.0) for share in law.shares]
-    listed = ", ".join(f"{label}: {part:.0%}" for label, part in zip(labels, parts, strict=True))
-    said = f"Of those who hold {key}, the share at each value (the middles of {law.kind})"
-    return tag("figure", tag("div", shares(labels, parts, f"{said}: {listed}"), class_="wide"), tag("figcaption", said))
+    values, parts = law.values.tolist(), [max(float(share), 0.0) for share in law.shares]
+    listed = ", ".join(f"{value:.3g}: {part:.0%}" for value, part in zip(values, parts, strict=True))
+    said = f"Of those who hold {key}, the share at each value" + SPREAD[law.kind]
+    return tag("figure", tag("div", shares(values, parts, f"{said}: {listed}"), class_="wide"), tag("figcaption", said))
 
 
 # -- what the address asks --------------------------------------------------------------------------------------------
@@ -105,7 +122,8 @@ READERS: dict[str, Callable[[Visit], dict[str, Any]]] = {
 def _form(visit: Visit, kind: str, title: str, *fields: Child) -> Html:
     hidden = tag("input", type="hidden", name="kind", value=kind)
     button = tag("button", "Ask")
-    return question(visit, f"/campaigns/{visit.name}/ask", tag("h3", title), hidden, *fields, button, class_="card")
+    inside = tag("h3", title), hidden, *fields, button
+    return question(visit, f"/campaigns/{visit.name}/ask", *inside, class_="card", aria_label=title)
 
 
 def _key(label: str, name: str, value: str = "", hint: str = "", id: str = "") -> Html:

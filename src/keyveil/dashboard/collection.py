@@ -11,9 +11,9 @@ from keyveil.campaign.series import next_document
 from keyveil.core.errors import CampaignError, KeyveilError
 from keyveil.core.text import many
 from keyveil.dashboard.campaign_head import head
-from keyveil.dashboard.layout import facts, field, form, note, page, redirect, table
+from keyveil.dashboard.layout import facts, field, form, note, numbers, page, redirect, table
 from keyveil.dashboard.visits import Visit
-from keyveil.dashboard.words import refusals_in_words, state_of
+from keyveil.dashboard.words import ROUNDS, refusals_in_words
 from keyveil.display.charts import arrivals, arrivals_in_words
 from keyveil.display.markup import Html, tag, together
 
@@ -42,19 +42,19 @@ def show_collection(visit: Visit) -> Response:
             "tr",
             tag("th", str(one["round"]), scope="row"),
             tag("td", one["mechanism"]),
-            tag("td", state_of(one["state"])),
+            tag("td", ROUNDS[one["state"]]),
             tag("td", f"{one['reports']:,}", class_="number"),
             tag("td", f"{one['folded']:,}", class_="number"),
-            tag("td", one["note"] or "–"),
+            tag("td", one["note"] or "none"),
         )
         for one in status["rounds"]
     ]
-    head_row = ("Round", "Mechanism", "State", "Reports", "Counted", "Look at")
+    head_row = ("Round", "Mechanism", "State", numbers("Reports"), numbers("Counted"), "Warnings")
     return page(
         visit,
         campaign.name,
         top,
-        table("Rounds", head_row, rows=rounds) if rounds else note("No round has begun."),
+        table("Rounds", head_row, rows=rounds) if rounds else note("Nobody has been asked yet: no round has begun."),
         tag("h2", "What came in"),
         tag(
             "figure",
@@ -63,7 +63,7 @@ def show_collection(visit: Visit) -> Response:
         ),
         facts(
             ("Reports", f"{status['reports']:,}"),
-            ("Sent twice", f"{status['duplicates']:,}, each counted once"),
+            ("Sent twice", f"{status['duplicates']:,}, each counted once" if status["duplicates"] else "none"),
             ("Refused", refusals_in_words(status["refused"])),
             ("Nothing is shown below", many(campaign.min_reports, "report")),
         ),

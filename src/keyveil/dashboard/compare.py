@@ -7,13 +7,16 @@ from starlette.responses import Response
 
 from keyveil.campaign.series import refuse_same_reports
 from keyveil.core.errors import KeyveilError
+from keyveil.core.text import many
 from keyveil.dashboard.about import dates_in_words
 from keyveil.dashboard.campaign_head import head
 from keyveil.dashboard.code import asked, code, fetched
-from keyveil.dashboard.layout import choice, note, page, question, table
+from keyveil.dashboard.layout import choice, note, numbers, page, question, table
 from keyveil.dashboard.refusals import explained
 from keyveil.dashboard.visits import Visit
+from keyveil.display.charts import days_of
 from keyveil.display.markup import Html, tag, together
+from keyveil.display.report import contained
 from keyveil.learn.comparisons import Difference, Of, compare_campaigns
 
 MOST_COMPARED = 200  # keys, the most frequent ones
@@ -28,9 +31,7 @@ def show_compare(visit: Visit) -> Response:
     if not others:
         alone = "This is the only campaign of its name so far. A change is shown once there are two."
         return page(visit, campaign.name, top, note(alone))
-    listed = {
-        one["hash"]: f"{one['hash'][:12]}, {dates_in_words(visit.service.campaign(one['hash']))}" for one in others
-    }
+    listed = {one["hash"]: _told_apart(visit, one["hash"]) for one in others}
     chosen = visit.asked("with", others[-1]["hash"])
     kinds = {"frequency": "how many hold each key", "mean": "the mean of each key"}
     chooser = question(
@@ -48,6 +49,14 @@ def show_compare(visit: Visit) -> Response:
     return page(visit, campaign.name, top, chooser, body)
 
 
+def _told_apart(visit: Visit, hash: str) -> str:
+    """A campaign by its days, or by those on which reports came, and by its hash."""
+    campaign, status = visit.service.campaign(hash), visit.service.status(hash)
+    came = days_of(status["arrivals"], status["bucket_hours"])
+    days = dates_in_words(campaign) if campaign.dates is not None else came or "nothing came yet"
+    return f"{days} · {many(status['reports'], 'report')} · {hash[:12]}"
+
+
 def _changes(visit: Visit, other: str, of: Of) -> Html:
     visit.site.access.check(visit.holder, "analyst", other)
     mine, theirs = visit.service.campaign(visit.name), visit.service.campaign(other)
@@ -63,7 +72,7 @@ def _changes(visit: Visit, other: str, of: Of) -> Html:
     said = (
         f"{', '.join(changed[:5])}{' and others' if len(changed) > 5 else ''} changed."
         if changed
-        else "No change is told."
+        else "No change can be told."
     )
     listed = sorted(found.items(), key=lambda one: np.nan_to_num(one[1].p_value, nan=2.0))
     rows = [_row(key, one, len(found)) for key, one in listed]
@@ -86,10 +95,10 @@ def _changes(visit: Visit, other: str, of: Of) -> Html:
         tag("p", said, class_="finding"),
         table(
             f"Change of the {of}, this campaign minus the other; p-values are multiplied by the {len(found):,} tests",
-            ("Key", "Change", "p-value", "Told"),
+            ("Key", numbers("Change"), numbers("p-value"), "Verdict"),
             rows,
         ),
-        tag("p", "Each interval allows for the privacy noise of both campaigns, for the people who reported."),
+        tag("p", f"A change has the noise of both campaigns. {contained(now)}", class_="small"),
         code(visit, words, lines, imports),
     )
 
@@ -97,11 +106,11 @@ def _changes(visit: Visit, other: str, of: Of) -> Html:
 def _row(key: str, one: Difference, tests: int) -> Html:
     chance = min(one.p_value * tests, 1.0)
     known = not np.isnan(one.p_value)
-    verdict = "not told" if not known else "changed" if chance < LEVEL else "no change told"
+    verdict = "unknown" if not known else "changed" if chance < LEVEL else "may be the same"
     return tag(
         "tr",
         tag("th", key, scope="row"),
-        tag("td", str(one.difference) if known else "not told", class_="number" if known else "doubtful"),
-        tag("td", f"{chance:.2g}" if known else "–"),
+        tag("td", str(one.difference) if known else "not told", class_="number" if known else "number doubtful"),
+        tag("td", f"{chance:.2g}" if known else "–", class_="number"),
         tag("td", verdict),
     )

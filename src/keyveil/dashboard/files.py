@@ -22,6 +22,7 @@ from keyveil.dashboard.visits import Visit
 from keyveil.display import report
 from keyveil.display.markup import tag
 from keyveil.frames.results import arrow_of, csv_of
+from keyveil.mechanisms.capabilities import histogram_of
 
 _drawing = threading.Lock()  # matplotlib draws one picture at a time
 
@@ -60,8 +61,10 @@ def _png(visit: Visit, estimates: Estimates) -> bytes:
 def _html(visit: Visit, estimates: Estimates) -> bytes:
     about = about_campaign(visit.service.campaign(visit.name))
     command = f"keyveil campaign estimates {visit.name} --report report.html"
+    found = visit.service.finished(visit.name)
+    values = histogram_of(found.round.mechanism, found.tally)
     with _drawing:
-        return report.page(estimates, replace(about, command=command)).encode()
+        return report.page(estimates, replace(about, command=command), values).encode()
 
 
 KINDS: dict[str, tuple[str, str, Callable[[Visit, Estimates], bytes]]] = {

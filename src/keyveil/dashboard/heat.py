@@ -13,6 +13,7 @@ from keyveil.dashboard.visits import Visit
 from keyveil.display.answers import share_text, told
 from keyveil.display.estimates import most_frequent
 from keyveil.display.markup import Html, tag, together
+from keyveil.display.report import contained
 from keyveil.learn.conditionals import Conditionals
 
 LEVELS = 5  # shades
@@ -66,7 +67,7 @@ def heat_map(visit: Visit, count: int) -> Html:
             "div",
             tag(
                 "table",
-                tag("caption", f"The {len(keys)} most frequent keys that are told from absent"),
+                tag("caption", tag("span", f"The {len(keys)} most frequent keys that are told from absent")),
                 tag("thead", tag("tr", tag("td"), [tag("th", key, scope="col") for key in keys])),
                 tag("tbody", body),
                 class_="heat",
@@ -76,6 +77,7 @@ def heat_map(visit: Visit, count: int) -> Html:
             role="region",
             aria_label="How keys go together",
         ),
+        tag("p", contained(estimates), class_="small"),
         code(visit, words, lines),
     )  # fmt: skip
 

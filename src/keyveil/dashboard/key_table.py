@@ -33,12 +33,13 @@ def key_table(visit: Visit, estimates: Estimates) -> Html:
     told = listed(estimates, min(start + AT_ONCE, estimates.schema.d) if chosen else estimates.schema.d)
     said = f"{len(found):,} of {estimates.schema.d:,} keys" if find else f"{estimates.schema.d:,} keys"
     wide = "; intervals allow for the choice of the most frequent keys" if chosen else ""
+    part_shown = "" if len(shown) == len(found) else f", {start + 1:,} to {start + len(shown):,} are shown"
     body = [Html(row) for row in rows(told, shown, inline=False)]
     kinds = [panel.title for panel in panels_of(told, None)]
     titles = [("key", 1), *((kind, 2) for kind in kinds), ("flag", 1)]
     inside = tag(
         "table",
-        tag("caption", f"{said}, {start + 1:,} to {start + len(shown):,} are shown{wide}" if len(shown) else said),
+        tag("caption", tag("span", f"{said}{part_shown}{wide}" if len(shown) else said)),
         tag("thead", tag("tr", [_title(visit, name, span, by, falling) for name, span in titles])),
         tag("tbody", body or tag("tr", tag("td", "No key has this in its name.", colspan=6))),
         class_="numbers",

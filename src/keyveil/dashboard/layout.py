@@ -145,12 +145,17 @@ def table(caption: str, head: tuple[Child, ...], rows: Child, **attributes: str)
     """A table that scrolls by itself where the window is narrow."""
     inside = tag(
         "table",
-        tag("caption", caption),
+        tag("caption", tag("span", caption)),
         tag("thead", tag("tr", [tag("th", one, scope="col") for one in head])),
         tag("tbody", rows),
         **attributes,
     )
     return tag("div", inside, class_="wide", tabindex="0", role="region", aria_label=caption)
+
+
+def numbers(title: str) -> Html:
+    """The title of a column of numbers, for the head of a ``table``."""
+    return tag("span", title, class_="number")
 
 
 def note(*children: Child, kind: str = "note") -> Html:

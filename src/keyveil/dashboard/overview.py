@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
 from keyveil.campaign.documents import Campaign
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import KeyveilError
 from keyveil.core.estimates import Estimates
+from keyveil.core.schema import Schema
 from keyveil.core.text import many
 from keyveil.dashboard.about import dates_in_words, days_in_words, odds_in_words, who_sees_what
 from keyveil.dashboard.campaign_head import head
@@ -23,6 +26,7 @@ from keyveil.display.markup import Child, Html, tag, together
 from keyveil.display.report import MEANINGS, contained, met_flags
 
 MOST_ATTACKERS = 1 << 53
+MOST_NAMED = 12  # keys in the description of a campaign
 
 
 def show_overview(visit: Visit) -> Response:
@@ -43,11 +47,11 @@ def _estimates(visit: Visit) -> Estimates:
 
 
 def _results(visit: Visit, estimates: Estimates) -> Html:
-    picture = visit.site.results.remembered(visit.name, "forest", lambda: forest(estimates))
+    picture = visit.site.results.remembered(visit.name, ("forest", visit.asked("attackers")), lambda: forest(estimates))
     return together(
         tag("p", finding(estimates), class_="finding"),
         tag("p", days_in_words(visit.service.campaign(visit.name)), class_="quiet"),
-        tag("figure", tag("div", picture, class_="wide"), tag("figcaption", caption(estimates), class_="small")),
+        tag("figure", picture, tag("figcaption", caption(estimates), class_="small")),
         tag("h2", "Every key"),
         key_table(visit, estimates),
         tag("p", remarks(estimates), class_="small"),
@@ -74,10 +78,10 @@ def _attackers(visit: Visit, estimates: Estimates) -> Html:
         visit,
         f"/campaigns/{visit.name}",
         field(
-            "If so many reports were crafted to deceive",
+            "How many reports may have been crafted to deceive?",
             "attackers",
             visit.asked("attackers"),
-            "The bars then show in a lighter shade how far such reports could have moved each number.",
+            "Say how many, such as 100: lighter bars then show how far they could have moved each number.",
             inputmode="numeric",
             pattern="[0-9]*",
         ),
@@ -91,14 +95,18 @@ def _not_yet(visit: Visit, campaign: Campaign, state: str, refused: KeyveilError
     rounds = visit.service.counted(visit.name)[2]
     done, least = sum(number for _, number in rounds), campaign.min_reports
     if state == "draft":
-        step: Child = ["An administrator opens it on the page ", _link(visit, "collection", "Collection"), "."]
+        who = "Open it" if visit.admin else "An administrator opens it"
+        step: Child = [f"{who} on the page ", _link(visit, "collection", "Collection"), "."]
         return note("Nobody has been asked yet: this campaign is a draft. ", step)
     if refused.code != "campaign/too-few":
         return explained(refused)
+    so_far, step = " so far", "wait for more people; when the round closes, what waits is counted."
+    if state != "open":
+        so_far, step = "", f"ask again in a new campaign, of more people or with a smaller least number than {least:,}."
     return together(
         note(
-            f"{many(done, 'report')} counted so far. Nothing is shown below {least:,}: so few people could be told "
-            "apart. What to do: wait for more people; when the round closes, what waits is counted.",
+            f"{many(done, 'report')} counted{so_far}. Nothing is shown below {least:,}: so few people could be told "
+            f"apart. What to do: {step}",
         ),
         tag("progress", value=min(done, least), max=least, aria_label=f"{done:,} of {least:,} reports"),
         tag("p", "The page ", _link(visit, "collection", "Collection"), " shows what came in and what was refused."),
@@ -112,7 +120,8 @@ def _about(visit: Visit, campaign: Campaign) -> Html:
         tag("h2", "The question"),
         facts(
             ("Asked", dates_in_words(campaign)),
-            ("Keys", f"{campaign.schema.d:,}"),
+            ("Keys", f"{campaign.schema.d:,}: {_some(campaign.schema.keys)}"),
+            ("Values", _values(campaign.schema)),
             ("Privacy", f"ε = {decimal_text(campaign.protocol.epsilon)}. {odds}"),
             ("Why this mechanism", campaign.reason),
             ("Whom people can ask", campaign.contact),
@@ -120,6 +129,22 @@ def _about(visit: Visit, campaign: Campaign) -> Html:
         ),
         table("Who can see what of a person", ("Who", "What"), seen),
     )
+
+
+def _some(keys: Sequence[str]) -> str:
+    """The first keys, as many as a reader takes in."""
+    return ", ".join(keys[:MOST_NAMED]) + (", …" if len(keys) > MOST_NAMED else "")
+
+
+def _values(schema: Schema) -> str:
+    """Which values people may give, where they are the same for all keys."""
+    document = schema.document()
+    levels, ends = document.get("levels", ()), [document.get(end) for end in ("low", "high")]
+    if any(part is None or isinstance(part, list) for part in levels or ends):
+        return "each key has its own"
+    if levels:
+        return ", ".join(map(str, levels))
+    return f"from {ends[0]} to {ends[1]}; values outside count as the nearer end"
 
 
 def _link(visit: Visit, end: str, word: str) -> Html:

@@ -20,7 +20,7 @@ from keyveil.dashboard.visits import Visit
 from keyveil.display.markup import Child, Html, tag, together
 from keyveil.mechanisms.base import Mechanism
 from keyveil.privacy.certify import Certificate
-from keyveil.privacy.words import worst_pair
+from keyveil.privacy.words import at_most, worst_pair
 from keyveil.protocols.base import Round
 
 MOST_ROUNDS = 3  # whose certificates are shown
@@ -73,14 +73,12 @@ def _panel(campaign: Campaign, one: Round) -> Html:
         "closed-form": "a closed form, checked against every outcome at small sizes",
     }[certificate.method]
     likely, unlikely = certificate.worst.chances
+    spent, allowed = at_most(certificate.exact_epsilon), decimal_text(certificate.requested_epsilon)
     return together(
         tag("h2", f"Round {one.number}: {mechanism.title}" if campaign.protocol.single is None else "Certificate"),
         facts(
-            (
-                "Exact ε",
-                f"{certificate.exact_epsilon} of {decimal_text(certificate.requested_epsilon)} that are allowed",
-            ),
-            ("Kept", "yes" if certificate.certified else "no"),
+            ("Exact ε", f"{spent} of {allowed} that are allowed"),
+            ("Promise kept", "yes" if certificate.certified else "no"),
             ("How it is known", how),
             ("Worst pair of people", _pair(certificate, likely, unlikely)),
             ("Size of a report", f"{many(size, 'byte')}, the same for everybody"),

@@ -14,9 +14,12 @@ _WHAT_TO_DO = {  # by the beginning of a code; the longest that fits
     "access/campaign": "Sign out, and sign in with a token that is good for it.",
     "access/form": "Open the page again and send the form from there.",
     "campaign/unknown": "The list of campaigns shows those that your token is good for.",
-    "campaign/too-few": "Wait until more people have reported, or close the round: what waits is counted then.",
+    "campaign/too-few": (
+        "Wait until more people have reported; when the round closes, what waits is counted. If the campaign is over, "
+        "ask again in a new one, of more people."
+    ),
     "campaign/state": "The page “Collection” shows which step is next.",
-    "question/too-few": "Wait until more people have reported.",
+    "question/too-few": "Wait until more people have reported; if the campaign is over, ask more people in a new one.",
     "queue/": "Try again in a moment.",
     "storage/": "The collector’s log and /readyz say what is wrong with its database.",
     "request/not-found": "The list of campaigns has links to all pages.",

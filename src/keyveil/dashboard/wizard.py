@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from starlette.responses import Response
 
@@ -17,17 +18,20 @@ from keyveil.campaign.dictionaries import parted
 from keyveil.campaign.documents import Campaign, Fetch
 from keyveil.collector.access import refuse_elsewhere
 from keyveil.core.clock import today
+from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import AccessError, CampaignError, KeyveilError
 from keyveil.dashboard.code import code
-from keyveil.dashboard.layout import choice, facts, field, form, note, page, redirect, table
+from keyveil.dashboard.layout import choice, facts, field, form, numbers, page, redirect, table
 from keyveil.dashboard.refusals import explained
 from keyveil.dashboard.visits import Visit
 from keyveil.dashboard.wishes import GOALS, Offer, Wish, document_of, offers, read_wish
+from keyveil.device import Caps
 from keyveil.display.markup import Child, Html, tag, together
 from keyveil.mechanisms.questions import ASKABLE, who_answers
 
 STEPS = ("What must be seen", "At what price", "Check and create")
 KEPT = ("change", "people", "keys", "pairs", "low", "high", "levels", "groups", "goal", "browser")  # of the first step
+DETAILS = ("epsilon", "name", "purpose", "contact", "closes", "min_reports", "enrolment")  # of the second
 PLACES = {
     "": "in apps and programs, which remember their answers",
     "true": "also in browsers, which may forget them",
@@ -41,21 +45,37 @@ def show_wizard(visit: Visit) -> Response:
 
 
 def step(visit: Visit) -> Response:
-    """The next step, or the same one with what was wrong."""
-    stage = visit.given("stage")
+    """The next step, or the same one with what was wrong; what was typed is kept, also on the way back."""
+    stage, given = visit.given("stage"), {name: visit.given(name) for name in (*KEPT, *DETAILS)}
+    if visit.given("back"):
+        return page(visit, "New campaign", _steps(0), _wishes(visit, given))
     try:
         if stage == "create":
             return _create(visit)
         wish = read_wish(visit.form)
         if stage == "check":
-            return page(visit, "New campaign", _steps(2), _checked(visit, wish))
+            return _check(visit, wish)
         return page(visit, "New campaign", _steps(1), _prices(visit, wish))
     except AccessError:
         raise
     except KeyveilError as refused:
-        given = {name: visit.given(name) for name in KEPT}
         body = (_steps(0), explained(refused), _wishes(visit, given))
         return page(visit, "New campaign", *body, status=422)
+
+
+def _check(visit: Visit, wish: Wish) -> Response:
+    """The third step, or the second one again."""
+    try:
+        body = _checked(visit, wish)
+    except AccessError:
+        raise
+    except KeyveilError as refused:
+        return page(visit, "New campaign", _steps(1), explained(refused), _prices(visit, wish), status=422)
+    return page(visit, "New campaign", _steps(2), body)
+
+
+def _hidden(names: Sequence[str], given: Mapping[str, str]) -> list[Html]:
+    return [tag("input", type="hidden", name=name, value=given.get(name, "")) for name in names]
 
 
 def _steps(at: int) -> Html:
@@ -75,6 +95,7 @@ def _wishes(visit: Visit, given: Mapping[str, str]) -> Html:
         visit,
         "/new",
         tag("input", type="hidden", name="stage", value="price"),
+        _hidden(DETAILS, given),
         field(
             "What change must you be able to see, in percentage points?",
             "change",
@@ -134,32 +155,41 @@ def _wishes(visit: Visit, given: Mapping[str, str]) -> Html:
 def _prices(visit: Visit, wish: Wish) -> Html:
     found = offers(wish)
     best = next((one for one in found if one.change <= wish.change), None)
-    rows = [_price(one, wish, one is best) for one in found]
+    before = next((one for one in found if one.epsilon == visit.given("epsilon")), best)
+    rows = [_price(one, wish, one is before) for one in found]
     what = f"enough to see a change of {100 * wish.change:g} points with {wish.people:,} people"
     more = "ask more people, about fewer keys, or be content with a larger change"
     said = f"No ε here is {what}: {more}." if best is None else f"ε = {best.epsilon} is {what}."
-    head = (
-        "ε",
-        "Smallest change that is seen",
-        "Rarest key that is told",
-        "People for your change",
-        "Odds",
-        "Mechanism",
+    seen, rarest, people, odds = (
+        numbers(title)
+        for title in (
+            "Smallest change that is seen",
+            "Rarest key that is seen, of the people",
+            "People for your change",
+            "Odds change by",
+        )
     )
+    head = ("ε", seen, rarest, people, odds, "Mechanism")
+    usual = f"ε = {decimal_text(Fraction(Caps().schema_period))} in {Caps().days} days"
     return together(
         tag("p", said, class_="finding"),
         form(
             visit,
             "/new",
             tag("input", type="hidden", name="stage", value="check"),
-            [tag("input", type="hidden", name=name, value=visit.given(name)) for name in KEPT],
+            _hidden(KEPT, {name: visit.given(name) for name in KEPT}),
             tag(
                 "fieldset",
                 tag("legend", "Choose ε: the smaller, the safer for people"),
                 table("Predicted for such people, before anybody is asked", head, rows),
+                tag(
+                    "p", f"Devices answer the same keys up to {usual}, unless their owners raise that.", class_="small"
+                ),
             ),
             tag("fieldset", tag("legend", "What people read, and when it ends"), _details(visit)),
             tag("button", "Check it"),
+            " ",
+            tag("button", "Back", class_="plain", name="back", value="1", formnovalidate=True),
         ),
     )
 
@@ -171,12 +201,17 @@ def _price(one: Offer, wish: Wish, chosen: bool) -> Html:
     return tag(
         "tr",
         tag("th", radio, " ", tag("label", one.epsilon, for_=id), scope="row"),
-        tag("td", f"{100 * one.change:.3g} points", class_="told" if enough else "doubtful"),
-        tag("td", f"{100 * one.smallest:.3g} % of the people"),
+        tag("td", f"{_percent(one.change)} points", class_="number" if enough else "number doubtful"),
+        tag("td", f"{_percent(one.smallest)} %", class_="number"),
         tag("td", f"about {one.people_for(wish):,}", class_="number"),
         tag("td", f"at most × {one.odds:.3g}", class_="number"),
         tag("td", one.mechanism),
     )
+
+
+def _percent(share: float) -> str:
+    """Three digits, also where the last ones are zeros."""
+    return f"{100 * share:#.3g}".rstrip(".")
 
 
 def _details(visit: Visit) -> Html:
@@ -235,7 +270,8 @@ def _checked(visit: Visit, wish: Wish) -> Html:
     unwise = warnings(campaign, today(visit.service.clock))
     untold = [kind for kind in ASKABLE if kind not in campaign.answers]
     rounds = ", ".join(
-        f"{one.round.mechanism.name}: exact ε {one.exact_epsilon:.6f}, {one.bits:.3g} bits" for one in forecast.rounds
+        f"{one.round.mechanism.name}: exact ε {one.exact_epsilon:.6f}, {one.bits:.3g} bits a report"
+        for one in forecast.rounds
     )
     whole = json.dumps(document, indent=2, ensure_ascii=False)
     return together(
@@ -247,7 +283,8 @@ def _checked(visit: Visit, wish: Wish) -> Html:
             ("It will tell", "; ".join(ASKABLE[kind].meaning for kind in campaign.answers)),
             ("It will not tell", "; ".join(f"{ASKABLE[kind].meaning} ({_takers(kind)})" for kind in untold)),
         ),
-        [note(one.sentence, kind="refused") for one in unwise],
+        tag("h2", "Warnings") if unwise else None,
+        [tag("p", one.sentence, class_="warning") for one in unwise],
         form(
             visit,
             "/new",
@@ -256,6 +293,13 @@ def _checked(visit: Visit, wish: Wish) -> Html:
             tag("p", "A draft asks nobody. It is opened on its own page, and then never changes."),
             tag("button", "Create the draft"),
             class_="card",
+        ),
+        form(
+            visit,
+            "/new",
+            tag("input", type="hidden", name="stage", value="price"),
+            _hidden((*KEPT, *DETAILS), {name: visit.given(name) for name in (*KEPT, *DETAILS)}),
+            tag("button", "Back", class_="plain"),
         ),
         tag("details", tag("summary", "The document"), tag("pre", tag("code", whole)), id="document"),
         _code(visit, campaign, beside),

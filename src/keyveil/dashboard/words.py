@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from keyveil.display.markup import Child, Html, tag
 
 STATES = {
     "draft": "written, and not asked yet",
     "open": "people are being asked",
-    "closed": "nobody is asked any more; the last reports are being counted",
+    "closed": "nobody is asked any more",
     "estimated": "over, and all reports are counted",
     "archived": "over; only results and counts are kept",
+}
+ROUNDS = {  # of a round: what people call its state
+    "waiting": "not open yet",
+    "open": "open",
+    "closed": "being counted",
+    "folded": "counted",
 }
 DONE = {  # what has just been done, by the word that the address has
     "create": "The campaign is written down as a draft. Nobody is asked before it is opened.",
@@ -37,8 +43,16 @@ REASONS = {  # why reports are refused, by code
 
 
 def state_of(state: str) -> Html:
-    """A state as a badge that says what it means."""
+    """The state of a campaign as a badge that says what it means."""
     return tag("span", state, class_=f"badge {state}", title=STATES.get(state, ""))
+
+
+def what_state_means(state: str, rounds: Sequence[tuple[str, int]]) -> str:
+    """The state of a campaign in words; ``rounds`` are their states with the reports that were counted."""
+    if state != "closed":
+        return STATES.get(state, "")
+    over = all(one == "folded" for one, _ in rounds)
+    return "over, with too few reports to show anything" if over else "over; the last reports are being counted"
 
 
 def refusals_in_words(refused: Mapping[str, int]) -> Child:

@@ -58,8 +58,8 @@ def conditional_sentence(row: Row) -> str:
     about = f"Of {whom}, {share_text(frequency)} hold {key}"
     if mean is None:
         return f"{about}."
-    value = f"their mean is {interval_text(mean)}" if told(mean) else f"their mean cannot be told ({mean['flag']})"
-    return f"{about}; {value}."
+    known = f"is {interval_text(mean)}" if told(mean) else f"cannot be told ({mean['flag']})"
+    return f"{about}; the mean of {key} among these {known}."
 
 
 def comparison_sentence(row: Row, confidence: float = 0.95) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from keyveil.core.epsilon import decimal_text
 from keyveil.core.estimates import Floats
 from keyveil.display.estimates import BLUE, GREY, STYLES
 from keyveil.display.estimates import table as table_of_estimates
-from keyveil.privacy.words import worst_pair
+from keyveil.privacy.words import at_most, worst_pair
 
 if TYPE_CHECKING:
     from keyveil.device.outcome import Outcome
@@ -84,7 +84,7 @@ def of_certificate(found: Certificate) -> str:
     kept = "keeps" if found.certified else "BREAKS"
     return card(
         f"{found.mechanism} {kept} ε = {decimal_text(found.requested_epsilon)}",
-        [("exact ε" if not found.at_most else "ε at most", f"{found.exact_epsilon:.12g}"), ("method", how)],
+        [("exact ε" if not found.at_most else "ε at most", at_most(found.exact_epsilon)), ("method", how)],
         Rows(("record", "chance of the report that tells most"), body),
         [f"With {_sizes(found.worst_sizes)}. No report is more than e^ε times as likely with one record as another."],
     )
@@ -155,7 +155,9 @@ def of_distributions(found: Distributions) -> str:
         key = found.schema.keys[at]
         law = found.of(key)
         colour = GREY if law.flag == "insufficient" else BLUE
-        body.append((key, str(found.median(key)), Html(_histogram(law.shares, colour)), law.flag))
+        median = str(replace(found.median(key), flag="ok"))  # the flag has a cell of its own
+        told = "unknown" if law.flag == "insufficient" else median
+        body.append((key, told, Html(_histogram(law.shares, colour)), law.flag))
     return card(
         f"Distributions of values: {found.mechanism}",
         [("ε", decimal_text(found.epsilon)), ("reports", f"{found.n:,}"), ("method", found.method)],

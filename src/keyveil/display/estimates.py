@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from keyveil.frames.truth import Truth
 
 BLUE, ORANGE, GREY, INK = "#2b6cb0", "#c05621", "#9aa5b1", "#1f2933"
+FAINT = "#697683"  # of words, which need more contrast than bars
 TABLE_ROWS = 20
 STYLES = {
     "numbers": "font-variant-numeric:tabular-nums",
     "told": "text-align:left",
-    "doubtful": f"text-align:left;color:{GREY}",
+    "doubtful": f"text-align:left;color:{FAINT}",
     "flagged": f"text-align:left;color:{ORANGE}",
 }
 ATTACKED = "what attackers could have done"
@@ -89,7 +90,8 @@ def more_people(estimates: Estimates) -> str:
     if not estimates.n:
         return "Nobody reported yet."
     doubtful = sum(flag in ("insufficient", "wide") for flag in estimates.flag)
-    few = f"; {doubtful:,} of {estimates.schema.d:,} keys are not known well yet" if doubtful else ""
+    few = f"; {doubtful:,} of {estimates.schema.d:,} keys {'is' if doubtful == 1 else 'are'} not known well yet"
+    few = few if doubtful else ""
     return f"Four times as many people, {4 * estimates.n:,}, would make these intervals half as wide{few}."
 
 

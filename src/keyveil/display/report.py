@@ -19,7 +19,7 @@ from keyveil.core.columns import FLAGS
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.estimates import Estimates
 from keyveil.core.histogram import Histogram
-from keyveil.display.estimates import BLUE, STYLES, TABLE_ROWS, caption, forest, most_frequent, table
+from keyveil.display.estimates import BLUE, STYLES, TABLE_ROWS, caption, forest, listed, most_frequent, table
 from keyveil.display.finding import finding
 
 MEANINGS = {
@@ -89,20 +89,22 @@ def _described(estimates: Estimates) -> str:
 
 
 def met_flags(estimates: Estimates) -> list[str]:
-    """The flags that occur on the page, the mildest first."""
-    codes = {int(code) for column in (estimates.frequency, estimates.mean) for code in column.flag}
+    """The flags that tables of these estimates show, the mildest first."""
+    shown = (estimates.display(), listed(estimates, estimates.schema.d))
+    codes = {int(code) for one in shown for column in (one.frequency, one.mean) for code in column.flag}
     return [FLAGS[code] for code in sorted(codes)]
 
 
-def contained(estimates: Estimates) -> str:
-    """What the intervals allow for, by name."""
+def contained(estimates: Estimates, population: bool | None = None) -> str:
+    """What the intervals allow for, by name; ``population`` if they speak of another target than the estimates."""
+    population = estimates.population if population is None else population
     parts = ["the noise that devices add for privacy"]
-    if estimates.population:
+    if population:
         parts.append("the chance of who was among the people who reported")
     if (hidden := estimates.header.undercount) is not None and hidden.widens:
         parts.append("pairs that did not count because people hold more than the cap")
     allowed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    whom = "the population behind the people" if estimates.population else "exactly the people"
+    whom = "the population behind the people" if population else "exactly the people"
     return (
         f"Intervals are for {whom} who reported and allow for {allowed}. They do not allow for people who send "
         "crafted reports, nor for people who did not answer."
@@ -146,8 +148,10 @@ _STYLE = (
     "dd{margin:0;overflow-wrap:anywhere}"
     ".shares{display:inline-block;width:11rem;margin:.4rem 1rem .4rem 0}.shares svg{width:100%;height:3.5rem}"
     + "".join(f".{name}{{{style}}}" for name, style in STYLES.items())
-    + "@media (prefers-color-scheme:dark){body{background:#161b22;color:#e6edf3}.purpose{color:#9aa5b1}}"
-    "@media (max-width:40rem){dl{grid-template-columns:1fr}dt{margin-top:.5rem}}"
+    + "@media (prefers-color-scheme:dark){body{background:#161b22;color:#e6edf3}.purpose,.doubtful{color:#a3afbc}"
+    ".flagged{color:#f0995e}}"
+    "@media (max-width:40rem){dl{grid-template-columns:1fr}dt{margin-top:.5rem}"
+    "figure{overflow-x:auto}figure img{width:40rem;max-width:none}}"
     "@media print{main{margin:0;max-width:none}h2{break-after:avoid}figure,tr{break-inside:avoid}}"
 )
 POLICY = (

@@ -108,6 +108,12 @@ class Histograms(Protocol):
         """The share of people with the key and a value in the cell, for every key and cell."""
 
 
+def histogram_of(mechanism: Mechanism, tally: Tally, population: bool = False) -> Histogram | None:
+    """How the values of every key are distributed, if the reports tell it."""
+    told = can(mechanism, Histograms)
+    return None if told is None else told.histogram(tally, population)
+
+
 @runtime_checkable
 class Cells(Histograms, Protocol):
     """Reports support cells of the value's range, so that the errors of a histogram are known."""

@@ -17,7 +17,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import SupportRates, can
 from keyveil.planning.people import Floats, People
 from keyveil.planning.trials import SEED, tried_people
-from keyveil.privacy.words import worst_pair
+from keyveil.privacy.words import at_most, worst_pair
 
 POSSIBLE = 20  # results that are shown side by side
 MOST_PEOPLE = 100_000  # of a preview; more are shown as results of so many, with errors to scale
@@ -43,8 +43,8 @@ def epsilon_in_words(mechanism: Mechanism, rounds: int = 1) -> str:
     likely, unlikely = map(_chance, certificate.worst.chances)
     one, other = worst_pair(certificate)
     return (
-        f"The report that tells most has probability {likely} if its sender has {one}, and probability {unlikely} with "
-        f"{other}. {ceiling}"
+        f"The report that tells most has probability {likely} if its sender has {one}, and probability {unlikely} if "
+        f"they have {other}. {ceiling}"
     )
 
 
@@ -55,7 +55,8 @@ def privacy_in_words(mechanism: Mechanism) -> tuple[str, str]:
         "enumeration": "all its outcomes were enumerated",
         "closed-form": "by a closed form that was checked against all outcomes at small sizes",
     }[certificate.method]
-    return epsilon_in_words(mechanism), f"The program that devices run spends {certificate.exact_epsilon}: {how}."
+    spent = at_most(certificate.exact_epsilon)
+    return epsilon_in_words(mechanism), f"The program that devices run spends at most {spent}: {how}."
 
 
 class Preview(NamedTuple):
