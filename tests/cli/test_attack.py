@@ -135,6 +135,9 @@ def test_conditionals_and_quantiles_have_proved_limits_or_the_largest_change_tha
     assert run([*question, "--json"]) == 0
     median = json.loads(capsys.readouterr().out)["quantiles"][0]["value"]
     assert median["attacked"]["low"] <= median["value"] <= median["attacked"]["high"]
+    assert median["attacked"]["kind"] == "bound"
+    assert run([*made, "--mechanism", "kv-sw", "--tally", str(cells)]) == 0
+    capsys.readouterr()
     assert run(question) == 0
     assert "largest found" in capsys.readouterr().out
 

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.attacked import Attacked, Kind
+from keyveil.core.attacked import LIMITS, Attacked, Kind
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
@@ -34,8 +34,8 @@ STEPS = 60  # halvings of [-1, 1]: to the last bit
 class Levers(Protocol):
     """Some reports move the estimates of all keys at once, in a way that is no average."""
 
-    def levers(self, tally: Tally, attackers: int) -> Sequence[Tally]:
-        """Tallies after so many people all used the lever, each in one of the ways there are."""
+    def levers(self, tally: Tally, attackers: int) -> Sequence[tuple[Tally, int]]:
+        """Tallies after some of so many people used the lever, each in one of the ways there are, and who is left."""
 
 
 def influence(mechanism: Mechanism, tally: Tally, attackers: int, estimates: Estimates | None = None) -> Attacked:
@@ -150,18 +150,15 @@ def _quotients(effects: Sequence[Effects], told: Estimates, low: Floats, attacke
 
 
 def _with_levers(mechanism: Mechanism, tally: Tally, found: Attacked) -> Attacked:
-    """Limits that hold what levers do; nobody has proved that nothing does more."""
-    assert isinstance(mechanism, Levers)
-    moved = [mechanism.estimate(one) for one in mechanism.levers(tally, found.attackers)]
-    if not moved:
-        return found
-    frequency = np.array([one.frequency.values for one in moved])
-    mean = np.clip([one.mean.values for one in moved], -1, 1)
-    mean = np.where(np.isfinite(mean), mean, np.nan)
-    return replace(
-        found,
-        frequency_low=np.fmin(found.frequency_low, np.fmin.reduce(frequency)),
-        frequency_high=np.fmax(found.frequency_high, np.fmax.reduce(frequency)),
-        mean_low=np.fmin(found.mean_low, np.fmin.reduce(mean)),
-        mean_high=np.fmax(found.mean_high, np.fmax.reduce(mean)),
-    )
+    """Limits that hold what levers do, and what those who are left do beside it; nobody has proved that nothing more.
+
+    Means are quotients, which a lever leaves as they are, but for how sure it is that a key is held at all.
+    """
+    assert isinstance(mechanism, Levers) and isinstance(mechanism, ReportEffects)
+    limits = [found]
+    for moved, left in mechanism.levers(tally, found.attackers):
+        limits.append(_limits(mechanism.report_effects(moved), mechanism.estimate(moved), left))
+    ends = {name: np.array([getattr(one, name) for one in limits]) for name in LIMITS}
+    lowest = {name: np.fmin.reduce(ends[name]) for name in LIMITS if name.endswith("low")}
+    highest = {name: np.fmax.reduce(ends[name]) for name in LIMITS if name.endswith("high")}
+    return replace(found, **lowest, **highest)
