@@ -142,6 +142,26 @@ def test_conditionals_and_quantiles_have_proved_limits_or_the_largest_change_tha
     assert "largest found" in capsys.readouterr().out
 
 
+def test_what_a_search_did_not_look_at_is_unknown_and_no_error(tmp_path: Path, capsys: Output) -> None:
+    """The search is about the 20 most frequent keys; a question may be about others."""
+    tally = tmp_path / "a.kvt"
+    data = ["synthetic:plaw:400", "--mechanism", "kvue", "--epsilon", "4"]
+    assert run(["simulate", *data, "--seed", "1", "--tally", str(tally)]) == 0
+    capsys.readouterr()
+    asked = ["--postprocess", "norm-cut", "--attackers", "4", "--subset", "98,99"]
+    assert run(["estimate", str(tally), *asked, "--json"]) == 0
+    attacked = json.loads(capsys.readouterr().out)["sums"][0]["sum"]["attacked"]
+    assert attacked["low"] is None and attacked["kind"] == "largest found"
+    assert run(["estimate", str(tally), *asked]) == 0
+    assert "largest found … to …" in " ".join(capsys.readouterr().out.split())
+
+
+def test_where_there_is_no_bound_it_is_said(capsys: Output) -> None:
+    asked = ["--mechanism", "privkv", "--set", "estimator=published", "--epsilon", "2", "--share", "0.05"]
+    assert run(["attack", "synthetic:survey:80", *asked]) == 0
+    assert "There is no bound" in " ".join(capsys.readouterr().out.split())
+
+
 def test_ranks_sums_and_differences_have_proved_limits(tmp_path: Path, capsys: Output) -> None:
     tally = tmp_path / "a.kvt"
     assert run(["simulate", DATA, "--mechanism", "kvue", "--epsilon", "2", "--seed", "1", "--tally", str(tally)]) == 0
