@@ -250,8 +250,8 @@ def _ids(rows: Sequence[Row], order: dict[str, int]) -> list[str]:
     if not rows:
         return []
     some = ", ".join(f"`{name}`" for name in order if not is_protocol(name) and not reads_ids(name))
-    columns = ("name", "of", "ids tried", "one target: given", "tried", "times")
-    columns += ("five targets: given", "tried", "times")
+    each = ("given", "tried", "times")
+    columns = ("name", "of", "ids tried", f"one target: {each[0]}", *each[1:], f"five targets: {each[0]}", *each[1:])
     without = fill(NO_IDS.format(some=some), 120, break_on_hyphens=False)
     told = [TRYING.format(attackers=PEOPLE // 100, people=PEOPLE, given=IDS), f"{without}\n"]
     told.append(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
