@@ -13,7 +13,7 @@ from keyveil.core.tally import Tally
 from keyveil.lab.attacks import ids
 from keyveil.lab.attacks.added import single_counts, weighed
 from keyveil.lab.attacks.bench import KINDS, Attack, attack
-from keyveil.lab.attacks.found import largest_found, protocol_limits
+from keyveil.lab.attacks.found import largest_found, protocol_limits, thinned
 from keyveil.lab.attacks.goals import Goal, Quantity, usual_target
 from keyveil.lab.attacks.ids import id_search
 from keyveil.lab.coins import SeededCoins
@@ -21,7 +21,6 @@ from keyveil.lab.simulate import simulate
 from keyveil.learn import postprocess
 from keyveil.mechanisms.counting import counts_of_each
 from keyveil.mechanisms.registry import create, forms
-from keyveil.mechanisms.thinning import thinned
 from keyveil.protocols.base import Round
 from keyveil.protocols.registry import as_protocol
 from keyveil.robustness.influence import influence

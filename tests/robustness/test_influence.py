@@ -12,10 +12,10 @@ from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
 from keyveil.lab import datasets
+from keyveil.lab.attacks.found import thinned
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create, forms
-from keyveil.mechanisms.thinning import thinned
 from keyveil.robustness.influence import influence, with_influence
 from keyveil.testing.capabilities import effects_are_true
 from keyveil.testing.people import people
@@ -111,7 +111,14 @@ def test_an_overflow_group_is_a_lever_and_is_in_the_limits() -> None:
 
     by_key, parted, by_group = (raised(there) for there in (0, m // 2, m))
     assert parted > now + 1.5 * max(by_key - now, by_group - now), "neither alone is the most"
-    assert now + 0.6 * (limits.frequency_high[0] - now) < parted < limits.frequency_high[0]
+    # Worse: those of the group who do not exceed the cap by far are replaced, and all crafted reports name the key.
+    gone = int(group.counts[:-1].sum())
+    rest = thinned(mechanism.main, main, main.reports - (m - gone))  # type: ignore[attr-defined]
+    new = Tally(main.fingerprint, rest.reports + m, rest.counts + m * plus)
+    answers = Tally(group.fingerprint, group.reports - gone, group.counts * far)
+    worst = float(mechanism.estimate(mechanism.whole_tally([new, answers])).frequency.values[0])  # type: ignore[attr-defined]
+    assert now + 0.7 * (limits.frequency_high[0] - now) < worst < limits.frequency_high[0]
+    assert parted < limits.frequency_high[0]
 
 
 def test_people_who_hide_what_they_exceed_the_cap_by_are_in_the_limits() -> None:

@@ -20,7 +20,7 @@ from keyveil.core.tally import Tally
 from keyveil.lab.attacks.added import Added, single_counts
 from keyveil.lab.attacks.crafting import JUDGED, TRIED, thought_of
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.thinning import thinned
+from keyveil.mechanisms.report_laws import ReportParts
 from keyveil.protocols.base import Finished, History, Protocol
 
 THOUGHT_OF = 256  # reports that an attacker thinks of for a key in a round
@@ -72,6 +72,17 @@ def largest_found(
             continue  # such reports leave nothing to say
     known = [number for number in moved if not np.isnan(number)]
     return Found(value, min(known, default=np.nan), max(known, default=np.nan), len(looked_at))
+
+
+def thinned(mechanism: Mechanism, tally: Tally, left: int) -> Tally:
+    """``left`` reports like those of the tally: every count in proportion, of every part by itself."""
+    share = left / max(tally.reports, 1)
+    if not isinstance(mechanism, ReportParts):
+        return Tally(tally.fingerprint, left, np.rint(tally.counts * share).astype(np.int64))
+    own = [mechanism.part_tally(tally, number) for number in range(len(mechanism.parts))]
+    ends = np.rint(np.cumsum([0, *(one.reports for one in own)]) * share).astype(np.int64)  # so that they add up
+    fewer = np.diff(ends).tolist()
+    return mechanism.whole_tally([thinned(*one) for one in zip(mechanism.parts, own, fewer, strict=True)])
 
 
 def found_limits(

@@ -51,7 +51,7 @@ from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
-from keyveil.mechanisms.overflow.levers import lever_tallies
+from keyveil.mechanisms.overflow.levers import lever_groups
 from keyveil.mechanisms.overflow.undercount import (
     Surplus,
     Whole,
@@ -234,12 +234,12 @@ class BesideOverflow(SideBySide):
         times = 1.0 if found is None else 1 / found.scale
         return [one.scaled(times, 1.0 if one.direct else times, fixed=False) for one in own]
 
-    def levers(self, tally: Tally, attackers: int) -> list[tuple[Tally, int]]:
-        """Tallies in which some of so many people use the overflow group for an attack, and how many are left."""
+    def levers(self, tally: Tally, attackers: int) -> list[tuple[Tally, int, int]]:
+        """Tallies in which so many people use the overflow group; how many may still leave and come elsewhere."""
         if self.question is None:
             return []
-        told = [self.part_tally(tally, number) for number in (0, 1)]
-        return [(self.whole_tally(moved), left) for moved, left in lever_tallies(self.main, told, attackers)]
+        main, group = (self.part_tally(tally, number) for number in (0, 1))
+        return [(self.whole_tally([main, one]), leave, come) for one, leave, come in lever_groups(group, attackers)]
 
     def constraint(self, estimates: Estimates) -> Constraint:
         """What holds for the frequencies that the main group tells, in those that were corrected."""
