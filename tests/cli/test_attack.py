@@ -3,9 +3,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keyveil.cli.app import run
+from keyveil.core.records import Records
+from keyveil.core.schema import Schema
+from keyveil.lab import datasets
+from keyveil.mechanisms.registry import create
+from keyveil.planning.robust import shift_by
 
 Output = pytest.CaptureFixture[str]
 DATA = "synthetic:survey:800"
@@ -135,8 +141,31 @@ def test_conditionals_and_quantiles_have_proved_limits_or_the_largest_change_tha
     assert run([*question, "--json"]) == 0
     median = json.loads(capsys.readouterr().out)["quantiles"][0]["value"]
     assert median["attacked"]["low"] <= median["value"] <= median["attacked"]["high"]
+    assert median["attacked"]["kind"] == "bound"
+    assert run([*made, "--mechanism", "kv-sw", "--tally", str(cells)]) == 0
+    capsys.readouterr()
     assert run(question) == 0
     assert "largest found" in capsys.readouterr().out
+
+
+def test_what_a_search_did_not_look_at_is_unknown_and_no_error(tmp_path: Path, capsys: Output) -> None:
+    """The search is about the 20 most frequent keys; a question may be about others."""
+    tally = tmp_path / "a.kvt"
+    data = ["synthetic:plaw:400", "--mechanism", "kvue", "--epsilon", "4"]
+    assert run(["simulate", *data, "--seed", "1", "--tally", str(tally)]) == 0
+    capsys.readouterr()
+    asked = ["--postprocess", "norm-cut", "--attackers", "4", "--subset", "98,99"]
+    assert run(["estimate", str(tally), *asked, "--json"]) == 0
+    attacked = json.loads(capsys.readouterr().out)["sums"][0]["sum"]["attacked"]
+    assert attacked["low"] is None and attacked["kind"] == "largest found"
+    assert run(["estimate", str(tally), *asked]) == 0
+    assert "largest found … to …" in " ".join(capsys.readouterr().out.split())
+
+
+def test_where_there_is_no_bound_it_is_said(capsys: Output) -> None:
+    asked = ["--mechanism", "privkv", "--set", "estimator=published", "--epsilon", "2", "--share", "0.05"]
+    assert run(["attack", "synthetic:survey:80", *asked]) == 0
+    assert "There is no bound" in " ".join(capsys.readouterr().out.split())
 
 
 def test_ranks_sums_and_differences_have_proved_limits(tmp_path: Path, capsys: Output) -> None:
@@ -155,13 +184,25 @@ def test_ranks_sums_and_differences_have_proved_limits(tmp_path: Path, capsys: O
 
 
 def test_plans_say_how_far_attackers_move_frequencies(capsys: Output) -> None:
-    asked = ["plan", "--users", "20000", "--keys", "10", "--pairs", "2", "--mechanisms", "kvue,wsr", "--epsilon", "1"]
+    asked = ["plan", "--users", "20000", "--keys", "10", "--pairs", "2", "--epsilon", "1"]
+    asked += ["--mechanisms", "kvue,wsr,apart,topsel"]
     assert run([*asked, "--attackers", "200", "--json"]) == 0
     robust = json.loads(capsys.readouterr().out)["robustness"]
-    assert 0 < robust["shifts"]["wsr"] < robust["shifts"]["kvue"]
-    by_epsilon = [row["shift"] for row in robust["over_epsilon"] if row["name"] == "wsr"]
-    assert by_epsilon == sorted(by_epsilon, reverse=True) and len(by_epsilon) == 4
+    rows = robust["over_epsilon"]
+    for name, shift in robust["shifts"].items():
+        own = {row["epsilon"]: row["shift"] for row in rows if row["name"] == name}
+        assert len(own) == 4 and own["1"] == pytest.approx(shift, rel=0.1), "what people are asked stays at another ε"
+    by_epsilon = [row["shift"] for row in rows if row["name"] == "kvue"]
+    assert by_epsilon == sorted(by_epsilon, reverse=True)
+    without, crowd = create("wsr", Schema(keys=10), 1, max_pairs=2, overflow="off"), crowd_of_ten()
+    assert shift_by(without, 0.01, crowd) < robust["shifts"]["kvue"] < robust["shifts"]["wsr"], "the group is a lever"
+    asked[-1] = "kvue"
     assert run([*asked, "--attackers", "200"]) == 0
     assert "moved by attackers" in " ".join(capsys.readouterr().out.split())
     assert run([*asked, "--attackers", "20001"]) == 2
     assert capsys.readouterr().err.splitlines()[-1].endswith("[attack/attackers]")
+
+
+def crowd_of_ten() -> Records:
+    """People who hold two of ten keys on average."""
+    return datasets.independent(4000, np.full(10, 0.2), np.zeros(10), 1).records(Schema(keys=10))

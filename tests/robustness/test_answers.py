@@ -16,6 +16,7 @@ from keyveil.lab.attacks.crafting import thought_of
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.conditionals import Conditionals
 from keyveil.learn.distributions import distribution
+from keyveil.learn.places import Within
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.counting import counts_of_each
 from keyveil.mechanisms.registry import create
@@ -95,25 +96,26 @@ def test_no_reports_move_a_conditional_beyond_its_limits(
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "schema", "level"),
+    ("name", "options", "schema", "level", "within"),
     [
-        ("kvue", {"bins": 5}, Schema(keys=3), 0.2),
-        ("kvue", {"bins": 4, "rounding": "cell"}, Schema(keys=3), 0.5),
-        ("kvue", {"bins": 5}, Schema(keys=3, low=1, high=5, levels=[1, 2, 3, 4, 5]), 0.8),
-        ("wsr", {"bins": 4, "max_pairs": 2}, Schema(keys=3), 0.5),
-        ("ssr", {"bins": 4, "max_pairs": 2, "size": 2}, Schema(keys=3), 0.8),
+        ("kvue", {"bins": 5}, Schema(keys=3), 0.2, "any"),
+        ("kvue", {"bins": 4, "rounding": "cell"}, Schema(keys=3), 0.5, "any"),
+        ("kvue", {"bins": 5}, Schema(keys=3, low=1, high=5, levels=[1, 2, 3, 4, 5]), 0.8, "any"),
+        ("kvue", {"bins": 4, "rounding": "cell"}, Schema(keys=3), 0.5, "uniform"),
+        ("wsr", {"bins": 4, "max_pairs": 2}, Schema(keys=3), 0.5, "any"),
+        ("ssr", {"bins": 4, "max_pairs": 2, "size": 2}, Schema(keys=3), 0.8, "any"),
     ],
 )
 def test_no_reports_move_a_quantile_beyond_its_limits(
-    name: str, options: dict[str, Any], schema: Schema, level: float
+    name: str, options: dict[str, Any], schema: Schema, level: float, within: Within
 ) -> None:
     mechanism, m = create(name, schema, 5, **options), 10
     tally, _, _ = collected(mechanism)
-    limits = quantile_limits(mechanism, tally, m, "0", level)
+    limits = quantile_limits(mechanism, tally, m, "0", level, within)
     assert limits is not None
 
     def ask(counts: Tally) -> float:
-        value = distribution(mechanism, counts).quantile(level, "0").value
+        value = distribution(mechanism, counts, within=within).quantile(level, "0").value
         return float(schema.to_unit(np.array([0]), np.array([value]))[0])
 
     low, high = extremes(mechanism, ask, m)

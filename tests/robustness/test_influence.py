@@ -11,6 +11,8 @@ from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.schema import Schema
 from keyveil.core.tally import Tally
+from keyveil.lab import datasets
+from keyveil.lab.attacks.found import thinned
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import create, forms
@@ -91,17 +93,55 @@ def test_a_mechanism_without_a_bound_is_refused_in_one_sentence(name: str, optio
 
 
 def test_an_overflow_group_is_a_lever_and_is_in_the_limits() -> None:
-    """Three of a hundred people correct all frequencies; ten attackers among them are many."""
-    schema = Schema(keys=6)
-    mechanism = create("ssr", schema, 2, max_pairs=2, overflow="0.03")
-    tally = counted(mechanism, 4000)
-    limits = influence(mechanism, tally, 40)
-    moved = [mechanism.estimate(one).frequency.values for one in mechanism.levers(tally, 40)]  # type: ignore[attr-defined]
-    assert np.max(moved, axis=0) == pytest.approx(np.minimum(np.max(moved, axis=0), limits.frequency_high))
+    """Three of a hundred people correct all frequencies: half of the attackers there and half at a key do most."""
+    mechanism, m = create("ssr", Schema(keys=6), 2, max_pairs=2, overflow="0.03"), 200
+    crowd = datasets.independent(4000, np.full(6, 0.2), np.linspace(-0.5, 0.6, 6), 3)
+    tally = mechanism.tally(mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(2)))
+    limits, now = influence(mechanism, tally, m), mechanism.estimate(tally).frequency.values[0]
     assert limits.frequency_kind == "first order"
-    main = mechanism.main.estimate(mechanism.part_tally(tally, 0))  # type: ignore[attr-defined]
-    plain = influence(mechanism.main, mechanism.part_tally(tally, 0), 40, main)  # type: ignore[attr-defined]
-    assert (limits.frequency_high - limits.frequency_low).max() >= (plain.frequency_high - plain.frequency_low).max()
+    main, group = (mechanism.part_tally(tally, number) for number in (0, 1))  # type: ignore[attr-defined]
+    kept = thinned(mechanism.main, main, main.reports - m)  # type: ignore[attr-defined]
+    plus, far = np.array([[0], [1]]) * (np.arange(6) == 0), np.eye(len(group.counts), dtype=np.int64)[-1]
+
+    def raised(there: int) -> float:
+        """The frequency if so many answer in the group that they exceed the cap by far."""
+        new = Tally(main.fingerprint, main.reports - there, kept.counts + (m - there) * plus)
+        answers = Tally(group.fingerprint, group.reports + there, group.counts + there * far)
+        return float(mechanism.estimate(mechanism.whole_tally([new, answers])).frequency.values[0])  # type: ignore[attr-defined]
+
+    by_key, parted, by_group = (raised(there) for there in (0, m // 2, m))
+    assert parted > now + 1.5 * max(by_key - now, by_group - now), "neither alone is the most"
+    # Worse: those of the group who do not exceed the cap by far are replaced, and all crafted reports name the key.
+    gone = int(group.counts[:-1].sum())
+    rest = thinned(mechanism.main, main, main.reports - (m - gone))  # type: ignore[attr-defined]
+    new = Tally(main.fingerprint, rest.reports + m, rest.counts + m * plus)
+    answers = Tally(group.fingerprint, group.reports - gone, group.counts * far)
+    worst = float(mechanism.estimate(mechanism.whole_tally([new, answers])).frequency.values[0])  # type: ignore[attr-defined]
+    assert now + 0.7 * (limits.frequency_high[0] - now) < worst < limits.frequency_high[0]
+    assert parted < limits.frequency_high[0]
+
+
+def test_people_who_hide_what_they_exceed_the_cap_by_are_in_the_limits() -> None:
+    """Those who are replaced may be the ones in the group who exceed the cap: then no frequency is corrected."""
+    mechanism = create("ssr", Schema(keys=6), 4, max_pairs=1, overflow="0.03")
+    crowd = datasets.independent(4000, np.full(6, 0.5), np.linspace(-0.5, 0.6, 6), 3)
+    tally = mechanism.tally(mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(2)))
+    main, group = (mechanism.part_tally(tally, number) for number in (0, 1))  # type: ignore[attr-defined]
+    gone = min(60, int(group.counts[-1]))
+    answers = group.counts - gone * np.eye(len(group.counts), dtype=np.int64)[-1]
+    answers[0] += gone
+    moved = mechanism.estimate(mechanism.whole_tally([main, Tally(group.fingerprint, group.reports, answers)]))  # type: ignore[attr-defined]
+    before, low = mechanism.estimate(tally).frequency.values, influence(mechanism, tally, gone).frequency_low
+    assert (moved.frequency.values < before).all() and (low <= moved.frequency.values + 1e-9).all()
+
+
+def test_a_part_that_nobody_was_in_is_one_that_attackers_may_be_in() -> None:
+    """Where only one part was heard, its weight is one as long as nobody answers in another: no proof."""
+    mechanism = create("split", Schema(keys=3), 2, groups="ssr:1,moments:1", max_pairs=2, overflow="off")
+    parts = [Tally.empty(one.fingerprint, one.tally_shape) for one in mechanism.parts]  # type: ignore[attr-defined]
+    parts[0] = counted(mechanism.parts[0], 500)  # type: ignore[attr-defined]
+    limits = influence(mechanism, mechanism.whole_tally(parts), 10)  # type: ignore[attr-defined]
+    assert limits.frequency_kind == limits.mean_kind == "first order"
 
 
 def test_limits_travel_with_the_estimates() -> None:

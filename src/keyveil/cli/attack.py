@@ -141,7 +141,11 @@ def _shown(one: Gain, number: float, *, rank: bool = False) -> str:
 
 
 def _remark(study: AttackStudy) -> str:
-    known = "" if study.protocol.single is not None else " Nothing is proved of several rounds: these gains were found."
+    known = ""
+    if study.protocol.single is None:
+        known = " Nothing is proved of several rounds: these gains were found."
+    elif any(one.bound is None for one in study.gains):
+        known = " There is no bound: these estimates are no averages of what reports say."
     return (
         "Gain: the same honest reports with a share of them replaced by crafted ones, less without. Means on [-1, 1]."
         + known

@@ -117,7 +117,8 @@ def estimate(
             from keyveil.lab.attacks.answers import with_attackers
 
             for question, found in said:
-                with_attackers(question["kind"], found, mechanism, counts, estimates, attackers)
+                asked = question["kind"], found, mechanism, counts, estimates, attackers
+                with_attackers(*asked, question.get("within", "any"))
         answers = grouped(said)
     refuse_silent(estimates, plot, report)
     if plot is not None:

@@ -31,6 +31,6 @@ def ask(service: Service, name: str, documents: Sequence[Any], attackers: int | 
         if attackers:
             from keyveil.lab.attacks.answers import with_attackers
 
-            with_attackers(one.kind, rows, found.round.mechanism, found.tally, estimates, attackers)
+            with_attackers(one.kind, rows, found.round.mechanism, found.tally, estimates, attackers, one.within)
         answers.append(rows)
     return answers

@@ -24,13 +24,15 @@ def interval_text(numbers: Row | None, least: float = -math.inf, most: float = m
     """A value with its interval, cut to what is possible; an end that is not known is "…"."""
     if numbers is None or not told(numbers):
         return "unknown"
-    cut = {name: None if numbers[name] is None else min(max(numbers[name], least), most) for name in _ENDS}
-    value, low, high = ("…" if cut[name] is None else f"{cut[name]:.4g}" for name in _ENDS)
+
+    def shown(number: float | None) -> str:
+        return "…" if number is None else f"{min(max(number, least), most):.4g}"
+
+    value, low, high = (shown(numbers[name]) for name in _ENDS)
     moved = numbers.get("attacked")
     if moved is None:
         return f"{value} [{low}, {high}]"
-    ends = (min(max(moved[end], least), most) for end in ("low", "high"))
-    return f"{value} [{low}, {high}], {moved['kind']} {' to '.join(f'{end:.4g}' for end in ends)}"
+    return f"{value} [{low}, {high}], {moved['kind']} {shown(moved['low'])} to {shown(moved['high'])}"
 
 
 def share_text(numbers: Row | None) -> str:

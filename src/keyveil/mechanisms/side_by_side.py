@@ -319,7 +319,7 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
         """Those of every part on the merged estimates, whose weights follow from the data."""
         answers = part_answers(*self._heard(tally))
         return [
-            effect.scaled(one.frequency_weights, one.product_weights, fixed=len(answers) == 1)
+            effect.scaled(one.frequency_weights, one.product_weights, fixed=len(self.parts) == 1)
             for one in answers
             for effect in need(one.mechanism, ReportEffects).report_effects(one.tally)
         ]

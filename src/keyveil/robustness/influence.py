@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.core.attacked import Attacked, Kind
+from keyveil.core.attacked import LIMITS, Attacked, Kind
 from keyveil.core.errors import MechanismError
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
@@ -34,8 +34,11 @@ STEPS = 60  # halvings of [-1, 1]: to the last bit
 class Levers(Protocol):
     """Some reports move the estimates of all keys at once, in a way that is no average."""
 
-    def levers(self, tally: Tally, attackers: int) -> Sequence[Tally]:
-        """Tallies after so many people all used the lever, each in one of the ways there are."""
+    def levers(self, tally: Tally, attackers: int) -> Sequence[tuple[Tally, int, int]]:
+        """Tallies after so many people used the lever, in each of the ways there are.
+
+        Beside each stands how many of them may have replaced others, and how many may say something else.
+        """
 
 
 def influence(mechanism: Mechanism, tally: Tally, attackers: int, estimates: Estimates | None = None) -> Attacked:
@@ -150,18 +153,28 @@ def _quotients(effects: Sequence[Effects], told: Estimates, low: Floats, attacke
 
 
 def _with_levers(mechanism: Mechanism, tally: Tally, found: Attacked) -> Attacked:
-    """Limits that hold what levers do; nobody has proved that nothing does more."""
-    assert isinstance(mechanism, Levers)
-    moved = [mechanism.estimate(one) for one in mechanism.levers(tally, found.attackers)]
-    if not moved:
-        return found
-    frequency = np.array([one.frequency.values for one in moved])
-    mean = np.clip([one.mean.values for one in moved], -1, 1)
-    mean = np.where(np.isfinite(mean), mean, np.nan)
-    return replace(
-        found,
-        frequency_low=np.fmin(found.frequency_low, np.fmin.reduce(frequency)),
-        frequency_high=np.fmax(found.frequency_high, np.fmax.reduce(frequency)),
-        mean_low=np.fmin(found.mean_low, np.fmin.reduce(mean)),
-        mean_high=np.fmax(found.mean_high, np.fmax.reduce(mean)),
-    )
+    """Limits that hold what levers do, and what others do beside it; nobody has proved that nothing does more."""
+    assert isinstance(mechanism, Levers) and isinstance(mechanism, ReportEffects)
+    limits = [found]
+    for moved, leave, come in mechanism.levers(tally, found.attackers):
+        effects, told = mechanism.report_effects(moved), mechanism.estimate(moved)
+        one = _limits(effects, told, max(leave, come))
+        if len(effects) == 1 and not told.frequency.absent:
+            low, high = _parted(effects[0], told.frequency.values, leave, come)
+            one = replace(one, frequency_low=low, frequency_high=high)
+        limits.append(one)
+    ends = {name: np.array([getattr(one, name) for one in limits]) for name in LIMITS}
+    lowest = {name: np.fmin.reduce(ends[name]) for name in LIMITS if name.endswith("low")}
+    highest = {name: np.fmax.reduce(ends[name]) for name in LIMITS if name.endswith("high")}
+    return replace(found, **lowest, **highest)
+
+
+def _parted(effects: Effects, values: Floats, leave: int, come: int) -> tuple[Floats, Floats]:
+    """Limits of one average that so many people may leave, and so many come to."""
+    least, largest = effects.range(1.0, 0.0)
+    down, up = np.maximum(values - least, 0), np.maximum(largest - values, 0)
+    share = 1 / np.maximum(effects.people - leave + come, 1)
+    gone = effects.people <= leave  # then only those who come say anything
+    low = values - np.where(gone, down, np.minimum(down, (leave * up + come * down) * share))
+    high = values + np.where(gone, up, np.minimum(up, (leave * down + come * up) * share))
+    return low, high

@@ -19,6 +19,7 @@ from keyveil.lab.attacks.found import Answer, largest_found
 from keyveil.lab.coins import SeededCoins
 from keyveil.learn.conditionals import Conditionals
 from keyveil.learn.distributions import distribution
+from keyveil.learn.places import Within
 from keyveil.learn.questions import known
 from keyveil.mechanisms.base import Mechanism
 from keyveil.robustness.answers import conditional_limits, quantile_limits
@@ -31,12 +32,18 @@ Row = dict[str, Any]
 
 
 def with_attackers(
-    kind: str, rows: list[Row], mechanism: Mechanism, tally: Tally, estimates: Estimates, attackers: int
+    kind: str,
+    rows: list[Row],
+    mechanism: Mechanism,
+    tally: Tally,
+    estimates: Estimates,
+    attackers: int,
+    within: Within = "any",
 ) -> None:
     """Write ``attacked`` beside every answer to a question of this kind."""
     if kind in ("conditional", "quantiles"):
         for row in rows:
-            _answered(kind, row, mechanism, tally, attackers)
+            _answered(kind, row, mechanism, tally, attackers, within)
         return
     limits = estimates.attacked or influence(mechanism, tally, attackers, estimates)
     for row in rows:
@@ -67,7 +74,7 @@ def _limits(kind: str, low: float, high: float, attackers: int) -> Row:
     return {"low": known(low), "high": known(high), "kind": kind, "attackers": attackers}
 
 
-def _answered(kind: str, row: Row, mechanism: Mechanism, tally: Tally, attackers: int) -> None:
+def _answered(kind: str, row: Row, mechanism: Mechanism, tally: Tally, attackers: int, within: Within) -> None:
     """Limits of a conditional or a quantile, in the units of its key."""
 
     def put(numbers: Row | None, limits: tuple[float, float] | None, answer: Answer, unit: bool = False) -> None:
@@ -82,8 +89,8 @@ def _answered(kind: str, row: Row, mechanism: Mechanism, tally: Tally, attackers
 
     schema, keys = mechanism.schema, [row["key"], *row.get("given", ())]
     if kind == "quantiles":
-        limits = quantile_limits(mechanism, tally, attackers, row["key"], row["quantile"])
-        put(row["value"], limits, _quantile(mechanism, row))
+        limits = quantile_limits(mechanism, tally, attackers, row["key"], row["quantile"], within)
+        put(row["value"], limits, _quantile(mechanism, row, within))
         return
     for of in QUANTITIES:
         limits = conditional_limits(mechanism, tally, attackers, of, row["key"], row["given"])
@@ -98,5 +105,7 @@ def _conditional(mechanism: Mechanism, of: str, row: Row) -> Answer:
     return answer
 
 
-def _quantile(mechanism: Mechanism, row: Row) -> Answer:
-    return lambda tally: float(distribution(mechanism, tally).quantile(row["quantile"], row["key"]).value)
+def _quantile(mechanism: Mechanism, row: Row, within: Within) -> Answer:
+    return lambda tally: float(
+        distribution(mechanism, tally, within=within).quantile(row["quantile"], row["key"]).value
+    )

@@ -1,6 +1,7 @@
 """The page of limits and gains, from the mechanisms themselves and the rows of ``lab.attacks.study``.
 
 python -m keyveil.lab.attacks.study docs/robustness.jsonl
+python -m keyveil.lab.attacks.study docs/robustness.jsonl --power 50
 python -m keyveil.lab.attacks.study docs/robustness.jsonl --honest 1000
 python -m keyveil.lab.attacks.study docs/robustness.jsonl --ids 1000000
 python -m keyveil.lab.attacks.page docs/robustness.jsonl docs/robustness-gains.md
@@ -13,13 +14,15 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from keyveil.core.errors import KeyveilError
 from keyveil.lab.attacks import honest
+from keyveil.lab.attacks.crafting import IDS
 from keyveil.lab.attacks.study import EPSILONS, KEYS, LEFT_OUT, PEOPLE, SEED, SHARES, made
 from keyveil.lab.coins import SeededCoins
-from keyveil.mechanisms.registry import mechanism_names, names
+from keyveil.mechanisms.registry import is_protocol, mechanism_names, names
 from keyveil.protocols.registry import as_protocol
 from keyveil.robustness.influence import influence
 
@@ -50,13 +53,14 @@ GAINS = """
 ## Gains
 
 The same people, one run. The rarest key is to be raised. Those who are replaced are any people, so that the strongest
-attack stays below the bound, which is about the worst choice of them. *maximal* is the strongest attack that was
-found, *bare* the published one that says the target and nothing else, *hidden* the adaptive one that knows the tests.
-! marks an alarm at level 1 %, · none; no mark: nothing can be tested. *constrained* is what is left of the gain of
-*maximal* after constrained inference, *removal* what is left of that of *bare*, or of *maximal* where there is no
-*bare*. `ioh` has four keys, since 3⁸ cells are too many to set one by one. Where an estimate takes long
-(protocols, `apart`, `split` …) fewer reports are judged, so that a stronger attack may exist. A mean has no gain where
-it is not estimated, or where it is at its limit already.
+attack stays below the bound, which is about the worst choice of them. *maximal* is the strongest attack that was found,
+*bare* the published one that says the target and nothing else, *hidden* the adaptive one that knows the tests. ! marks
+an alarm at level 1 %, · none; no mark: nothing can be tested. *constrained* is what is left of the gain of *maximal*
+after constrained inference, *removal* what is left of that of *bare*, or of *maximal* where there is no *bare*. `ioh`
+has four keys, since 3⁸ cells are too many to set one by one; `hierarchy` and `coordinates` ask as `kvue` does and are
+not listed. Where an estimate takes long (protocols, `apart`, `split` …) fewer reports are judged, so that a stronger
+attack may exist. A mean has no gain where it is not estimated, or where it is at its limit already. Nothing is proved
+of protocols, whose column *bound* is empty (–).
 """
 POWER = """
 ## How often tests tell
@@ -87,13 +91,14 @@ a mean is unknown.
 TRYING = """
 ## Trying ids
 
-The public word is a hash of the id, so a client can try ids. Gain in the sum of the targets' frequencies by 1 %
-attackers at ε = 1: with the best report under an id as given, and with the best of many ids, each tried with one
-message of somebody who holds a target, or all of them. Mechanisms that are not listed derive nothing from the id and
-have no such gain (`ssr`, `wsr`, `pckv-*`, `kv-sw`, `grr`, `hr`, `sue`, `oue`, `ss`, `ioh`, `krr-harmony`), or give no
-frequencies. Limits always assume freely chosen ids; why the choice is not taken away is said in
-[decision 107](decisions/0107-words-by-commitment.md).
+The public word is a hash of the id, so a client can try ids. Gain in the sum of the targets' frequencies, or means
+where there are no frequencies, by {attackers} of {people:,} people at ε = 1: with the best report under an id as
+given (the mean over {given} ids), and with the best of many ids, each tried with one message of somebody who holds a
+target, or all of them, and, where reports are bits, with every bit set that helps. `hierarchy` and `coordinates` ask
+as `kvue` does, and each round of a protocol as a mechanism does. Limits always assume freely chosen ids; why the
+choice is not taken away is said in [decision 107](decisions/0107-words-by-commitment.md).
 """
+NO_IDS = "These derive nothing from the id, so that trying ids gains nothing: {some}."
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -244,8 +249,12 @@ def _rounds(rows: Sequence[Row]) -> list[str]:
 def _ids(rows: Sequence[Row], order: dict[str, int]) -> list[str]:
     if not rows:
         return []
-    columns = ("name", "ids tried", "one target: given", "tried", "times", "five targets: given", "tried", "times")
-    told = [TRYING, f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"]
+    some = ", ".join(f"`{name}`" for name in order if not is_protocol(name) and not reads_ids(name))
+    each = ("given", "tried", "times")
+    columns = ("name", "of", "ids tried", f"one target: {each[0]}", *each[1:], f"five targets: {each[0]}", *each[1:])
+    without = fill(NO_IDS.format(some=some), 120, break_on_hyphens=False)
+    told = [TRYING.format(attackers=PEOPLE // 100, people=PEOPLE, given=IDS), f"{without}\n"]
+    told.append(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for name in sorted({row["name"] for row in rows}, key=order.__getitem__):
         tried = max(row["tried"] for row in rows if row["name"] == name)
         own = {row["targets"]: row for row in rows if row["name"] == name and row["tried"] == tried}
@@ -254,8 +263,15 @@ def _ids(rows: Sequence[Row], order: dict[str, int]) -> list[str]:
             row = own.get(targets)
             times = "" if row is None or row["given"] <= 0 else f"{row['searched'] / row['given']:.1f}"
             cells += ["", "", ""] if row is None else [_number(row["given"]), _number(row["searched"]), times]
-        told.append(f"| `{name}` | {tried:,} | {' | '.join(cells)} |")
+        told.append(f"| `{name}` | {own[1]['quantity']} | {tried:,} | {' | '.join(cells)} |")
     return told
+
+
+def reads_ids(name: str) -> bool:
+    """Whether a mechanism derives anything from the id, with the options of these tables."""
+    mechanism = as_protocol(made(name, "1")[0]).single
+    assert mechanism is not None
+    return mechanism.reads_words
 
 
 if __name__ == "__main__":

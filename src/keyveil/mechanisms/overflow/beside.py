@@ -51,6 +51,7 @@ from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
+from keyveil.mechanisms.overflow.levers import lever_groups
 from keyveil.mechanisms.overflow.undercount import (
     Surplus,
     Whole,
@@ -233,20 +234,12 @@ class BesideOverflow(SideBySide):
         times = 1.0 if found is None else 1 / found.scale
         return [one.scaled(times, 1.0 if one.direct else times, fixed=False) for one in own]
 
-    def levers(self, tally: Tally, attackers: int) -> list[Tally]:
-        """Tallies in which so many people went over to the overflow group, and all of them say the same there."""
+    def levers(self, tally: Tally, attackers: int) -> list[tuple[Tally, int, int]]:
+        """Tallies in which so many people use the overflow group; how many may still leave and come elsewhere."""
         if self.question is None:
             return []
-        main, group = self.part_tally(tally, 0), self.part_tally(tally, 1)
-        left = max(main.reports - attackers, 0)
-        kept = np.rint(main.counts * (left / max(main.reports, 1))).astype(np.int64)
-        moved = []
-        for answer in np.eye(self.question.answers, dtype=np.int64):
-            counts = self._nothing()
-            self._put(counts, 0, left, kept)
-            self._put(counts, 1, tally.reports - left, group.counts + (main.reports - left) * answer)
-            moved.append(Tally(self.fingerprint, tally.reports, counts))
-        return moved
+        main, group = (self.part_tally(tally, number) for number in (0, 1))
+        return [(self.whole_tally([main, one]), leave, come) for one, leave, come in lever_groups(group, attackers)]
 
     def constraint(self, estimates: Estimates) -> Constraint:
         """What holds for the frequencies that the main group tells, in those that were corrected."""
