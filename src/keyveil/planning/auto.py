@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from keyveil.protocols.base import Protocol
 
 AUTO = "auto"
-KNOWN = ("users", "pairs", "sample", "sizes", "frequency", "mean", "typical", "goal", "bits", "rounds", "mechanisms")
+KNOWN = (
+    *("users", "pairs", "sample", "sizes", "frequency", "mean", "typical"),
+    *("goal", "bits", "rounds", "mechanisms", "postprocess"),
+)
 """What ``auto`` may be told of the people and of what is wanted (``kv.plan``)."""
 
 
@@ -62,5 +65,6 @@ def resolve(schema: Schema, epsilon: Number, **told: Any) -> Resolved:
 
     found = plan(schema=schema, epsilon=epsilon, **told)
     goal = ",".join(one.name for one in found.goals)
-    reason = f"{found.best.name} for the goal {goal}, {found.best.why} Planned for {found.people.about}"
+    read = "" if told.get("postprocess") is None else f" after {told['postprocess']}"
+    reason = f"{found.best.name} for the goal {goal}{read}, {found.best.why} Planned for {found.people.about}"
     return Resolved(found.mechanism, reason, found.best.options)

@@ -21,7 +21,7 @@ from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.questions import who_answers
 from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
 from keyveil.planning.candidates import considered, forms, with_other_caps
-from keyveil.planning.goals import Goal, goals
+from keyveil.planning.goals import Goal, goals, processed
 from keyveil.planning.people import People
 from keyveil.planning.predict import Prediction, predict
 from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people, tried_protocol
@@ -135,6 +135,7 @@ class Plan(Shown):
             "mechanisms": [line.document() for line in self.lines],
             "best": self.best.name,
             "goal": ",".join(goal.name for goal in self.goals),
+            **({"postprocess": "bayes"} if any(goal.shrunk for goal in self.goals) else {}),
             "epsilon": float(self.epsilon),
             "people": self.people.n,
             "keys": self.people.d,
@@ -156,10 +157,12 @@ def ranked(
     bits: float | None = None,
     rounds: int = 1,
     mechanisms: Sequence[str] | None = None,
+    postprocess: str | None = None,
 ) -> Plan:
     """Every mechanism that serves the goal within ``bits`` and ``rounds``, ranked by its predicted error.
 
     ``schema`` has the keys of the people; numbered keys unless given. ``mechanisms`` are the names to consider.
+    With ``postprocess="bayes"`` errors count after empirical Bayes.
     Protocols of several rounds are tried by simulation, so they stand first only if they are ``WORTH`` it.
     """
     wanted, spent = goals(goal), parse_epsilon(epsilon)
@@ -170,6 +173,7 @@ def ranked(
         raise PlanError("plan/bits", f"A report has more than 0 bits, not {bits:g}.")
     if rounds < 1:
         raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds}.")
+    wanted = wanted if postprocess is None else processed(wanted, postprocess)
     tried = [one.name for one in wanted if one.error is None]
     if tried and people.d > MOST_TRIED_KEYS:
         raise PlanError(
@@ -229,6 +233,9 @@ class _Search:
         for name in protocol_names() if names is None else filter(is_protocol, names):
             if len(wanted) > 1 or goal.error is None or self.people.d > MOST_TRIED_KEYS:
                 self.left_out[name] = "Protocols are tried for one goal of frequencies or means, and not for many keys."
+                continue
+            if goal.shrunk:
+                self.left_out[name] = "What shrinkage leaves is foreseen for mechanisms of one round."
                 continue
             try:
                 made = made_for(name, self.schema, self.epsilon, self._crowd_now.sizes, {})[0]
