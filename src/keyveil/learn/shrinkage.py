@@ -230,7 +230,9 @@ def _errors_at(values: Floats, errors: Floats, known: Flags, points: Floats) -> 
     seen = values[inside]
     least, most = float(seen.min()), float(seen.max())
     shape = np.polynomial.Polynomial.fit(seen, squares[inside], 2, domain=[least, most])
-    there, here = (np.maximum(shape(np.clip(at, least, most)), LEAST_FIT * squares[known].min()) for at in (points, seen))
+    there, here = (
+        np.maximum(shape(np.clip(at, least, most)), LEAST_FIT * squares[known].min()) for at in (points, seen)
+    )
     if np.std(squares[inside] / here) > ALIKE:
         return own
     scale = np.ones(len(values))

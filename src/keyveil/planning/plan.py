@@ -23,7 +23,8 @@ from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, prot
 from keyveil.planning.candidates import considered, forms, with_other_caps
 from keyveil.planning.goals import Goal, goals, processed
 from keyveil.planning.people import People
-from keyveil.planning.predict import Prediction, predict
+from keyveil.planning.predict import Prediction, predict, root_mean_square
+from keyveil.planning.shrunk import shrunk
 from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people, tried_protocol
 from keyveil.planning.words import reason
 from keyveil.protocols.base import Protocol
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 CLOSED, TRIED = "closed form", "simulation"
 REFINED = 3  # capped mechanisms whose cap is tried at other shares of the people
 WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism: more rounds take time, and trials err
+EVEN = 1.02  # times the least error up to which a mechanism is as good after shrinkage: predictions err by more
 SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
 
 
@@ -210,7 +212,11 @@ class _Search:
         ranked = sorted(found.values(), key=lambda line: line.error)
         for line in islice((line for line in ranked if can(line.mechanism, Capped)), REFINED):
             found[line.name] = self._with_best_cap(line, goal)
-        return sorted(found.values(), key=lambda line: line.error)
+        lines = sorted(found.values(), key=lambda line: line.error)
+        if goal.shrunk and lines:  # where nothing but an average is learnt, all are alike but for what else they tell
+            even = [line for line in lines if line.error <= EVEN * lines[0].error]
+            lines.sort(key=lambda line: line is not min(even, key=_of_frequencies))
+        return lines
 
     def _with_best_cap(self, line: Line, goal: Goal) -> Line:
         """The line with the cap of least error: smaller ones are tried as long as they are better, or else larger ones.
@@ -328,6 +334,10 @@ class _Search:
         if goal.error is not None:
             return Line(prediction, goal.error(prediction), CLOSED)
         return Line(prediction, tried_error(made, self.people, self._crowd_now, goal), TRIED)
+
+
+def _of_frequencies(line: Line) -> float:
+    return root_mean_square(shrunk(line.prediction).frequency)
 
 
 def _worth(line: Line) -> float:
