@@ -139,6 +139,7 @@ def test_who_shrinks_by_itself_is_measured_without_that_unless_all_are_shrunk() 
 def test_those_who_come_near_are_found_and_the_same_takes_part_once() -> None:
     contest = snacks("kvue", "pckv-ue:max_pairs=30", "pckv-ue:max_pairs=30,split=tight")
     assert list(contest.made) == ["kvue", "pckv-ue:max_pairs=30"]
+    assert contest.same["pckv-ue:max_pairs=30,split=tight"] == "pckv-ue:max_pairs=30"
     for label in contest.made:
         contest.run(label, range(2))
     assert contest.near("raw", "frequency", contest.made, range(2), 1.5, 3) == ["kvue"]

@@ -229,10 +229,13 @@ def _errors_at(values: Floats, errors: Floats, known: Flags, points: Floats) -> 
         return own
     seen = values[inside]
     least, most = float(seen.min()), float(seen.max())
-    shape = np.polynomial.Polynomial.fit(seen, squares[inside], 2, domain=[least, most])
-    there, here = (
-        np.maximum(shape(np.clip(at, least, most)), LEAST_FIT * squares[known].min()) for at in (points, seen)
-    )
+    middle, half, bottom = (most + least) / 2, (most - least) / 2, LEAST_FIT * squares[known].min()
+
+    def powers(at: Floats) -> Floats:
+        return ((np.clip(at, least, most) - middle) / half)[..., None] ** np.arange(3)
+
+    fit = np.linalg.lstsq(powers(seen), squares[inside], rcond=None)[0]
+    there, here = (np.maximum(powers(at) @ fit, bottom) for at in (points, seen))
     if np.std(squares[inside] / here) > ALIKE:
         return own
     scale = np.ones(len(values))

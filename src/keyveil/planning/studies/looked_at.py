@@ -9,13 +9,13 @@ from __future__ import annotations
 import zlib
 
 LOOKED_AT = {
-    "0.5": "gauss gaussian linear-beta lone msnbc_page_categories pckv-gg plaw-beta survey tail",
+    "0.5": "dependent gauss gaussian linear-beta lone msnbc_page_categories pckv-gg plaw plaw-beta survey tail",
     "1": (
         "baskets complete_journey_sample gauss grid linear-beta lnr-beta lone online_retail_orders plaw ratings "
         "skewed survey zipf zipf-beta"
     ),
-    "2": "baskets dependent emoji_sentiment linear-s lnr online_retail_units peaks plaw ratings skewed sparse",
-    "4": "activity constant heavy movietweetings_100k pckv-uu uniform womens_clothing_reviews zipf",
+    "2": "baskets dependent emoji_sentiment linear-s lnr lone online_retail_units peaks plaw ratings skewed sparse",
+    "4": "activity constant heavy movietweetings_100k normal-beta pckv-uu uniform womens_clothing_reviews zipf",
 }
 """By ε, the names of data sets, in one text."""
 

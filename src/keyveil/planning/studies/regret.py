@@ -97,14 +97,15 @@ def measured(
     epsilon, truth = Fraction(cell.epsilon), everybody.truth(data.schema)
     chosen, ours = _ours(data, epsilon)
     labels = worth_measuring(Setting(data.schema, everybody, truth, epsilon))
-    known = contenders([*ours.values(), *_two_rounds(data, epsilon), *labels])
+    known = contenders([*labels, *ours.values(), *_two_rounds(data, epsilon)])
+    contest = Contest(data, epsilon, known, tuple(GOALS), seed)
     auto = {
-        what: next(label for label, one in known.items() if repr(one.made) == made) for what, made in chosen.items()
+        what: contest.same[next(label for label, one in known.items() if repr(one.made) == made)]
+        for what, made in chosen.items()
     }
     keys = max(int(np.count_nonzero(truth.frequency > 0)), 1)
     first = range(runs_for(keys, FIRST_KEYS, FIRST_LEAST, FIRST_MOST))
     last = range(len(first), len(first) + (repeats or runs_for(keys, LAST_KEYS, LAST_LEAST, LAST_MOST)))
-    contest = Contest(data, epsilon, known, tuple(GOALS), seed)
     _qualify(contest, auto, first, last)
     return {
         "data": cell.data,
