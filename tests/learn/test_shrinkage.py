@@ -268,3 +268,29 @@ def test_means_stay_known_where_a_cap_may_hide_more_than_noise() -> None:
     assert np.abs(bayes(raw).mean.values - raw.mean.values).max() < 0.1
     alone = without_undercount(raw).mean.se
     assert (alone > 0.005).all() and (alone < raw.mean.se).all()
+
+
+def test_low_estimates_count_no_more_than_high_ones() -> None:
+    """Keys that are all alike: standard errors grow with the estimate, and the law must not lie low for that."""
+    rng, d, f = np.random.default_rng(3), 800, 0.3
+    values = f + np.sqrt(0.01 + 0.1 * f) * rng.standard_normal(d)
+    errors = np.sqrt(0.01 + 0.1 * np.clip(values, 0.0, 1.0))
+    known = np.ones(d, dtype=np.bool_)
+    noise = shrinkage._errors_at(values, errors, known, np.full((d, 1), f))
+    assert np.abs(noise / np.sqrt(0.01 + 0.1 * f) - 1).max() < 0.01
+    centre = float(shrinkage._frequencies(values, errors).mean.mean())
+    assert abs(centre - values.mean()) < 0.01
+    with pytest.MonkeyPatch.context() as changed:  # as if every error were that of its own estimate
+        changed.setattr(shrinkage, "_errors_at", lambda values, errors, known, points: errors[:, None])
+        assert float(shrinkage._frequencies(values, errors).mean.mean()) < centre - 0.03
+
+
+def test_errors_that_belong_to_keys_stay_theirs() -> None:
+    """Where errors do not follow frequencies, or there are few keys, every estimate keeps the error it states."""
+    rng, d = np.random.default_rng(4), 300
+    values, errors = rng.uniform(0, 1, d), rng.uniform(0.05, 0.2, d)
+    known, points = np.ones(d, dtype=np.bool_), np.full((d, 2), 0.5)
+    assert (shrinkage._errors_at(values, errors, known, points) == errors[:, None]).all()
+    few = slice(0, 5)
+    found = shrinkage._errors_at(values[few], errors[few], known[few], points[few])
+    assert (found == errors[few, None]).all()

@@ -5,6 +5,7 @@ This module is light: a device that makes a mechanism by name loads nothing of t
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keyveil.core.epsilon import Number
@@ -22,6 +23,21 @@ KNOWN = (
     *("goal", "bits", "rounds", "mechanisms", "postprocess"),
 )
 """What ``auto`` may be told of the people and of what is wanted (``kv.plan``)."""
+
+
+_PLANNED = re.compile(r"Planned for ([0-9,]{1,20}) people .*?with ([0-9.e+-]{1,12}) pairs on average")
+"""How the people of a plan are told at the end of a reason (``people.about``)."""
+
+
+def planned_for(reason: str) -> tuple[int, float] | None:
+    """For how many people, and how many pairs of each, a mechanism was chosen, as its reason says; if it does."""
+    found = _PLANNED.search(reason)
+    if found is None:
+        return None
+    try:
+        return int(found[1].replace(",", "")), float(found[2])
+    except ValueError:  # somebody wrote the reason by hand
+        return None
 
 
 class Resolved(NamedTuple):
