@@ -294,3 +294,22 @@ def test_errors_that_belong_to_keys_stay_theirs() -> None:
     few = slice(0, 5)
     found = shrinkage._errors_at(values[few], errors[few], known[few], points[few])
     assert (found == errors[few, None]).all()
+
+
+def test_a_product_beyond_every_mean_leaves_the_nearest_mean(long_tail) -> None:  # type: ignore[no-untyped-def]
+    """The frequency is near zero and f·m is not, by far more errors than a double can tell: the mean is at an end."""
+    raw = long_tail.estimates
+    values, product, product_se = raw.frequency.values.copy(), raw.product.copy(), raw.product_se.copy()
+    values[[3, 4]], product[[3, 4]], product_se[[3, 4]] = 0.0, (0.9, -0.9), 1e-3
+    covariance = raw.covariance.copy()
+    covariance[[3, 4]] = 0.0
+    beyond = replace(
+        raw,
+        frequency=replace(raw.frequency, values=values),
+        product=product,
+        product_se=product_se,
+        covariance=covariance,
+    )
+    with np.errstate(invalid="raise"):
+        means = shrinkage.bayes(beyond).mean.values
+    assert means[3] > 0.9 and means[4] < -0.9 and np.isfinite(means).all()

@@ -257,6 +257,9 @@ def _means(estimates: Estimates, beliefs: Posterior) -> tuple[Floats, Floats]:
     for at, mean in enumerate(MEANS):  # P[u | f, m] is normal around f·m, given what f's own estimate says
         likelihood[:, at] = (beliefs.weights * _normal(expected - beliefs.points * mean, rest[:, None])).sum(axis=1)
     likelihood[~known] = 1.0
+    lost = np.flatnonzero(likelihood.max(axis=1) <= 0)  # f·m beyond every possible mean: the nearest is left
+    nearest = np.sign(expected[lost].mean(axis=1)) * (len(MEANS) // 2) + len(MEANS) // 2
+    likelihood[lost, nearest.astype(np.intp)] = 1.0
     likelihood /= np.maximum(likelihood.max(axis=1, keepdims=True), 1e-300)
     places = np.broadcast_to(np.arange(len(MEANS)), likelihood.shape)
     laws = learnt(likelihood, places, _signs(), known, ROUNDS)
