@@ -173,9 +173,11 @@ def row_of(auto: float, best: float, published: float, won: int) -> dict[str, An
 
 def test_the_page_of_choices_lists_regrets_and_losses() -> None:
     line = {"cell": "a", "data": "people", "epsilon": "1", "blind": {"mean": 0.4}, "rows": [row_of(2.0, 1.0, 0.5, -1)]}
-    page = choices.page([line, {**line, "rows": [row_of(1.0, 1.0, 4.0, 1)]}], 2, "python")
+    page = choices.page([line, {**line, "blind": {"mean": 1.1}, "rows": [row_of(1.0, 1.0, 4.0, 1)]}], 2, "python")
     assert "1.41, `ssr` against `wheel`; a guess is better than both" in page.replace("\n  ", " ")
     assert "0.25, `ssr` against `kvue`; a guess is better than both" in page.replace("\n  ", " ")
+    informed = page.partition("tell more than a guess\n")[2].partition("### Cells that are lost")[0]
+    assert "| means | as estimated | 4.00 | 1.3, reached | 4.00 | 4.00 | 1 | 0 | 0 |" in informed  # 1.0, the guess 1.1
     assert "a guess is" not in choices.page([{**line, "blind": {"mean": 0.6}}], 2, "python")
     assert "| means | as estimated | 1 of 2 (50%) | **not reached** | 1.41 | **not reached** | 1.189 |" in page
     assert (
