@@ -118,9 +118,10 @@ def page(measured: Sequence[Measured], of: int, command: str) -> str:
         return f"{_OPENING}\n\n```console\n$ {command}\n```\n\nNothing was measured yet.\n"
     repeats = " or ".join(map(str, sorted({one.repeats for one in measured})))
     fresh = [one for one in measured if not looked_at(one.cell.population, one.cell.epsilon)]
+    keys = {one.cell.population: len(recipe(one.cell.population).profile()[0]) for one in measured}
     told = (
         f"{len(measured)} of {of} cells were measured, {len(fresh)} of which were not looked at before, with {repeats} "
-        "runs each."
+        f"runs each. They have {min(keys.values())} to {max(keys.values())} keys."
     )
     losses = [
         f"- {one.cell}, {_TITLES[duel.quantity]}: {_forms(duel.ours.forms)} {duel.ours.error:.2e}, "
@@ -238,7 +239,7 @@ def main() -> None:
     command = shlex.join(
         ["python", "-m", "keyveil.planning.studies.equal_decoders", str(given.page), f"--seed={seed}", *told]
     )
-    given.page.write_text(page(measured, len(wanted), command), encoding="utf-8")
+    given.page.write_text(page(measured, len(names()) * len(EPSILONS), command), encoding="utf-8")
 
 
 if __name__ == "__main__":
