@@ -215,7 +215,8 @@ class _Search:
         lines = sorted(found.values(), key=lambda line: line.error)
         if goal.shrunk and lines:  # where nothing but an average is learnt, all are alike but for what else they tell
             even = [line for line in lines if line.error <= EVEN * lines[0].error]
-            lines.sort(key=lambda line: line is not min(even, key=_of_frequencies))
+            first = min(even, key=_of_frequencies)
+            lines.sort(key=lambda line: line is not first)
         return lines
 
     def _with_best_cap(self, line: Line, goal: Goal) -> Line:
