@@ -137,6 +137,21 @@ def test_a_document_is_checked_on_the_shares_that_its_author_expects(tmp_path: P
     assert "plan/people" in capsys.readouterr().err
 
 
+def test_a_document_is_checked_for_the_people_that_it_was_planned_for(tmp_path: Path, capsys: Output) -> None:
+    """Unless others are named, or a round waits for another number of reports."""
+    file, words = tmp_path / "snacks.json", ["--name", "snacks", "--purpose", "What people eat.", "--keys", "9"]
+    expected = ["--people", "54321", "--pairs", "2.5", "--out", str(file)]
+    assert run(["campaign", "create", *words, *expected]) == 0
+    assert "Planned for 54,321 people" in json.loads(file.read_text())["reason"]
+    capsys.readouterr()
+    found = said(capsys, "campaign", "check", str(file))
+    assert found["forecast"]["people"] == 54_321 and "with 2.5 pairs on average" in found["prediction"]["about"]
+    assert said(capsys, "campaign", "check", str(file), "--people", "700")["forecast"]["people"] == 700
+    assert run(["campaign", "create", *words, *expected, "--enough", "800"]) == 0
+    capsys.readouterr()
+    assert said(capsys, "campaign", "check", str(file))["forecast"]["people"] == 800
+
+
 @pytest.mark.parametrize(
     ("options", "code"),
     [

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from keyveil.core.errors import MechanismError
 from keyveil.lab import datasets
 from keyveil.lab.contenders import of_project
-from keyveil.lab.equal_decoders import page as pages
 from keyveil.lab.equal_decoders import rule
 from keyveil.lab.equal_decoders.cells import Cell, Duel, Measured, measure
-from keyveil.lab.equal_decoders.rule import OURS, PUBLISHED, Setting, least_predicted, predictions, worth_measuring
+from keyveil.lab.equal_decoders.rule import OURS, PUBLISHED, Setting, predictions, worth_measuring
 from keyveil.lab.predicted import caps_to_try, predicted_errors
 from keyveil.lab.scores import Score
+from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.registry import make
+from keyveil.planning.ask import plan
+from keyveil.planning.studies import equal_decoders as pages
+from keyveil.planning.studies.looked_at import looked_at
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +33,13 @@ def test_sides_are_what_their_pages_say() -> None:
     assert all(map(of_project, OURS)) and not any(map(of_project, PUBLISHED))
 
 
-def test_the_rule_takes_the_least_predicted_error(setting: Setting) -> None:
-    few = ("ssr", "block", "apart")
-    known = predictions(setting, few)
-    for quantity in ("frequency", "mean"):
-        chosen = least_predicted(setting, quantity, few)
-        assert known[chosen][quantity] == min(errors[quantity] for errors in known.values() if quantity in errors)
-    with pytest.raises(MechanismError, match="predicts the error of colour"):
-        least_predicted(setting, "colour", few)
+def test_the_choice_is_the_first_line_of_a_plan_for_the_quantity_and_the_decoder(setting: Setting) -> None:
+    raw, shrunk = (pages.planned(setting, "frequency", decoder) for decoder in ("raw", "bayes"))
+    assert raw.name in OURS and shrunk.name in OURS
+    sample, epsilon = setting.people, setting.epsilon
+    found = plan(sample=sample, schema=setting.schema, epsilon=epsilon, goal="frequency", mechanisms=OURS)
+    assert repr(raw) == repr(found.mechanism) and found.epsilon == raw.epsilon == 1
+    assert pages.planned(setting, "frequency", "norm-sub") == raw
 
 
 def test_published_forms_are_left_out_only_where_they_are_predicted_to_lose(setting: Setting) -> None:
@@ -73,9 +75,16 @@ def test_predictions_are_what_runs_show(setting: Setting) -> None:
 
 def test_a_cell_is_measured_written_down_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule, "PUBLISHED", ("kvue", "pckv-grr:split=paper"))
-    one = measure(Cell("linear-s", "4"), seed=3, people=300, repeats=2, rule=lambda setting, quantity: "wsr")
+    made = make("wsr", datasets.load("linear-s", n=300, seed=3).schema, 4, max_pairs=5)
+
+    def chosen(setting: Setting, quantity: str, decoder: str) -> str | Mechanism:
+        return replace(made, schema=setting.schema) if (quantity, decoder) == ("mean", "bayes") else "wsr"
+
+    one = measure(Cell("linear-s", "4"), seed=3, people=300, repeats=2, rule=chosen)
     assert {(duel.quantity, duel.decoder) for duel in one.duels} >= {("frequency", "norm-sub"), ("mean_top", "bayes")}
-    assert {duel.ours.forms for duel in one.duels} == {("wsr",)} and one.people == 300
+    forms = {(duel.quantity, duel.decoder): duel.ours.forms[0] for duel in one.duels}
+    assert forms.pop(("mean", "bayes")).startswith("wsr:max_pairs=5") and set(forms.values()) == {"wsr"}
+    assert one.people == 300
     assert not any(of_project(label) for duel in one.duels for label in duel.published.forms)
     assert Measured.from_document(json.loads(json.dumps(one.document()))) == one
 
@@ -89,7 +98,7 @@ def test_levels_are_not_told_to_anybody(monkeypatch: pytest.MonkeyPatch) -> None
     """With levels KVUE would report them instead of signs, and look worse than what was published."""
     seen: list[Setting] = []
 
-    def first(setting: Setting, quantity: str) -> str:
+    def first(setting: Setting, quantity: str, decoder: str) -> str:
         seen.append(setting)
         return "wsr"
 
@@ -110,17 +119,19 @@ def test_the_page_tells_gains_and_losses() -> None:
         Measured(cells[1], 2, 100, 20, (duel("frequency", 1.0, 1.0),)),
     ]
     text = pages.page(measured, 8, "python -m it")
-    assert "2 of 8 cells were measured" in text and "$ python -m it" in text
+    assert "2 of 8 cells were measured, 0 of which were not looked at before" in text and "$ python -m it" in text
     assert "| frequencies | with empirical Bayes | 2.00 | 1.00 | 4.00 | 1 | 1 | 0 | 1.2, reached |" in text
     assert "| means | with empirical Bayes | 0.50 | 0.50 | 0.50 | 0 | 0 | 1 | 1.3, not reached |" in text
     assert "- gauss, ε = 1, means: `ssr` 2.00e+00, `kvue` 1.00e+00" in text
+    assert "1 of which were not looked at" in pages.page([replace(measured[0], cell=Cell("heavy", "1"))], 8, "it")
     assert "chosen ssr 2; best published kvue 2" in text
     assert "Nothing was measured yet" in pages.page([], 8, "python -m it")
 
 
-def test_a_part_of_the_cells_is_spread_over_all_populations() -> None:
+def test_a_seed_draws_the_order_of_cells_that_nobody_looked_at() -> None:
     names = ["gauss", "survey", "sparse", "zipf"]
-    found = pages.cells(names)
-    assert len(set(found)) == 16 and {cell.population for cell in found[:3]} == {"gauss", "survey", "zipf"}
-    assert len({cell.epsilon for cell in found[:3]}) == 3
-    assert {cell.population for cell in found[-4:]} == {"sparse"}  # its cells take minutes
+    found = pages.cells(names, 1)
+    assert len(set(found)) == 16 and {cell.population for cell in found[-4:]} == {"sparse"}  # its cells take minutes
+    fresh = [not looked_at(cell.population, cell.epsilon) for cell in found[:-4]]
+    assert fresh == sorted(fresh, reverse=True) and 0 < sum(fresh) < 12
+    assert pages.cells(names, 2) != found == pages.cells(names, 1)

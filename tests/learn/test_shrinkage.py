@@ -75,7 +75,7 @@ def test_the_grid_is_fine_and_wide_enough(long_tail, monkeypatch: pytest.MonkeyP
 
     assert abs(error(having("STEP", 0.175)) / error(usual) - 1) < 0.04 < error(having("STEP", 1.5)) / error(usual) - 1
     wide, narrow = (np.abs(having("REACH", reach).frequency.values - usual.frequency.values) for reach in (10.0, 3.0))
-    assert (wide / raw.frequency.se).max() < 0.001 and (narrow / raw.frequency.se).max() > 0.05
+    assert (wide / raw.frequency.se).max() < 0.001 and (narrow / raw.frequency.se).max() > 0.02
     late, early = (np.abs(having("STRONG", least).mean.values - usual.mean.values) for least in (12.0, 4.0))
     assert (late / usual.mean.se).max() < 0.05 and (early / usual.mean.se).max() > 0.2
 
@@ -268,3 +268,48 @@ def test_means_stay_known_where_a_cap_may_hide_more_than_noise() -> None:
     assert np.abs(bayes(raw).mean.values - raw.mean.values).max() < 0.1
     alone = without_undercount(raw).mean.se
     assert (alone > 0.005).all() and (alone < raw.mean.se).all()
+
+
+def test_low_estimates_count_no_more_than_high_ones() -> None:
+    """Keys that are all alike: standard errors grow with the estimate, and the law must not lie low for that."""
+    rng, d, f = np.random.default_rng(3), 800, 0.3
+    values = f + np.sqrt(0.01 + 0.1 * f) * rng.standard_normal(d)
+    errors = np.sqrt(0.01 + 0.1 * np.clip(values, 0.0, 1.0))
+    known = np.ones(d, dtype=np.bool_)
+    noise = shrinkage._errors_at(values, errors, known, np.full((d, 1), f))
+    assert np.abs(noise / np.sqrt(0.01 + 0.1 * f) - 1).max() < 0.01
+    centre = float(shrinkage._frequencies(values, errors).mean.mean())
+    assert abs(centre - values.mean()) < 0.01
+    with pytest.MonkeyPatch.context() as changed:  # as if every error were that of its own estimate
+        changed.setattr(shrinkage, "_errors_at", lambda values, errors, known, points: errors[:, None])
+        assert float(shrinkage._frequencies(values, errors).mean.mean()) < centre - 0.03
+
+
+def test_errors_that_belong_to_keys_stay_theirs() -> None:
+    """Where errors do not follow frequencies, or there are few keys, every estimate keeps the error it states."""
+    rng, d = np.random.default_rng(4), 300
+    values, errors = rng.uniform(0, 1, d), rng.uniform(0.05, 0.2, d)
+    known, points = np.ones(d, dtype=np.bool_), np.full((d, 2), 0.5)
+    assert (shrinkage._errors_at(values, errors, known, points) == errors[:, None]).all()
+    few = slice(0, 5)
+    found = shrinkage._errors_at(values[few], errors[few], known[few], points[few])
+    assert (found == errors[few, None]).all()
+
+
+def test_a_product_beyond_every_mean_leaves_the_nearest_mean(long_tail) -> None:  # type: ignore[no-untyped-def]
+    """The frequency is near zero and f·m is not, by far more errors than a double can tell: the mean is at an end."""
+    raw = long_tail.estimates
+    values, product, product_se = raw.frequency.values.copy(), raw.product.copy(), raw.product_se.copy()
+    values[[3, 4]], product[[3, 4]], product_se[[3, 4]] = 0.0, (0.9, -0.9), 1e-3
+    covariance = raw.covariance.copy()
+    covariance[[3, 4]] = 0.0
+    beyond = replace(
+        raw,
+        frequency=replace(raw.frequency, values=values),
+        product=product,
+        product_se=product_se,
+        covariance=covariance,
+    )
+    with np.errstate(invalid="raise"):
+        means = shrinkage.bayes(beyond).mean.values
+    assert means[3] > 0.9 and means[4] < -0.9 and np.isfinite(means).all()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import keyveil as kv
 from keyveil.campaign.documents import Campaign
 from keyveil.cli.app import run
 from keyveil.core.errors import KeyveilError
-from keyveil.planning.auto import resolve
+from keyveil.lab.datasets import independent
+from keyveil.planning.auto import planned_for, resolve
 
 SCHEMA = kv.Schema(keys=12)
 PLAIN = ["campaign", "create", "--name", "snacks", "--purpose", "Snacks.", "--keys", "12", "--epsilon", "2"]
@@ -82,3 +84,18 @@ def test_as_many_people_as_are_enough_are_planned_for(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     assert run([*PLAIN, "--enough", "3000", "--pairs", "3", "--out", str(file)]) == 0
     assert "3,000 people" in json.loads(file.read_text())["reason"]
+
+
+def test_a_reason_tells_for_whom_it_was_chosen() -> None:
+    """Of numbers and of a sample; a reason that somebody wrote tells what it tells."""
+    found = resolve(kv.Schema(keys=9), 1, users=54_321, pairs=2.5)
+    assert planned_for(found.reason) == (54_321, 2.5)
+    of_sample = resolve(kv.Schema(keys=4), 1, sample=independent(300, np.full(4, 0.5), np.zeros(4), 1))
+    people, pairs = planned_for(of_sample.reason) or (0, 0.0)
+    assert people == 300 and pairs == pytest.approx(2, abs=0.2)
+    assert planned_for("Because we like it.") is None
+    assert planned_for("Planned for 1,000 people of mine with e.e pairs on average") is None
+    assert (
+        "for the goal frequency after bayes"
+        in resolve(kv.Schema(keys=9), 1, users=54_321, pairs=2.5, goal="frequency", postprocess="bayes").reason
+    )

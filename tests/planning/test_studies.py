@@ -103,6 +103,7 @@ def test_a_cell_measures_auto_against_the_others() -> None:
     rows = {(row["quantity"], row["decoder"]): row for row in line["rows"]}
     assert set(rows) == {(one, decoder) for one in ("frequency", "mean", "mean_top") for decoder in ("raw", "bayes")}
     assert line["measured"] > 10 and line["runs"] == [4, 2]
+    assert 0 < line["blind"]["mean"] < 1 and rows["frequency", "raw"]["auto"][0] < line["blind"]["frequency"]
     assert regret(rows["mean", "raw"]) < 1.5
     assert gain(rows["mean", "raw"]) > 0.6
     page = choices.page([{"cell": "survey, ε = 2", **line}], len(cells()), "python")
@@ -139,6 +140,7 @@ def test_who_shrinks_by_itself_is_measured_without_that_unless_all_are_shrunk() 
 def test_those_who_come_near_are_found_and_the_same_takes_part_once() -> None:
     contest = snacks("kvue", "pckv-ue:max_pairs=30", "pckv-ue:max_pairs=30,split=tight")
     assert list(contest.made) == ["kvue", "pckv-ue:max_pairs=30"]
+    assert contest.same["pckv-ue:max_pairs=30,split=tight"] == "pckv-ue:max_pairs=30"
     for label in contest.made:
         contest.run(label, range(2))
     assert contest.near("raw", "frequency", contest.made, range(2), 1.5, 3) == ["kvue"]
@@ -170,10 +172,13 @@ def row_of(auto: float, best: float, published: float, won: int) -> dict[str, An
 
 
 def test_the_page_of_choices_lists_regrets_and_losses() -> None:
-    line = {"cell": "a", "data": "people", "epsilon": "1", "rows": [row_of(2.0, 1.0, 0.5, -1)]}
-    page = choices.page([line, {**line, "rows": [row_of(1.0, 1.0, 4.0, 1)]}], 2, "python")
-    assert "- people, ε = 1, means, as estimated: 1.41, `ssr` against `wheel`" in page
-    assert "- people, ε = 1, means, as estimated: 0.25, `ssr` against `kvue`" in page
+    line = {"cell": "a", "data": "people", "epsilon": "1", "blind": {"mean": 0.4}, "rows": [row_of(2.0, 1.0, 0.5, -1)]}
+    page = choices.page([line, {**line, "blind": {"mean": 1.1}, "rows": [row_of(1.0, 1.0, 4.0, 1)]}], 2, "python")
+    assert "1.41, `ssr` against `wheel`; a guess is better than both" in page.replace("\n  ", " ")
+    assert "0.25, `ssr` against `kvue`; a guess is better than both" in page.replace("\n  ", " ")
+    informed = page.partition("tell more than a guess\n")[2].partition("### Cells that are lost")[0]
+    assert "| means | as estimated | 4.00 | 1.3, reached | 4.00 | 4.00 | 1 | 0 | 0 |" in informed  # 1.0, the guess 1.1
+    assert "a guess is" not in choices.page([{**line, "blind": {"mean": 0.6}}], 2, "python")
     assert "| means | as estimated | 1 of 2 (50%) | **not reached** | 1.41 | **not reached** | 1.189 |" in page
     assert (
         "| means | as estimated | 1.00 | 1.3, **not reached** | 0.25 | 4.00 | 1 | 0 | 1 | 50%, **not reached** |"

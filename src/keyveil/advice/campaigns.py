@@ -15,6 +15,7 @@ from keyveil.device import Caps
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.overflow.beside import OPTION, USUAL_SHARE
 from keyveil.planning.ask import planned_people
+from keyveil.planning.auto import planned_for
 from keyveil.planning.forecast import MOST_INVENTED, Forecast, forecast, has_closed_form
 from keyveil.planning.predict import Prediction
 
@@ -36,8 +37,9 @@ def enough_people(campaign: Campaign) -> int | None:
 
 
 def expected_people(campaign: Campaign, people: int | None) -> int:
-    """How many people errors are forecast for: those given, or as many as the campaign waits for."""
-    return people or enough_people(campaign) or USUAL_PEOPLE
+    """How many people errors are forecast for: those given, as many as are waited for, or were planned for."""
+    planned = planned_for(campaign.reason)
+    return people or enough_people(campaign) or (planned[0] if planned else 0) or USUAL_PEOPLE
 
 
 def invented_people(campaign: Campaign, people: int | None) -> int:
@@ -53,10 +55,13 @@ def forecast_campaign(
     sample: str | None = None,
     shares: str | None = None,
 ) -> Forecast:
-    """The errors to expect of the campaign, from people as the author describes them, or invented ones.
+    """The errors to expect of the campaign, from people as the author describes or described them, or invented ones.
 
     ``progress`` hears how many simulated people have answered.
     """
+    planned = planned_for(campaign.reason)
+    if pairs is None and sample is None and shares is None:
+        pairs = planned[1] if planned and planned[1] <= campaign.schema.d else None
     if pairs is None and sample is None and shares is None:
         return forecast(campaign.protocol, expected_people(campaign, people), progress)
     known = expected_people(campaign, people) if sample is None or people is not None else None

@@ -70,6 +70,9 @@ def plan(
     bits: Annotated[float | None, typer.Option(help="The most bits of a report.")] = None,
     rounds: Annotated[int, typer.Option(help="The most rounds; more than one also tries protocols.")] = 1,
     mechanisms: Annotated[str | None, typer.Option(help="Names to consider, with commas.")] = None,
+    postprocess: Annotated[
+        str | None, typer.Option(help="bayes: errors count after empirical Bayes, as estimates will be read.")
+    ] = None,
     error: Annotated[float | None, typer.Option(help="Solve for people and epsilon: this error of the goal.")] = None,
     smallest: Annotated[
         float | None, typer.Option(help="The same for the smallest frequency that is told from absence.")
@@ -108,6 +111,7 @@ def plan(
             bits=bits,
             rounds=rounds,
             mechanisms=None if mechanisms is None else [one.strip() for one in mechanisms.split(",") if one.strip()],
+            postprocess=postprocess,
             error=error,
             smallest=smallest,
             change=change,
@@ -173,7 +177,8 @@ def delta_for(people: int) -> float:
 def _show(found: Plan, top: int, shifts: Mapping[str, float | None] | None = None) -> None:
     page = screen()
     meanings = "; ".join(goal.meaning for goal in found.goals)
-    rows = Table(title=f"To learn {meanings}, at epsilon {float(found.epsilon):g}", title_justify="left")
+    read = ", after empirical Bayes" if any(goal.shrunk for goal in found.goals) else ""
+    rows = Table(title=f"To learn {meanings}{read}, at epsilon {float(found.epsilon):g}", title_justify="left")
     columns = {name: field for name, field in _COLUMNS.items() if page.width >= WIDE or name not in _ONLY_WIDE}
     rows.add_column("mechanism", overflow="fold")
     for column in columns:

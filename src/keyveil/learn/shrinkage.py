@@ -50,6 +50,9 @@ FREQUENT_PRICE = 0.08  # what that may raise the error of all keys to, with weig
 MANY_CLEAR = 8  # clear keys from which on it may
 LEAST = 2.0  # standard errors below which no key counts more
 SLACK = 0.15  # standard errors that any estimate may be moved
+FITTED = 8  # keys from which on it is learnt how errors depend on frequencies
+ALIKE = 0.1  # relative standard deviation of variances around what is learnt, up to which it is believed
+LEAST_FIT = 0.5  # of the least variance that is stated, below which no variance is believed to lie
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
 DOUBTFUL = 0.1  # the same share, from which on an estimate may be moved freely
 FIRST = 4.0  # standard errors up to which an estimate may be moved freely as long as none lies beyond ``CERTAIN``
@@ -204,12 +207,41 @@ def _frequencies(values: Floats, errors: Floats) -> Posterior:
     middle = np.clip(np.rint(values / step).astype(np.int64), 0, size - 1)
     places = np.clip(middle - reach, 0, max(size - 1 - 2 * reach, 0))[:, None] + np.arange(min(2 * reach + 1, size))
     points = np.minimum(places * step, 1.0)
-    likelihood = _normal(values[:, None] - points, errors[:, None])
+    noise = _errors_at(values, errors, known, points)
+    likelihood = _normal(values[:, None] - points, noise) * (errors[:, None] / noise)
     likelihood[~known] = 1.0  # a key without an estimate is believed to be like the others
     vague = np.full(size, 1 / size)
     laws = learnt(likelihood, places, vague, known, MANY_ROUNDS, STRETCHED)
     weights = likelihood * smooth_tail(laws, likelihood, places, vague, known).at(places)
     return Posterior(points, weights / weights.sum(axis=1, keepdims=True))
+
+
+def _errors_at(values: Floats, errors: Floats, known: Flags, points: Floats) -> Floats:
+    """The standard errors that estimates would have if the truth were at these points, [d, window].
+
+    Errors are stated for the frequency as estimated. Where they grow with it, keys with too low an estimate would
+    count more than those with too high a one, and all laws would lie too low. How variances depend on frequencies is
+    seen from the keys whose estimate is possible; beyond these they stay. If they depend on the key rather than on its
+    frequency, every key keeps its own.
+    """
+    own, squares, inside = errors[:, None], errors**2, known & (values >= 0) & (values <= 1)
+    if np.count_nonzero(inside) < FITTED or np.ptp(values[inside]) < 1e-9:
+        return own
+    seen = values[inside]
+    least, most = float(seen.min()), float(seen.max())
+    middle, half, bottom = (most + least) / 2, (most - least) / 2, LEAST_FIT * squares[known].min()
+
+    def powers(at: Floats) -> Floats:
+        return ((np.clip(at, least, most) - middle) / half)[..., None] ** np.arange(3)
+
+    fit = np.linalg.lstsq(powers(seen), squares[inside], rcond=None)[0]
+    there, here = (np.maximum(powers(at) @ fit, bottom) for at in (points, seen))
+    if np.std(squares[inside] / here) > ALIKE:
+        return own
+    scale = np.ones(len(values))
+    scale[inside] = squares[inside] / here
+    found: Floats = np.where(known[:, None], np.sqrt(scale[:, None] * there), own)
+    return found
 
 
 def _means(estimates: Estimates, beliefs: Posterior) -> tuple[Floats, Floats]:
@@ -225,6 +257,9 @@ def _means(estimates: Estimates, beliefs: Posterior) -> tuple[Floats, Floats]:
     for at, mean in enumerate(MEANS):  # P[u | f, m] is normal around f·m, given what f's own estimate says
         likelihood[:, at] = (beliefs.weights * _normal(expected - beliefs.points * mean, rest[:, None])).sum(axis=1)
     likelihood[~known] = 1.0
+    lost = np.flatnonzero(likelihood.max(axis=1) <= 0)  # f·m beyond every possible mean: the nearest is left
+    nearest = np.sign(expected[lost].mean(axis=1)) * (len(MEANS) // 2) + len(MEANS) // 2
+    likelihood[lost, nearest.astype(np.intp)] = 1.0
     likelihood /= np.maximum(likelihood.max(axis=1, keepdims=True), 1e-300)
     places = np.broadcast_to(np.arange(len(MEANS)), likelihood.shape)
     laws = learnt(likelihood, places, _signs(), known, ROUNDS)

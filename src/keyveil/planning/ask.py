@@ -37,6 +37,7 @@ def plan(
     bits: float | None = None,
     rounds: int = 1,
     mechanisms: Sequence[str] | None = None,
+    postprocess: str | None = None,
     error: float | None = None,
     smallest: float | None = None,
     change: float | None = None,
@@ -61,6 +62,7 @@ def plan(
         bits, rounds         the most bits of a report, and the most rounds; more than one round also tries protocols,
                              by simulation
         mechanisms           the names to consider; all that suit the goal unless given
+        postprocess          "bayes" if estimates will be read after empirical Bayes: its errors count then
         error                what must be reached, for which people and epsilon are then solved: a root mean squared
                              error of the goal
         smallest, change     the same for the smallest frequency that is told from absence, and for the smallest change
@@ -92,6 +94,7 @@ def plan(
             bits=bits,
             rounds=given.get("rounds", rounds),
             mechanisms=given.get("mechanisms", mechanisms),
+            postprocess=postprocess,
         )
 
     found = again()

@@ -5,6 +5,7 @@ This module is light: a device that makes a mechanism by name loads nothing of t
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keyveil.core.epsilon import Number
@@ -17,8 +18,26 @@ if TYPE_CHECKING:
     from keyveil.protocols.base import Protocol
 
 AUTO = "auto"
-KNOWN = ("users", "pairs", "sample", "sizes", "frequency", "mean", "typical", "goal", "bits", "rounds", "mechanisms")
+KNOWN = (
+    *("users", "pairs", "sample", "sizes", "frequency", "mean", "typical"),
+    *("goal", "bits", "rounds", "mechanisms", "postprocess"),
+)
 """What ``auto`` may be told of the people and of what is wanted (``kv.plan``)."""
+
+
+_PLANNED = re.compile(r"Planned for ([0-9,]{1,20}) people .*?with ([0-9.e+-]{1,12}) pairs on average")
+"""How the people of a plan are told at the end of a reason (``people.about``)."""
+
+
+def planned_for(reason: str) -> tuple[int, float] | None:
+    """For how many people, and how many pairs of each, a mechanism was chosen, as its reason says; if it does."""
+    found = _PLANNED.search(reason)
+    if found is None:
+        return None
+    try:
+        return int(found[1].replace(",", "")), float(found[2])
+    except ValueError:  # somebody wrote the reason by hand
+        return None
 
 
 class Resolved(NamedTuple):
@@ -62,5 +81,6 @@ def resolve(schema: Schema, epsilon: Number, **told: Any) -> Resolved:
 
     found = plan(schema=schema, epsilon=epsilon, **told)
     goal = ",".join(one.name for one in found.goals)
-    reason = f"{found.best.name} for the goal {goal}, {found.best.why} Planned for {found.people.about}"
+    read = "" if told.get("postprocess") is None else f" after {told['postprocess']}"
+    reason = f"{found.best.name} for the goal {goal}{read}, {found.best.why} Planned for {found.people.about}"
     return Resolved(found.mechanism, reason, found.best.options)

@@ -26,6 +26,8 @@ CAPS = (0.5, 0.75, USUAL_CAP, 0.97, 1.0)
 are so rare that hardly anything is learnt, a cap of one pair has the least squared error of all: it hides much of
 little. But noise can be shrunk afterwards and what is hidden cannot be found again, so caps stop at half of the people
 (docs/decisions/0100-errors-as-shown.md)."""
+SHRUNK_CAPS = (0.05, 0.25, *CAPS)
+"""The same where errors count after shrinkage, which foretell what a cap hides and what is left of the noise."""
 FAIR = 0.5  # exponent of weights for rare keys (docs/fairness.md)
 STATES, WIDTHS = (3, 4, 5), (1, 2, 3, 4)
 BINS = 4  # of a distribution
@@ -78,7 +80,7 @@ def with_other_caps(made: Mechanism, people: People, goal: Goal) -> tuple[Iterat
     own = {option: made.options[option] for option in _KEPT if made.options.get(option) is not None}
     kept = {option: tuple(value) if isinstance(value, list) else value for option, value in own.items()}
     form, usual = form_of(find_mechanism(made.name), kept), need(made, Capped).cap()
-    caps = sorted({people.cap_for(share) for share in CAPS})
+    caps = sorted({people.cap_for(share) for share in (SHRUNK_CAPS if goal.shrunk else CAPS)})
 
     def with_caps(some: list[int]) -> Iterator[Mechanism]:
         for cap in some:

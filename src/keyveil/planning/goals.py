@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.questions import ASKABLE
 from keyveil.planning.people import Places
 from keyveil.planning.predict import Prediction, root_mean_square
+from keyveil.planning.shrunk import shrunk
 
 TOP = 20  # keys that "the most frequent" means, unless a number is given
 ORDER = 2  # keys that a conditional is about, unless a number is given
@@ -38,6 +39,7 @@ class Goal:
     error: Callable[[Prediction], float] | None
     tuned: str = "both"
     size: int = 0
+    shrunk: bool = False  # whether errors count after empirical Bayes
 
     def served(self, mechanism: Mechanism) -> bool:
         """Whether the reports of a mechanism can tell what is wanted."""
@@ -86,6 +88,50 @@ def _fairness(one: Prediction) -> float:
     """The fourth root of the mean fourth power: the error of means over the fourth root of Jain's fairness of it."""
     known = one.shown_mean_errors(one.people.typical_keys)
     return float(np.mean(known**4) ** 0.25) if len(known) else math.inf
+
+
+def processed(wanted: tuple[Goal, ...], method: str) -> tuple[Goal, ...]:
+    """The same goals, where the errors that count are those after a method of ``learn.postprocess``."""
+    if method not in FORESEEN:
+        raise PlanError(
+            "plan/postprocess", f"Errors are foreseen after {' and '.join(FORESEEN)}, not after {method!r}."
+        )
+    for goal in wanted:
+        if goal.name not in _SHRUNK:
+            raise PlanError(
+                "plan/postprocess",
+                f"After {method} the goals {', '.join(_SHRUNK)} can be planned for; {goal.name} is about estimates as "
+                "they are.",
+            )
+    return tuple(replace(goal, error=_SHRUNK[goal.name](goal.size), shrunk=True) for goal in wanted)
+
+
+def _shrunk_frequencies(size: int) -> Callable[[Prediction], float]:
+    """Of all keys, or of so many of the most frequent ones."""
+    return lambda one: root_mean_square(shrunk(one).frequency[one.people.by_frequency[: size or None]])
+
+
+def _shrunk_means(size: int) -> Callable[[Prediction], float]:
+    def error(one: Prediction) -> float:
+        found = shrunk(one).means(_most_frequent(one, size) if size else one.people.typical_keys)
+        return root_mean_square(found) if len(found) else math.inf
+
+    return error
+
+
+def _shrunk_both(size: int) -> Callable[[Prediction], float]:
+    frequencies, means = _shrunk_frequencies(size), _shrunk_means(size)
+    return lambda one: math.sqrt(frequencies(one) * means(one))
+
+
+FORESEEN = ("bayes",)
+_SHRUNK = {
+    "frequency": _shrunk_frequencies,
+    "mean": _shrunk_means,
+    "both": _shrunk_both,
+    "top": _shrunk_frequencies,
+}
+"""By goals that are squared errors: the same errors after shrinkage."""
 
 
 def _top(size: int | None) -> Goal:

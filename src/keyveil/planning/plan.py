@@ -21,9 +21,10 @@ from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.questions import who_answers
 from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
 from keyveil.planning.candidates import considered, forms, with_other_caps
-from keyveil.planning.goals import Goal, goals
+from keyveil.planning.goals import Goal, goals, processed
 from keyveil.planning.people import People
-from keyveil.planning.predict import Prediction, predict
+from keyveil.planning.predict import Prediction, predict, root_mean_square
+from keyveil.planning.shrunk import shrunk
 from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people, tried_protocol
 from keyveil.planning.words import reason
 from keyveil.protocols.base import Protocol
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 CLOSED, TRIED = "closed form", "simulation"
 REFINED = 3  # capped mechanisms whose cap is tried at other shares of the people
 WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism: more rounds take time, and trials err
+EVEN = 1.02  # times the least error up to which a mechanism is as good after shrinkage: predictions err by more
 SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
 
 
@@ -135,6 +137,7 @@ class Plan(Shown):
             "mechanisms": [line.document() for line in self.lines],
             "best": self.best.name,
             "goal": ",".join(goal.name for goal in self.goals),
+            **({"postprocess": "bayes"} if any(goal.shrunk for goal in self.goals) else {}),
             "epsilon": float(self.epsilon),
             "people": self.people.n,
             "keys": self.people.d,
@@ -156,10 +159,12 @@ def ranked(
     bits: float | None = None,
     rounds: int = 1,
     mechanisms: Sequence[str] | None = None,
+    postprocess: str | None = None,
 ) -> Plan:
     """Every mechanism that serves the goal within ``bits`` and ``rounds``, ranked by its predicted error.
 
     ``schema`` has the keys of the people; numbered keys unless given. ``mechanisms`` are the names to consider.
+    With ``postprocess="bayes"`` errors count after empirical Bayes.
     Protocols of several rounds are tried by simulation, so they stand first only if they are ``WORTH`` it.
     """
     wanted, spent = goals(goal), parse_epsilon(epsilon)
@@ -170,6 +175,7 @@ def ranked(
         raise PlanError("plan/bits", f"A report has more than 0 bits, not {bits:g}.")
     if rounds < 1:
         raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds}.")
+    wanted = wanted if postprocess is None else processed(wanted, postprocess)
     tried = [one.name for one in wanted if one.error is None]
     if tried and people.d > MOST_TRIED_KEYS:
         raise PlanError(
@@ -206,7 +212,12 @@ class _Search:
         ranked = sorted(found.values(), key=lambda line: line.error)
         for line in islice((line for line in ranked if can(line.mechanism, Capped)), REFINED):
             found[line.name] = self._with_best_cap(line, goal)
-        return sorted(found.values(), key=lambda line: line.error)
+        lines = sorted(found.values(), key=lambda line: line.error)
+        if goal.shrunk and lines:  # where nothing but an average is learnt, all are alike but for what else they tell
+            even = [line for line in lines if line.error <= EVEN * lines[0].error]
+            first = min(even, key=_of_frequencies)
+            lines.sort(key=lambda line: line is not first)
+        return lines
 
     def _with_best_cap(self, line: Line, goal: Goal) -> Line:
         """The line with the cap of least error: smaller ones are tried as long as they are better, or else larger ones.
@@ -229,6 +240,9 @@ class _Search:
         for name in protocol_names() if names is None else filter(is_protocol, names):
             if len(wanted) > 1 or goal.error is None or self.people.d > MOST_TRIED_KEYS:
                 self.left_out[name] = "Protocols are tried for one goal of frequencies or means, and not for many keys."
+                continue
+            if goal.shrunk:
+                self.left_out[name] = "What shrinkage leaves is foreseen for mechanisms of one round."
                 continue
             try:
                 made = made_for(name, self.schema, self.epsilon, self._crowd_now.sizes, {})[0]
@@ -321,6 +335,10 @@ class _Search:
         if goal.error is not None:
             return Line(prediction, goal.error(prediction), CLOSED)
         return Line(prediction, tried_error(made, self.people, self._crowd_now, goal), TRIED)
+
+
+def _of_frequencies(line: Line) -> float:
+    return root_mean_square(shrunk(line.prediction).frequency)
 
 
 def _worth(line: Line) -> float:

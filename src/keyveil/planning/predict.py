@@ -113,8 +113,8 @@ class Tried:
         return self.errors[keys]
 
 
-_NORMAL = np.array([NormalDist().inv_cdf((place + 0.5) / CASES) for place in range(CASES)])
-_PAIRS = np.stack((_NORMAL, _NORMAL[np.arange(CASES) * _STEP % CASES]), axis=1)
+NORMAL_CASES = np.array([NormalDist().inv_cdf((place + 0.5) / CASES) for place in range(CASES)])
+_PAIRS = np.stack((NORMAL_CASES, NORMAL_CASES[np.arange(CASES) * _STEP % CASES]), axis=1)
 """Points of a lattice as standard errors of two independent normal laws."""
 _PLACES = np.linspace(-6.0, 6.0, 241)
 _HAZARDS = hazard(_PLACES)

@@ -8,9 +8,10 @@ from typing import Any
 
 from keyveil.core.schema import Schema
 from keyveil.lab.compare import compare
+from keyveil.lab.contenders import contenders
 from keyveil.lab.datasets.recipes import load, recipe
 from keyveil.lab.decoders import EQUAL, changes
-from keyveil.lab.equal_decoders.rule import QUANTITIES, Rule, Setting, least_predicted, worth_measuring
+from keyveil.lab.equal_decoders.rule import QUANTITIES, Rule, Setting, worth_measuring
 from keyveil.lab.scores import Score
 
 REPEATS = 20
@@ -64,10 +65,8 @@ def _score(document: dict[str, Any]) -> Score:
     return Score(document["error"], document["spread"], tuple(document["forms"]))
 
 
-def measure(
-    cell: Cell, seed: int, people: int = PEOPLE, repeats: int = REPEATS, rule: Rule = least_predicted
-) -> Measured:
-    """Draw the people, choose by the rule, and measure both sides.
+def measure(cell: Cell, seed: int, people: int, repeats: int, rule: Rule) -> Measured:
+    """Draw the people, choose by the rule for every quantity and decoder, and measure both sides.
 
     Levels of values are not told to anybody: some mechanisms would report them, which costs frequencies and means.
     The best published form is found on one half of the runs and measured on the other. The project's form was chosen
@@ -79,15 +78,15 @@ def measure(
     everybody = data.population.keyed(data.schema)
     setting = Setting(data.schema, everybody, everybody.truth(data.schema), Fraction(cell.epsilon))
     published = worth_measuring(setting)
-    ours = {quantity: rule(setting, quantity) for quantity in QUANTITIES}
-    labels = [*dict.fromkeys([*published, *ours.values()])]
-    found = compare(data, cell.epsilon, labels, repeats=repeats, seed=seed, decoders=EQUAL)
+    asked = [(quantity, decoder) for quantity in QUANTITIES for decoder in EQUAL if changes(decoder, quantity)]
+    ours = {what: rule(setting, *what) for what in asked}
+    known = contenders([*dict.fromkeys([*published, *ours.values()])])
+    label = {one.made or one.label: label for label, one in known.items()}
+    found = compare(data, cell.epsilon, list(label), repeats=repeats, seed=seed, decoders=EQUAL)
     duels = tuple(
         Duel(quantity, decoder, mine, theirs)
-        for quantity in QUANTITIES
-        for decoder in EQUAL
-        if changes(decoder, quantity)
-        and (mine := found.best_of([ours[quantity]], setting.epsilon, quantity, decoder))
+        for quantity, decoder in asked
+        if (mine := found.best_of([label[ours[quantity, decoder]]], setting.epsilon, quantity, decoder))
         and (theirs := found.best_of(published, setting.epsilon, quantity, decoder))
     )
     return Measured(cell, seed, everybody.n, repeats, duels)

@@ -1,27 +1,28 @@
 """Who takes part: one mechanism of this project, chosen before anybody reports, and the published ones that may win.
 
-The planner may take the place of ``least_predicted``: a ``Rule`` gets the people, an epsilon and the quantity that
-matters, and returns the text of a contender.
+A ``Rule`` gets the people, an epsilon, the quantity that matters and the decoder, and returns what is to be collected
+with. The planner, which lies above the laboratory, is such a rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from keyveil.core.errors import KeyveilError, MechanismError
+from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.frames.truth import Truth
-from keyveil.lab.contenders import APART, PAPER, VIRTUAL, Contender, contenders, with_best_caps
+from keyveil.lab.contenders import PAPER, VIRTUAL, Contender, contenders, with_best_caps
 from keyveil.lab.predicted import Errors, predicted_errors, with_best_cap
+from keyveil.mechanisms.base import Mechanism
 
 QUANTITIES = ("frequency", "mean", "mean_top")
 """What is compared: errors of all frequencies, of all means, and of the means of the 20 most frequent keys."""
 
-OURS = ("ssr", "wsr", "wheel", "topsel", "block", *APART)
+OURS = ("ssr", "wsr", "wheel", "topsel", "block", "apart")
 _SPLIT = ("privkv", "f2m", "pckv-ue", "pckv-grr", "kv-sw")
 PUBLISHED = (
     *("kvue", "kvoh", "ioh", "marginals", "collision", "krr-harmony", VIRTUAL),
@@ -42,21 +43,8 @@ class Setting:
     epsilon: Fraction
 
 
-Rule = Callable[[Setting, str], str]
-"""From the people, an epsilon and a quantity to the contender that is to be collected with."""
-
-
-def least_predicted(setting: Setting, quantity: str, among: Sequence[str] = OURS) -> str:
-    """The contender of this project with the least predicted error of a quantity, in the spelling of a comparison.
-
-    The prediction knows the true frequencies, means and set sizes: what a planner would be told as expectations.
-    """
-    found = {
-        label: errors[quantity] for label, errors in predictions(setting, tuple(among)).items() if quantity in errors
-    }
-    if not found:
-        raise MechanismError("compare/rule", f"Nobody of {', '.join(among)} predicts the error of {quantity} here.")
-    return min(found, key=found.__getitem__)
+Rule = Callable[[Setting, str, str], str | Mechanism]
+"""From the people and an epsilon, a quantity and a decoder to the contender that is to be collected with."""
 
 
 def worth_measuring(setting: Setting) -> list[str]:

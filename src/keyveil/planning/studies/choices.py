@@ -23,6 +23,7 @@ from keyveil.lab.datasets import names
 from keyveil.lab.decoders import BAYES, RAW, title
 from keyveil.planning.studies.contest import DECODERS
 from keyveil.planning.studies.journal import Document, go_on, read
+from keyveil.planning.studies.looked_at import drawn, looked_at
 from keyveil.planning.studies.regret import (
     FINALISTS,
     GOALS,
@@ -53,8 +54,8 @@ _OPENING = f"""\
 # Is `auto` right?
 
 In every cell, a data set and an ε, [`auto`](plan.md) is told one of three goals: frequencies, means, and the means of
-the 20 most frequent keys. It knows the people as a sample and chooses one mechanism of one round before anybody
-reports. Against it stand
+the 20 most frequent keys; and whether estimates will be read as they are or after empirical Bayes (`postprocess`). It
+knows the people as a sample and chooses one mechanism of one round before anybody reports. Against it stand
 
 * **the best of all**: every mechanism of one round in the form that the plan has for a goal, if its predicted error is
   at most {NEAR:g} times that of the choice; every protocol of two rounds (up to {MOST_KEYS:,} keys), with the options
@@ -77,11 +78,22 @@ own average ([decision 124](decisions/0124-decoders-are-not-mechanisms.md)).
 published over that of `auto`; a cell is lost if the published one is better by more than two standard errors of the
 difference.
 
-A form that others have and `auto` never takes is a cap below what half of the people hold. Where hardly anything is
-learnt of single keys, a cap of one pair has the least squared error as estimated: it hides most of what people hold,
-and with that most of the noise ([decision 100](decisions/0100-errors-as-shown.md)). Such losses are listed as others.
+A form that others have and `auto` never takes for estimates as they are is a cap below what half of the people hold.
+Where hardly anything is learnt of single keys, a cap of one pair has the least squared error as estimated: it hides
+most of what people hold, and with that most of the noise ([decision 100](decisions/0100-errors-as-shown.md)). Such
+losses are listed as others. Beside them stands whether a **guess** that hears nobody is better than both: that every
+frequency is 0, or the mean set size over the number of keys; that every mean is 0, or the mean of all values.
+
+Cells whose results were seen before `auto` was told of shrinkage
+([decision 158](decisions/0158-errors-after-shrinkage.md)) are measured last; the seed draws the order of the others.
 
 The page is written by"""
+
+
+_INFORMED = """\
+Of cells that were not looked at before, those in which `auto`, the best of all or the best published has a smaller
+error than the guess. Elsewhere nothing is learnt, and what is counted is who comes nearest to saying nothing. This
+table was added after the first ten cells had been seen."""
 
 
 def rows(lines: Iterable[Document], quantity: str, decoder: str) -> list[tuple[Document, Row]]:
@@ -123,7 +135,7 @@ def page(lines: Sequence[Document], of: int, written_by: str) -> str:
         [
             _OPENING,
             f"```console\n$ {written_by}\n```",
-            f"{len(lines)} of {of} cells were measured.",
+            f"{len(lines)} of {of} cells were measured, {len(_held_out(lines))} of which were not looked at before.",
             "## What is not reached",
             _listed(missed(lines, of)) or "Nothing.",
             "## Regret",
@@ -140,6 +152,11 @@ def page(lines: Sequence[Document], of: int, written_by: str) -> str:
             _by(lines, "epsilon", _gain_of, BAYES),
             "### By data set, with empirical Bayes",
             _by(lines, "data", _gain_of, BAYES),
+            "### The same on cells that were not looked at before",
+            _gains(_held_out(lines)),
+            "### The same where anybody's reports tell more than a guess",
+            _INFORMED,
+            _gains(_held_out(lines), informed=True),
             "### Cells that are lost",
             _lost(lines),
             "## What was chosen",
@@ -187,17 +204,18 @@ def _far(lines: Sequence[Document]) -> str:
         for decoder in DECODERS:
             for line, row in rows(lines, quantity, decoder):
                 if (times := regret(row)) > CLOSE:
-                    told = f"{times:.2f}, {_who(row, 'auto')} against {_who(row, 'best')}"
+                    told = f"{times:.2f}, {_who(row, 'auto')} against {_who(row, 'best')}{_guessed(line, row)}"
                     found.append((times, f"{_name(line)}, {TITLES[quantity]}, {title(decoder)}: {told}"))
     return _listed(text for _, text in sorted(found, reverse=True)) or "None."
 
 
-def _gains(lines: Sequence[Document]) -> str:
+def _gains(lines: Sequence[Document], informed: bool = False) -> str:
+    """A table of gains; of the ``informed`` cells alone, in which somebody's reports tell more than a guess."""
     head = f"gain | wanted | least | most | won | tied | lost | not lost (wanted {NOT_WORSE:.0%})"
     table = [f"| errors of | decoder | {head} |", "|---|---|---:|---|---:|---:|---:|---:|---:|---|"]
     for quantity, wanted in GAINS.items():
         for decoder in (RAW, BAYES):
-            found = rows(lines, quantity, decoder)
+            found = [one for one in rows(lines, quantity, decoder) if not (informed and _guessed(*one))]
             if not found:
                 continue
             gains, won = [gain(row) for _, row in found], Counter(row["won"] for _, row in found)
@@ -216,9 +234,19 @@ def _lost(lines: Sequence[Document]) -> str:
         for decoder in (RAW, BAYES):
             for line, row in rows(lines, quantity, decoder):
                 if row["won"] < 0:
-                    told = f"{gain(row):.2f}, {_who(row, 'auto')} against {_who(row, 'published')}"
+                    told = f"{gain(row):.2f}, {_who(row, 'auto')} against {_who(row, 'published')}{_guessed(line, row)}"
                     found.append((gain(row), f"{_name(line)}, {TITLES[quantity]}, {title(decoder)}: {told}"))
     return _listed(text for _, text in sorted(found)) or "None."
+
+
+def _guessed(line: Document, row: Row) -> str:
+    """Said where nobody's reports tell more than no reports."""
+    least = min(row[side][0] for side in ("auto", "best", "published"))
+    return "; a guess is better than both" if line["blind"][row["quantity"]] <= least else ""
+
+
+def _held_out(lines: Sequence[Document]) -> list[Document]:
+    return [line for line in lines if not looked_at(line["data"], line["epsilon"])]
 
 
 def _by(
@@ -258,10 +286,10 @@ def _name(line: Document) -> str:
 
 
 def _who(row: Row, side: str) -> str:
-    return " or ".join(dict.fromkeys(map(_form, row["who"][side])))
+    return " or ".join(dict.fromkeys(map(form, row["who"][side])))
 
 
-def _form(label: str) -> str:
+def form(label: str) -> str:
     """The name of a mechanism with its cap, where the label tells it; other options are in the results."""
     cap = re.search(r"max_pairs=(\d+)", label)
     return f"`{label.partition(':')[0]}`" + ("" if cap is None else f" with max_pairs={cap[1]}")
@@ -298,7 +326,8 @@ def study(
     """
     files = {Path(one).stem: one for one in data or () if one not in names()}
     known = {str(cell): cell for cell in (Cell(one["data"], one["epsilon"]) for one in read(results, KEY).values())}
-    wanted = {**known, **{str(cell): cell for cell in cells(data)}}
+    everything = sorted(cells(data), key=lambda cell: drawn(seed, *cell))
+    wanted = {**known, **{str(cell): cell for cell in everything}}
 
     def one(name: str) -> Document:
         cell = wanted[name]

@@ -50,14 +50,15 @@ class Contest:
         self.quantities, self.seed = tuple(quantities), seed
         self.made: dict[str, Protocol] = {}
         self._runs: dict[tuple[str, str], dict[int, Errors]] = {}
-        known = set[str]()
+        self.same: dict[str, str] = {}  # labels to those of who is the same and takes part
+        known: dict[str, str] = {}
         for label, one in asked.items():
             try:
                 made = as_protocol(one.at(epsilon, data.schema, people.sizes, {}))
             except KeyveilError:
                 continue
-            if repr(made) not in known:
-                known.add(repr(made))
+            self.same[label] = known.setdefault(repr(made), label)
+            if self.same[label] == label:
                 self.made[label] = made
 
     def run(self, label: str, runs: Iterable[int], decoders: Iterable[str] = (RAW,)) -> None:

@@ -1,7 +1,8 @@
 """One cell of the study of ``auto``: a data set and an epsilon, three goals, and whoever might be better.
 
-``auto`` is told the goal and chooses before anybody reports. Against it stand all mechanisms in the form that a plan
-has for the goal, protocols of two rounds, and the published mechanisms with both splits and their best caps.
+``auto`` is told the goal and how estimates will be read, and chooses before anybody reports. Against it stand all
+mechanisms in the form that a plan has for the goal, protocols of two rounds, and the published mechanisms with both
+splits and their best caps.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +20,13 @@ import numpy as np
 from keyveil.core.errors import KeyveilError
 from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
+from keyveil.frames.truth import Truth
 from keyveil.lab.coins import SeededCoins
 from keyveil.lab.contenders import contenders, of_project
 from keyveil.lab.datasets import Dataset, load, named, names, recipe
-from keyveil.lab.decoders import RAW
+from keyveil.lab.decoders import BAYES, RAW
 from keyveil.lab.equal_decoders.rule import Setting, worth_measuring
+from keyveil.lab.metrics import TOP
 from keyveil.lab.public_options import made_for
 from keyveil.lab.scores import Score, told_apart
 from keyveil.mechanisms.base import Mechanism
@@ -50,6 +54,8 @@ of 800 normal errors is known to 5 %."""
 FIRST_SHRUNK = 1  # of the first runs with empirical Bayes, which takes longer than everything else
 
 Made = Mechanism | Protocol
+Chosen = dict[tuple[str, str], str]
+"""What ``auto`` takes part with, by quantity and decoder."""
 
 
 class Cell(NamedTuple):
@@ -91,15 +97,15 @@ def measured(
     epsilon, truth = Fraction(cell.epsilon), everybody.truth(data.schema)
     chosen, ours = _ours(data, epsilon)
     labels = worth_measuring(Setting(data.schema, everybody, truth, epsilon))
-    known = contenders([*ours.values(), *_two_rounds(data, epsilon), *labels])
+    known = contenders([*labels, *ours.values(), *_two_rounds(data, epsilon)])
+    contest = Contest(data, epsilon, known, tuple(GOALS), seed)
     auto = {
-        quantity: next(label for label, one in known.items() if repr(one.made) == made)
-        for quantity, made in chosen.items()
+        what: contest.same[next(label for label, one in known.items() if repr(one.made) == made)]
+        for what, made in chosen.items()
     }
     keys = max(int(np.count_nonzero(truth.frequency > 0)), 1)
     first = range(runs_for(keys, FIRST_KEYS, FIRST_LEAST, FIRST_MOST))
     last = range(len(first), len(first) + (repeats or runs_for(keys, LAST_KEYS, LAST_LEAST, LAST_MOST)))
-    contest = Contest(data, epsilon, known, tuple(GOALS), seed)
     _qualify(contest, auto, first, last)
     return {
         "data": cell.data,
@@ -109,11 +115,28 @@ def measured(
         "keys": data.schema.d,
         "runs": [len(first), len(last)],
         "measured": len(contest.made),
+        "blind": {one: float(f"{error:.5g}") for one, error in blind(truth).items()},
         "rows": _rows(contest, auto, last),
     }
 
 
-def _qualify(contest: Contest, auto: dict[str, str], first: range, last: range) -> None:
+def blind(truth: Truth) -> dict[str, float]:
+    """Squared errors of the better of two guesses that hear nobody's report.
+
+    Every frequency is 0, or the mean set size over the number of keys; every mean is 0, or the mean of all values.
+    """
+    held = truth.frequency > 0
+    f, m = truth.frequency[held], truth.mean[held]
+    top = np.argsort(-f, kind="stable")[:TOP]
+    guesses = {"frequency": (f, float(truth.frequency.mean())), "mean": (m, float(f @ m / f.sum()))}
+    guesses["mean_top"] = (m[top], guesses["mean"][1])
+    return {
+        quantity: min(float(np.mean((true - guess) ** 2)) for guess in (0.0, average))
+        for quantity, (true, average) in guesses.items()
+    }
+
+
+def _qualify(contest: Contest, auto: Chosen, first: range, last: range) -> None:
     """Let everybody collect in the first runs, and those who come near in the last ones."""
     for label in contest.made:
         contest.run(label, first)
@@ -126,7 +149,7 @@ def _qualify(contest: Contest, auto: dict[str, str], first: range, last: range) 
         contest.run(label, first[:FIRST_SHRUNK], DECODERS)
     for decoder in DECODERS:
         everybody = contest.labels(decoder)
-        finalists = dict.fromkeys(auto.values())
+        finalists = dict.fromkeys(label for (_, read), label in auto.items() if read == decoder)
         for quantity in GOALS:
             for some in (everybody, _published(everybody)):
                 finalists |= dict.fromkeys(contest.near(decoder, quantity, some, first, HOPEFUL, FINALISTS))
@@ -134,11 +157,12 @@ def _qualify(contest: Contest, auto: dict[str, str], first: range, last: range) 
             contest.run(label.removesuffix(OWN), last, (decoder,))
 
 
-def _rows(contest: Contest, auto: dict[str, str], last: range) -> list[dict[str, Any]]:
+def _rows(contest: Contest, auto: Chosen, last: range) -> list[dict[str, Any]]:
     rows = []
     for decoder in DECODERS:
         everybody = contest.labels(decoder)
-        for quantity, label in auto.items():
+        for quantity in GOALS:
+            label = auto[quantity, decoder]
             own = contest.score(label, decoder, quantity, last)
             best = contest.best(everybody, decoder, quantity, last)
             other = contest.best(_published(everybody), decoder, quantity, last)
@@ -194,13 +218,14 @@ def _some(people: Population, most: int, seed: int) -> Population:
     return replace(people, offsets=np.concatenate(([0], ends)), keys=people.keys[rows], values=people.values[rows])
 
 
-def _ours(data: Dataset, epsilon: Fraction) -> tuple[dict[str, str], dict[str, Made]]:
-    """What ``auto`` chooses for every quantity, and it with all others that are predicted to come near, as written."""
-    chosen: dict[str, str] = {}
+def _ours(data: Dataset, epsilon: Fraction) -> tuple[Chosen, dict[str, Made]]:
+    """What ``auto`` chooses for every quantity and decoder, and it with all that are predicted to come near."""
+    chosen: Chosen = {}
     near: dict[str, Made] = {}
-    for quantity, goal in GOALS.items():
-        found = plan(sample=data.population, schema=data.schema, epsilon=epsilon, goal=goal)
-        chosen[quantity] = repr(found.mechanism)
+    for (quantity, goal), decoder in product(GOALS.items(), DECODERS):
+        read = decoder if decoder == BAYES else None
+        found = plan(sample=data.population, schema=data.schema, epsilon=epsilon, goal=goal, postprocess=read)
+        chosen[quantity, decoder] = repr(found.mechanism)
         near |= {repr(line.made): line.made for line in found.lines if line.error <= NEAR * found.best.error}
     return chosen, near
 

@@ -1,6 +1,6 @@
 """The page docs/equal-decoders.md: what a mechanism chosen in advance gains over the best published one.
 
-python -m keyveil.lab.equal_decoders.page docs/equal-decoders.md
+python -m keyveil.planning.studies.equal_decoders docs/equal-decoders.md
 
 Cells that are in the results already are not measured again, so that a run can be stopped and go on; ``--minutes``
 stops it in time. The seed, drawn and printed unless it is given, draws the people of every cell.
@@ -14,6 +14,7 @@ import secrets
 import shlex
 import sys
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -22,9 +23,14 @@ from pathlib import Path
 from keyveil.lab.datasets.recipes import names, recipe
 from keyveil.lab.decoders import BAYES, EQUAL, RAW, changes, title
 from keyveil.lab.equal_decoders.cells import MOST_PAIRS, PEOPLE, REPEATS, Cell, Duel, Measured, measure
-from keyveil.lab.equal_decoders.rule import NEAR, QUANTITIES
+from keyveil.lab.equal_decoders.rule import NEAR, OURS, QUANTITIES, Setting
 from keyveil.lab.ratios import Gain, gain
 from keyveil.lab.scores import told_apart
+from keyveil.mechanisms.base import Mechanism
+from keyveil.planning.ask import plan
+from keyveil.planning.studies.choices import form
+from keyveil.planning.studies.looked_at import drawn, looked_at
+from keyveil.planning.studies.regret import GOALS as PLANNED
 
 EPSILONS = ("0.5", "1", "2", "4")
 GOALS = {"frequency": 1.2, "mean": 1.3, "mean_top": 1.5}
@@ -37,12 +43,13 @@ _OPENING = f"""\
 # Equal decoders
 
 Does a mechanism of this project lead the published ones if everybody has the same decoder? In every cell (a population
-of `keyveil.lab.datasets` and an ε) one mechanism of the project is **chosen in advance**: the one with the least
-predicted error, cap included, at the true frequencies, means and set sizes (`keyveil.lab.equal_decoders.rule`). No run
-is looked at for it. The published side gets more: **the best of its mechanisms, splits and caps is found on one half of
-the runs** and measured on the other. Forms whose predicted error is beyond {NEAR:g} times the least predicted one for
-every quantity are not measured; `shist-harmony`, `rappor-meanest` and `moments` never are. `kvue`, `collision` and
-`marginals` count as published. PrivKVM has one real round and virtual iterations.
+of `keyveil.lab.datasets` and an ε) one mechanism of the project is **chosen in advance** for every quantity and
+decoder: what [a plan](plan.md) puts first among those of one round. It knows the people as a sample, and whether
+estimates will be read after empirical Bayes. No run is looked at for it. The published side gets more: **the best of
+its mechanisms, splits and caps is found on one half of the runs** and measured on the other. Forms whose predicted
+error is beyond {NEAR:g} times the least predicted one for every quantity are not measured; `shist-harmony`,
+`rappor-meanest` and `moments` never are. `kvue`, `collision` and `marginals` count as published. PrivKVM has one real
+round and virtual iterations.
 
 A gain is the error of the best published over that of the chosen one: above 1 the project is better. A cell is won or
 lost if the errors are more than two standard errors of the difference apart, otherwise tied. All spend the same exact
@@ -51,21 +58,32 @@ Levels of values are not stated, so that `kvue` asks for signs as it was publish
 has a width of one and is `kvue` itself: such a cell should tie, and what it shows beyond that is chance and the price
 that the published side pays for its search.
 
+Cells whose results were seen before the rule of choice was fixed
+([decision 158](decisions/0158-errors-after-shrinkage.md)) are measured last; the seed draws the order of the others.
+
 The page is written by"""
 
 
-def cells(populations: Sequence[str]) -> list[Cell]:
-    """All cells: first one epsilon for every population, then the next, so that a part of them is spread over all.
+def planned(setting: Setting, quantity: str, decoder: str) -> Mechanism:
+    """What a plan puts first among the mechanisms of this project of one round."""
+    read = decoder if decoder == BAYES else None
+    found = plan(
+        sample=setting.people,
+        schema=setting.schema,
+        epsilon=setting.epsilon,
+        goal=PLANNED[quantity],
+        mechanisms=OURS,
+        postprocess=read,
+    ).mechanism
+    assert isinstance(found, Mechanism)
+    return found
 
-    Within each turn those with few keys come first; populations of very many keys come after all others.
-    """
-    keys = {one: len(recipe(one).profile()[0]) for one in populations}
-    turns = [
-        (keys[one] > _MANY, turn, keys[one], Cell(one, EPSILONS[(place + turn) % len(EPSILONS)]))
-        for turn in range(len(EPSILONS))
-        for place, one in enumerate(populations)
-    ]
-    return [cell for *_, cell in sorted(turns, key=lambda one: one[:3])]
+
+def cells(populations: Sequence[str], seed: int) -> list[Cell]:
+    """All cells in the order that a seed draws, which ``looked_at`` has; populations of very many keys come last."""
+    many = {one: len(recipe(one).profile()[0]) > _MANY for one in populations}
+    found = (Cell(one, epsilon) for one in populations for epsilon in EPSILONS)
+    return sorted(found, key=lambda cell: (many[cell.population], *drawn(seed, cell.population, cell.epsilon)))
 
 
 def read(results: Path) -> list[Measured]:
@@ -79,12 +97,12 @@ def measure_all(
 ) -> list[Measured]:
     """Measure what is missing in the results, write each cell to them, and return all of them."""
     known = {one.cell: one for one in read(results)}
-    missing = [(cell, seed + place) for place, cell in enumerate(wanted) if cell not in known]
+    missing = [(cell, seed + zlib.crc32(str(cell).encode())) for cell in wanted if cell not in known]
     end, waiting = time.monotonic() + 60 * minutes, set[Future[Measured]]()
     with ProcessPoolExecutor(workers) as pool, results.open("a", encoding="utf-8") as file:
         while waiting or (missing and time.monotonic() < end):
             while missing and len(waiting) < workers and time.monotonic() < end:
-                waiting.add(pool.submit(measure, *missing.pop(0), people, repeats))
+                waiting.add(pool.submit(measure, *missing.pop(0), people, repeats, planned))
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for one in (future.result() for future in done):
                 known[one.cell] = one
@@ -98,10 +116,12 @@ def page(measured: Sequence[Measured], of: int, command: str) -> str:
     """The whole page, from some of ``of`` cells."""
     if not measured:
         return f"{_OPENING}\n\n```console\n$ {command}\n```\n\nNothing was measured yet.\n"
-    seeds, repeats = [one.seed for one in measured], sorted({one.repeats for one in measured})
+    repeats = " or ".join(map(str, sorted({one.repeats for one in measured})))
+    fresh = [one for one in measured if not looked_at(one.cell.population, one.cell.epsilon)]
+    keys = {one.cell.population: len(recipe(one.cell.population).profile()[0]) for one in measured}
     told = (
-        f"{len(measured)} of {of} cells were measured, with seeds from {min(seeds)} to {max(seeds)} and "
-        f"{' or '.join(map(str, repeats))} runs each."
+        f"{len(measured)} of {of} cells were measured, {len(fresh)} of which were not looked at before, with {repeats} "
+        f"runs each. They have {min(keys.values())} to {max(keys.values())} keys."
     )
     losses = [
         f"- {one.cell}, {_TITLES[duel.quantity]}: {_forms(duel.ours.forms)} {duel.ours.error:.2e}, "
@@ -116,6 +136,8 @@ def page(measured: Sequence[Measured], of: int, command: str) -> str:
         told,
         "## Over all cells",
         _over_all(measured),
+        "## The same on cells that were not looked at before",
+        _over_all(fresh),
         "## By ε, with empirical Bayes",
         _by(measured, "ε", lambda cell: cell.epsilon),
         "## By population, with empirical Bayes",
@@ -190,7 +212,7 @@ def _duels(measured: Sequence[Measured]) -> Iterator[Duel]:
 
 
 def _forms(forms: Sequence[str]) -> str:
-    return " or ".join(f"`{one}`" for one in forms)
+    return " or ".join(dict.fromkeys(map(form, forms)))
 
 
 def _say(text: str) -> None:
@@ -198,7 +220,7 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    reader = argparse.ArgumentParser(prog="python -m keyveil.lab.equal_decoders.page", description=__doc__)
+    reader = argparse.ArgumentParser(prog="python -m keyveil.planning.studies.equal_decoders", description=__doc__)
     reader.add_argument("page", type=Path, help="where the page is written; the results lie beside it")
     reader.add_argument("--seed", type=int, help="of people and coins; otherwise drawn, and printed")
     reader.add_argument("--minutes", type=float, default=240, help="after which no further cell begins")
@@ -209,13 +231,15 @@ def main() -> None:
     given = reader.parse_args()
     seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
     _say(f"seed {seed}")
-    wanted = cells(given.populations.split(","))
+    wanted = cells(given.populations.split(","), seed)
     results = given.page.with_suffix(".jsonl")
     measured = measure_all(wanted, results, seed, given.minutes, given.workers, given.people, given.repeats)
     own = [word for word in ("populations", "people", "repeats") if getattr(given, word) != reader.get_default(word)]
     told = [f"--{word}={getattr(given, word)}" for word in own]  # minutes and workers change no number
-    command = shlex.join(["python", "-m", "keyveil.lab.equal_decoders.page", str(given.page), f"--seed={seed}", *told])
-    given.page.write_text(page(measured, len(wanted), command), encoding="utf-8")
+    command = shlex.join(
+        ["python", "-m", "keyveil.planning.studies.equal_decoders", str(given.page), f"--seed={seed}", *told]
+    )
+    given.page.write_text(page(measured, len(names()) * len(EPSILONS), command), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,116 @@
+"""Errors that are foreseen after empirical Bayes, against what empirical Bayes leaves of collections that happened."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyveil.core.errors import PlanError
+from keyveil.core.schema import Schema
+from keyveil.lab import datasets
+from keyveil.lab.datasets import Dataset
+from keyveil.lab.decoders import decoded
+from keyveil.lab.metrics import metrics
+from keyveil.lab.simulate import simulate
+from keyveil.mechanisms.registry import make
+from keyveil.planning.ask import plan
+from keyveil.planning.people import sampled
+from keyveil.planning.predict import predict
+from keyveil.planning.shrunk import shrunk
+
+RUNS = 6
+
+
+def people_of(name: str, n: int) -> tuple[Dataset, Schema]:
+    data = datasets.load(name, n=n, seed=2)
+    return data, Schema(keys=data.schema.d)
+
+
+def told_and_seen(name: str, n: int, mechanism: str, epsilon: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Foreseen and measured squared errors: of frequencies, means, and means of the 20 most frequent keys."""
+    data, schema = people_of(name, n)
+    made = make(mechanism, schema, epsilon, **options)
+    crowd = sampled(data.population, schema)
+    found = shrunk(predict(made, crowd))
+    told = [found.frequency[crowd.frequency > 0], found.means(crowd.typical_keys), found.means(crowd.by_frequency[:20])]
+    truth, seen = data.population.keyed(schema).truth(schema), []
+    for run in range(RUNS):
+        measured = metrics(decoded("bayes", simulate(made, data.population, seed=run).estimates), truth)
+        seen.append([measured[one] for one in ("mse_frequency", "mse_mean", "mse_mean_top")])
+    return np.array([np.mean(one**2) for one in told]), np.mean(np.array(seen, dtype=float), axis=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "mechanism", "epsilon", "options"),
+    [
+        ("survey", 10_000, "kvue", 1, {}),
+        ("skewed", 10_000, "ssr", 1, {"max_pairs": 17}),
+        ("plaw", 10_000, "apart", 2, {"max_pairs": 16, "overflow": "0.03"}),
+        ("zipf", 10_000, "ssr", 2, {"max_pairs": 1}),
+    ],
+)
+def test_what_is_foreseen_is_what_happens(
+    name: str, n: int, mechanism: str, epsilon: int, options: dict[str, Any]
+) -> None:
+    """Within a factor of two of squared errors: a law that is learnt from few keys is not the one that is true."""
+    told, seen = told_and_seen(name, n, mechanism, epsilon, **options)
+    assert (np.abs(np.log(told / seen)) < np.log(2)).all(), (told, seen)
+
+
+def test_noise_is_taken_away_and_what_a_cap_hides_is_not() -> None:
+    """With hardly any people the errors of ``ssr`` are a small part of its noise; a cap of one pair hides the rest."""
+    data, schema = people_of("lnr", 300)
+    crowd = sampled(data.population, schema)
+    wide, narrow = (predict(make("ssr", schema, 1, max_pairs=cap), crowd) for cap in (450, 1))
+    assert np.mean(shrunk(wide).frequency ** 2) < 0.1 * np.mean(wide.frequency_error**2)
+    hidden = np.mean(narrow.frequency_bias**2)
+    assert np.mean(shrunk(narrow).frequency ** 2) > 0.9 * hidden > np.mean(shrunk(wide).frequency ** 2)
+
+
+def test_a_plan_for_shrunk_means_takes_what_tells_more_and_not_what_shows_nothing() -> None:
+    """Thousands of rare keys at one pair each: as estimated it is best to show a mean of 0, which tells nothing."""
+    n, d = 10_000, 1_000
+    share = 1 / np.arange(1, d + 1)
+    people = datasets.one_key(n, share / share.sum(), np.full(d, 0.7), seed=1)
+    told = {"sample": people, "schema": Schema(keys=d), "epsilon": 4, "goal": "mean"}
+    raw, after = plan(**told), plan(**told, postprocess="bayes")
+    assert raw.best.options.get("mode") == "dense"
+    of_raw = shrunk(raw.best.prediction).means(raw.people.typical_keys)
+    assert after.best.error < 0.8 * float(np.sqrt(np.mean(of_raw**2)))
+    assert after.document()["postprocess"] == "bayes" and "postprocess" not in raw.document()
+
+
+def test_caps_below_half_of_the_people_are_tried_only_where_shrinkage_is_foreseen() -> None:
+    from keyveil.planning.candidates import CAPS, SHRUNK_CAPS, with_other_caps
+    from keyveil.planning.goals import goals, processed
+
+    data, schema = people_of("plaw", 2_000)
+    crowd, goal = sampled(data.population, schema), goals("frequency")
+    made = make("ssr", schema, Fraction(1), max_pairs=crowd.cap_for(0.9))
+    least = {}
+    for wanted in (*goal, *processed(goal, "bayes")):
+        smaller, _ = with_other_caps(made, crowd, wanted)
+        least[wanted.shrunk] = min(one.options["max_pairs"] for one in smaller)
+    assert least == {False: crowd.cap_for(min(CAPS)), True: crowd.cap_for(min(SHRUNK_CAPS))}
+    assert least[True] < least[False]
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"postprocess": "norm-sub"}, "foreseen after bayes, not after 'norm-sub'"),
+        ({"postprocess": "bayes", "goal": "rare"}, "rare is about estimates as they are"),
+        ({"postprocess": "bayes", "goal": "frequency,change"}, "change is about estimates as they are"),
+    ],
+)
+def test_what_is_not_foreseen_is_said(told: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        plan(users=1_000, keys=10, pairs=2, **told)
+
+
+def test_protocols_are_left_out_where_shrinkage_is_foreseen() -> None:
+    found = plan(users=1_000, keys=6, pairs=2, goal="frequency", rounds=2, postprocess="bayes")
+    assert "foreseen for mechanisms of one round" in found.left_out["pilot"]
