@@ -75,7 +75,7 @@ def test_a_plan_for_shrunk_means_takes_what_tells_more_and_not_what_shows_nothin
     n, d = 10_000, 1_000
     share = 1 / np.arange(1, d + 1)
     people = datasets.one_key(n, share / share.sum(), np.full(d, 0.7), seed=1)
-    told = {"sample": people, "schema": Schema(keys=d), "epsilon": 4, "goal": "mean"}
+    told: dict[str, Any] = {"sample": people, "schema": Schema(keys=d), "epsilon": 4, "goal": "mean"}
     raw, after = plan(**told), plan(**told, postprocess="bayes")
     assert raw.best.options.get("mode") == "dense"
     of_raw = shrunk(raw.best.prediction).means(raw.people.typical_keys)
