@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyveil.core.extras import extra
+from keyveil.core.text import many
 from keyveil.display.colours import EDGE, GRID, INK, QUIET
 from keyveil.lab.experiments.measures import MEASURES
 from keyveil.lab.experiments.results import Curve, Results
-from keyveil.lab.experiments.shape import EXACT, PUBLISHED, TIGHT
+from keyveil.lab.experiments.shape import EXACT, PUBLISHED, TIGHT, Experiment
 from keyveil.lab.experiments.verdicts import CONFIRMED, ONLY_PUBLISHED, Verdict
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _panel(ax: Axes, results: Results, people: str, measure: str) -> None:
                 _line(ax, curve, number, label, form, log)
     n, keys = results.sizes.get(people, (0, 0))
     runs = results.plan.size.repeats
-    size = f"{n:,} people, {keys:,} keys, {runs} run{'s' * (runs > 1)}" if n else ""
+    size = f"{counted(experiment, n, keys)}, {many(runs, 'run')}" if n else ""
     ax.set_title(f"{people}\n", loc="left", fontsize=10, color=INK, parse_math=False)
     ax.annotate(
         size, (0, 1), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points", fontsize=8, color=QUIET
@@ -117,6 +118,13 @@ def _panel(ax: Axes, results: Results, people: str, measure: str) -> None:
     ax.tick_params(which="both", length=0, colors=INK, labelsize=8)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["bottom", "left"]].set_color(EDGE)
+
+
+def counted(experiment: Experiment, n: int, keys: int) -> str:
+    """How many people and keys there are; the most of them where that is what is varied."""
+    words = many(n, "person", "people"), many(keys, "key")
+    knob = experiment.axis.knob
+    return ", ".join(f"up to {word}" if knob == name else word for word, name in zip(words, ("n", "keys"), strict=True))
 
 
 def _line(ax: Axes, curve: Curve, number: int, label: str, form: str, log: bool) -> None:

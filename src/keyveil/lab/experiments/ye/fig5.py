@@ -32,16 +32,16 @@ EXPERIMENT = Experiment(
                 Trend(("PrivKVM",), "re_frequency", against=KRR.label),
                 Trend(("PrivKVM",), "mse_mean", against=HARMONY.label),
             ),
-            because="Unbiased estimates of frequencies all have errors that fall with the root of the number of "
-            "people, so their ratios stay; and the bias of PrivKVM's means does not fall at all.",
+            because="Everybody's errors of frequencies fall with the root of the number of people, and those of means "
+            "of both at the same pace, so ratios stay as they are.",
         ),
         Claim(
             "Its errors fall as people become more.",
             both(Trend(("PrivKVM",), "re_frequency"), Trend(("PrivKVM",), "mse_mean")),
         ),
         Claim(
-            "With a million people (as many as there are in a quick run) the relative error is at most 0.5 and the "
-            "error of means at most 10^-0.5.",
+            "With a million people (in a quick run: 100,000) the relative error is at most 0.5 and the error of means "
+            "at most 10^-0.5.",
             both(
                 Bounded(("PrivKVM",), "re_frequency", most=0.5, last=True),
                 Bounded(("PrivKVM",), "mse_mean", most=10**-0.5, last=True),
