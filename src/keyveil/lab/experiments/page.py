@@ -76,13 +76,11 @@ def _claims(documents: Sequence[Document]) -> list[dict[str, Any]]:
 
 
 def _score(documents: Sequence[Document]) -> list[str]:
-    words = list(counts(()))
-    heads = ["claims", *words[:2], *(f"{NOT_CONFIRMED}: {word}" for word in words[2:])]
+    heads = list(counts(()))
     lines = [f"| paper | {' | '.join(heads)} |", f"|---|{'--:|' * len(heads)}"]
     for paper in (*dict.fromkeys(document["paper"] for document in documents), "all"):
         some = [one for one in documents if paper in (one["paper"], "all")]
-        numbers = [len(_claims(some)), *counts(some).values()]
-        lines.append(f"| {paper} | {' | '.join(map(str, numbers))} |")
+        lines.append(f"| {paper} | {' | '.join(map(str, counts(some).values()))} |")
     return lines
 
 
@@ -90,7 +88,10 @@ def _summary(documents: Sequence[Document]) -> list[str]:
     """What holds, what does not and why, of one paper."""
     claims = [(one["name"].partition(", ")[2], claim) for one in documents for claim in one["verdicts"]]
     held = [where for where, claim in claims if claim["verdict"] == CONFIRMED]
-    lines = _wrapped(f"**What holds.** {many(len(held), 'claim')} of {len(claims)}: {_listed(held)}.")
+    told = (
+        f"{many(len(held), 'claim')} of {len(claims)}: {_listed(held)}." if held else f"None of {len(claims)} claims."
+    )
+    lines = _wrapped(f"**What holds.** {told}")
     titles = {
         ONLY_PUBLISHED: "What holds only as published, and why.",
         CONTRADICTED: "What results contradict, and why.",

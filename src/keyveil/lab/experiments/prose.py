@@ -30,4 +30,4 @@ _ERRATA = re.compile(r"(errat(?:um|a) [A-F]\d+(?:, [A-F]\d+)*)")
 
 def linked(text: str) -> str:
     """Markdown in which every mention of an erratum leads to the page of errata."""
-    return _ERRATA.sub(r"[\1](errata.md)", text)
+    return _ERRATA.sub(r"[\1](errata.md)", " ".join(text.split()))
