@@ -22,8 +22,8 @@ _ABOUT = """Made by `keyveil reproduce{some} --{size} --seed {seed}{data} --page
 from a rule in the code (a module for each of them under `src/keyveil/lab/experiments`), with the
 standard error of what it compares: a rule holds if its gap exceeds two standard errors. *Confirmed*
 holds as published and at equal true ε, with the paper's split of the budget and with the tight one.
-*Confirmed only as published* does not hold at equal true ε. *Not confirmed* does not hold as published: results
-*contradict* it, or *leave it open*, by the same rule. Gaps of errors are logarithms of ratios.
+*Confirmed only as published* does not hold at equal true ε, with one of the splits at least, which is named. *Not
+confirmed* does not hold as published: results *contradict* it, or *leave it open*, by the same rule. Gaps of errors are logarithms of ratios.
 [Decision 151](decisions/0151-what-settles-a-claim.md) says how, and [errata](errata.md) where papers are wrong in
 print."""
 _OWN = """FOLDER has {files} ([real data](papers-data.md)). Where a paper's people are not to be had, others stand in,

@@ -21,7 +21,7 @@ from keyveil.display.colours import EDGE, GRID, INK, QUIET
 from keyveil.lab.experiments.measures import MEASURES
 from keyveil.lab.experiments.results import Curve, Results
 from keyveil.lab.experiments.shape import EXACT, PUBLISHED, TIGHT, Experiment
-from keyveil.lab.experiments.verdicts import CONFIRMED, ONLY_PUBLISHED, Verdict
+from keyveil.lab.experiments.verdicts import CONFIRMED, NOT_CONFIRMED, ONLY_PUBLISHED, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -230,6 +230,6 @@ def _caption(judged: Sequence[Verdict], wide: int) -> str:
     lines = []
     for one in judged:
         sign = _SIGNS.get(one.word, "✗")
-        word = f"{one.word}, {one.standing}" if one.standing else one.word
+        word = f"{one.word}, {one.standing}" if one.word == NOT_CONFIRMED else one.word
         lines += textwrap.wrap(f"{sign} {one.claim.text} ({word})", 62 * wide, subsequent_indent="    ")
     return "\n".join(lines)

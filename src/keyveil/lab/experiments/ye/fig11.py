@@ -14,8 +14,9 @@ CHEAP = Series(
     "PrivKVM+ (0.02)", "privkvm-plus:decay=2,price=0.02,estimator=published", measures=("cost-0.02", "rounds")
 )
 STOPS = (
-    "PrivKVM+ stops when means move less than a round costs. As every further round has half of the budget that is "
-    "left, what moves is mostly noise: it says nothing about errors, which are least after the first round already."
+    "PrivKVM+ stops when means move by less than a round costs. As every further round has half of the budget that is "
+    "left, what moves is mostly noise, so that at 0.02 a round it goes on until less than 0.01 is left to spend (a "
+    "limit of ours). Errors are least after the first round already."
 )
 
 EXPERIMENT = Experiment(
