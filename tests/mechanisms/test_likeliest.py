@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -10,13 +12,13 @@ from keyveil.core.schema import Schema
 from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
+from keyveil.mechanisms.keyvalue.privkv import PrivKV
 from keyveil.mechanisms.likeliest import likeliest
-from keyveil.mechanisms.registry import create
 
 
 @pytest.mark.parametrize(("epsilon", "rounds"), [("4", 400), ("1", 20_000)])
 def test_it_is_the_limit_of_em(epsilon: str, rounds: int) -> None:
-    matrix = create("privkv", Schema(keys=1), epsilon).channel.matrix()
+    matrix = PrivKV(Schema(keys=1), Fraction(epsilon)).channel.matrix()
     counts = np.random.default_rng(1).multinomial(60, [0.7, 0.25, 0.05], size=40).T
     shares = np.full(counts.shape, 1 / 3)
     for _ in range(rounds):
@@ -33,7 +35,7 @@ def test_it_is_the_limit_of_em(epsilon: str, rounds: int) -> None:
 def test_frequencies_and_means_are_confined_and_flagged() -> None:
     people = datasets.independent(3000, np.array([0.9, 0.5, 0.02, 0.01]), np.array([0.9, -0.5, 0.9, -0.9]), seed=1)
     schema = Schema(keys=4)
-    plain, em = (create("privkv", schema, 1, estimator=one) for one in ("unbiased", "em"))
+    plain, em = (PrivKV(schema, Fraction(1), estimator=one) for one in ("unbiased", "em"))
     raw, likely = (one.estimate(aggregate(one, people.records(schema), SeededCoins(2))) for one in (plain, em))
     assert likely.frequency.values.min() >= 0 and np.abs(np.nan_to_num(likely.mean.values)).max() <= 1
     inside = (raw.frequency.values > 0) & (np.abs(raw.product) < raw.frequency.values)

@@ -18,14 +18,13 @@ Document = dict[str, Any]
 
 _WIDTH = 118
 _ABOUT = """Made by `keyveil reproduce{some} --{size} --seed {seed}{data} --page docs/reproduction.md`; do not edit.
-{count} of the {all} tables and figures are shown; they took {time} of one processor. Every verdict comes
-from a rule in the code (a module for each of them under `src/keyveil/lab/experiments`), with the
-standard error of what it compares: a rule holds if its gap exceeds two standard errors. *Confirmed*
-holds as published and at equal true ε, with the paper's split of the budget and with the tight one.
-*Confirmed only as published* does not hold at equal true ε, with one of the splits at least, which is named. *Not
-confirmed* does not hold as published: results *contradict* it, or *leave it open*, by the same rule. Gaps of errors are logarithms of ratios.
-[Decision 151](decisions/0151-what-settles-a-claim.md) says how, and [errata](errata.md) where papers are wrong in
-print."""
+{count} of the {all} tables and figures are shown; they took {time} of one processor. Every verdict comes from a rule in
+the code (a module for each of them under `src/keyveil/lab/experiments`), with the standard error of what it compares: a
+rule holds if its gap exceeds two standard errors. *Confirmed* holds as published and at equal true ε, with the paper's
+split of the budget and with the tight one. *Confirmed only as published* does not hold at equal true ε, with one of the
+splits at least, which is named. *Not confirmed* does not hold as published: results *contradict* it, or *leave it
+open*, by the same rule. Gaps of errors are logarithms of ratios. [Decision 151](decisions/0151-what-settles-a-claim.md)
+says how, and [errata](errata.md) where papers are wrong in print."""
 _OWN = """FOLDER has {files} ([real data](papers-data.md)). Where a paper's people are not to be had, others stand in,
 and each figure says so."""
 _DATA = """Where a paper's people are not to be had, synthetic ones stand in, and each figure says so. With
@@ -101,8 +100,10 @@ def _summary(documents: Sequence[Document]) -> list[str]:
         if some:
             lines += ["", f"**{title}**", ""]
             for reason in sorted(dict.fromkeys(_reason(claim) for _, claim in some), key=lambda one: one in _NO_REASON):
-                told = (f"{where}, “{claim['claim'].rstrip('.')}”" for where, claim in some if _reason(claim) == reason)
-                lines += _wrapped(f"- {linked(reason)} ({'; '.join(told)})", "  ")
+                places = (
+                    f"{where}, “{claim['claim'].rstrip('.')}”" for where, claim in some if _reason(claim) == reason
+                )
+                lines += _wrapped(f"- {linked(reason)} ({'; '.join(places)})", "  ")
     left = [where for where, claim in claims if _standing(claim) == OPEN]
     if left:
         lines += ["", *_wrapped(f"**What is left open.** {many(len(left), 'claim')}: {_listed(left)}.")]

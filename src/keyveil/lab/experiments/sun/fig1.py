@@ -19,8 +19,9 @@ EXPERIMENT = Experiment(
         Claim(
             "Beyond ε = 0.4 all but PrivKVM have errors of frequencies below 0.05.",
             Bounded(but(PRIVKVM), "ae_frequency", most=0.05, between=(0.5, 10)),
-            because="With 100 keys a thousand people speak about each, which at ε = 0.8 leaves all but KVUE with more noise than "
-            "that; KVOH as published, which does not use that its three counts add up, has most (erratum B10).",
+            because="With 100 keys a thousand people speak about each, which at ε = 0.8 leaves all but KVUE with more "
+            "noise than that; KVOH as published, which does not use that its three counts add up, has most "
+            "(erratum B10).",
         ),
         Claim("PrivKVM has the largest error of means.", higher(PRIVKVM.label, but(PRIVKVM), "ae_mean")),
         Claim(
