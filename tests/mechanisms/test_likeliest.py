@@ -38,6 +38,7 @@ def test_frequencies_and_means_are_confined_and_flagged() -> None:
     plain, em = (PrivKV(schema, Fraction(1), estimator=one) for one in ("unbiased", "em"))
     raw, likely = (one.estimate(aggregate(one, people.records(schema), SeededCoins(2))) for one in (plain, em))
     assert likely.frequency.values.min() >= 0 and np.abs(np.nan_to_num(likely.mean.values)).max() <= 1
+    assert raw.product is not None
     inside = (raw.frequency.values > 0) & (np.abs(raw.product) < raw.frequency.values)
     inside &= raw.frequency.values < 1
     assert 0 < inside.sum() < 4

@@ -174,8 +174,8 @@ def _log_labels(axis: Axis) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    narrow = high / low < 100
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow and high / low < 30 else (1, 3) if narrow else (1,)))
+    spans = ((4, (1, 1.5, 2, 3, 4, 5, 6, 8)), (12, (1, 2, 3, 5, 7)), (30, (1, 2, 5)), (100, (1, 3)))
+    axis.set_major_locator(LogLocator(subs=next((marks for most, marks in spans if high / low < most), (1,))))
     axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
     axis.set_minor_formatter(NullFormatter())
 
