@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 _WIDTH = 118
 _ABOUT = """Made by `keyveil reproduce{some} --{size} --seed {seed}{data} --page docs/reproduction.md`; do not edit.
-{count} of the {all} tables and figures are shown; they took {time} of one processor. Every verdict comes from a rule in
+{count} of the {all} tables and figures are shown; they took {time}. Every verdict comes from a rule in
 the code (a module for each of them under `src/keyveil/lab/experiments`), with the standard error of what it compares: a
 rule holds if its gap exceeds two standard errors. *Confirmed* holds as published and at equal true ε, with the paper's
 split of the budget and with the tight one. *Confirmed only as published* does not hold at equal true ε, with one of the

@@ -47,8 +47,9 @@ PCKV_GRR = Series("PCKV-GRR", "pckv-grr:max_pairs={cap},overflow=off")
 KVUE = Series("KVUE", "kvue", exact=True)
 STAR = Series("PrivKVM*", "privkvm-star")
 CONSISTENCY = (
-    "What wins is consistency, which any mechanism can have: with it PCKV-UE gains as much, see the last claim. And "
-    "PrivKVM* (as reconstructed here) says 0 of keys that it does not find, which errs little where most keys are rare."
+    "What wins is consistency, which any mechanism can have: PCKV-UE gains from it as well, see the last claim. "
+    "PrivKVM* (as reconstructed here) says 0 of keys that it does not find, which errs little where most keys are "
+    "rare; and where people hold many pairs, padding costs more than KVUE loses, which has none."
 )
 COMPOSITION = (
     "PCKV spends less than it asks for (erratum E8, and Fig. 2): at the same exact ε it asks for more, and gains."
