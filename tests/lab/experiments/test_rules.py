@@ -219,6 +219,12 @@ def test_what_is_unbiased_is_held_to_the_noise_of_a_single_run() -> None:
     assert not Unbiased(("a",), "m", 0.25).judge(together(0.0, lambda place: 0.0, runs=10)).holds  # too few to tell
 
 
+def test_one_place_contradicts_everywhere_even_if_the_average_tells_nothing() -> None:
+    view = planted({"a": (1, 3, 3, 9), "b": LEVEL})
+    assert not Lower("a", ("b",), "m").judge(view).contradicted
+    assert Lower("a", ("b",), "m", everywhere=True).judge(view).contradicted
+
+
 def test_what_is_left_open_is_not_called_contradicted() -> None:
     claim = Claim("A is lower.", Lower("a", ("b",), "m"), because="A is no lower.")
 

@@ -68,7 +68,7 @@ class Lower:
         weakest, least = worst(averages), worst(places)
         if self.each:
             return least
-        return least if self.everywhere and weakest.holds and least.contradicted else weakest
+        return least if self.everywhere and least.contradicted and not weakest.contradicted else weakest
 
     def _against(self, view: View, rival: str) -> Iterator[tuple[Finding, list[Finding]]]:
         """For each population the average gap to one rival, and the gaps place by place."""
