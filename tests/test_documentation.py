@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+import keyveil
 from keyveil.planning import alternatives
 from keyveil.planning.alternatives import central, local_epsilon, two_servers
 from tools import pictures
@@ -82,6 +84,17 @@ def test_the_page_on_other_ways_has_the_figures_that_are_computed(monkeypatch: p
     monkeypatch.setattr(alternatives, "WAYS", {"one": central})
     page = alternatives.written(f"a {alternatives.BEGIN}x{alternatives.END} b")
     assert page.startswith(f"a {alternatives.BEGIN}\n\n| who") and page.endswith(f"\n\n{alternatives.END} b")
+
+
+def test_the_citation_is_what_version_1_2_of_its_format_asks_for() -> None:
+    cited = yaml.safe_load((DOCS.parent / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["cff-version"] == "1.2.0" and cited["type"] == "software"
+    assert all(cited[needed] for needed in ("message", "title", "authors"))
+    assert cited["version"] == keyveil.__version__ and cited["license"] == "MIT"
+    people = [*cited["authors"], *(one for work in cited["references"] for one in work["authors"])]
+    assert all(set(one) == {"name"} or set(one) == {"family-names", "given-names"} for one in people)
+    assert all(work["type"] in ("article", "conference-paper") and work["title"] for work in cited["references"])
+    assert {work["year"] for work in cited["references"]} >= {2019, 2020, 2022, 2023}  # of the five papers
 
 
 def test_every_picture_that_a_command_draws_is_there_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,37 @@ def test_mistakes_are_one_sentence(arguments: list[str], sentence: str, tmp_path
     assert run(["reproduce", *arguments, "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert sentence in said and said.count("\n") == 1 and "[reproduce/" in said
+
+
+def test_a_folder_without_the_data_says_which_files_were_looked_for(tmp_path: Path, capsys: Output) -> None:
+    assert run(["reproduce", "wang-fig8", "sun-fig1", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "emoji_sentiment.parquet" in said and "ratings.csv" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["", "user,key\n1,a\n", "user,key,value\n1,a,high\n"])
+def test_a_file_that_is_no_data_says_what_was_expected(content: str, tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "jdata.csv").write_text(content)
+    arguments = ["ye-fig3", "--data", str(tmp_path), "--out", str(tmp_path), "--processes", "1"]
+    assert run(["reproduce", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert "Expected are the columns user, key and value" in said and said.count("\n") == 1
+
+
+def test_a_full_disk_leaves_no_half_picture_and_the_cells(tmp_path: Path, capsys: Output) -> None:
+    command = ["reproduce", "sun-table4", "--out", str(tmp_path), "--processes", "1"]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, before[1]))  # a picture is larger, the cells are not
+    try:
+        assert run(command) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    said = capsys.readouterr().err
+    assert "cannot be written" in said and "finished cells are kept" in said and "Traceback" not in said
+    left = {path.name for path in (tmp_path / "quick").iterdir()}
+    assert left == {"cells.jsonl", "sun-table4.csv", "sun-table4.json"}
+    cells = (tmp_path / "quick" / "cells.jsonl").read_bytes()
+    assert run(command) == 0 and (tmp_path / "quick" / "cells.jsonl").read_bytes() == cells
 
 
 def test_a_wrong_data_file_says_which_columns_were_expected(tmp_path: Path, capsys: Output) -> None:

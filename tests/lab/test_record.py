@@ -271,6 +271,15 @@ def test_the_single_item_benchmark_is_whole() -> None:
     assert {max(one.people) for one in PRESETS.values()} >= {10**8}
 
 
+def test_the_grid_of_sets_has_everybody_and_an_estimator_of_others() -> None:
+    grid = preset("key-value")
+    assert {"ssr", "privkv", "privkv:split=paper", "privkv:estimator=em"} <= set(grid.everybody)
+    assert replace(grid, mechanisms=("ssr",)).everybody == ("ssr",)
+    done = measure(Cell("synthetic:zipf:300:keys=8", "1", "privkv:estimator=em", ("raw", "norm-sub"), 8, seed=1))
+    assert done["distance"] is None and done["values"]["raw"]["mse_frequency"][0] > 0  # biased by design
+    assert "coverage_frequency" not in done["values"]["raw"]
+
+
 def test_what_a_grid_cannot_be_is_refused() -> None:
     with pytest.raises(KeyveilError, match="did you mean key-value"):
         preset("key-valu")

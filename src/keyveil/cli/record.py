@@ -15,7 +15,7 @@ from keyveil.cli.data import many, progress_bar, say, screen
 from keyveil.cli.words import command
 from keyveil.core.errors import MechanismError
 from keyveil.lab.compare import Caps
-from keyveil.lab.contenders import Contender, usual
+from keyveil.lab.contenders import Contender
 from keyveil.lab.record.files import described, write
 from keyveil.lab.record.people import Reading
 from keyveil.lab.record.pictures import by_regret
@@ -88,7 +88,7 @@ def _own(grid: Grid, foreign: Mapping[str, str]) -> dict[str, Any]:
 
 def _joined(grid: Grid, foreign: Mapping[str, str]) -> Grid:
     """The grid with the submitted mechanisms beside the others, unless they are named in it."""
-    own = grid.mechanisms or usual()
+    own = grid.everybody
     there = {label.partition(":")[0] for label in own}
     return replace(grid, mechanisms=(*own, *(name for name in foreign if name not in there)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from rich.table import Table
 from keyveil.cli.data import many, progress_bar, say, screen
 from keyveil.cli.options import Json
 from keyveil.core.errors import KeyveilError
+from keyveil.display.figures import copy_smaller
 from keyveil.lab.experiments.catalogue import chosen
 from keyveil.lab.experiments.cost import SAMPLES, cost
 from keyveil.lab.experiments.files import write
@@ -183,9 +183,8 @@ def _beside(index: Path, results: Path, documents: list[dict[str, Any]]) -> set[
     """Put the pictures where the page can show them; gives the ids of those that are there."""
     folder = index.parent / PICTURES
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for document in documents:
-            shutil.copyfile(results / f"{document['id']}.png", folder / f"{document['id']}.png")
+            copy_smaller(results / f"{document['id']}.png", folder / f"{document['id']}.png")
     except OSError as reason:
         raise KeyveilError("output/file", f"Pictures cannot be put into {folder}: {reason}.") from reason
     return {document["id"] for document in documents}

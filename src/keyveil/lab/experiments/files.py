@@ -12,7 +12,7 @@ import msgspec
 
 from keyveil.core.errors import KeyveilError
 from keyveil.display.figures import write_picture
-from keyveil.lab.experiments.people import said
+from keyveil.lab.experiments.people import PACKAGED, said
 from keyveil.lab.experiments.pictures import picture
 from keyveil.lab.experiments.results import Results
 from keyveil.lab.experiments.verdicts import verdicts
@@ -55,6 +55,7 @@ def described(results: Results, seed: int) -> dict[str, Any]:
         "size": plan.size.name,
         "seed": seed,
         "runs": plan.size.repeats,
+        "files": sorted({path.name for path in plan.files.values() if path and not (PACKAGED / path.name).is_file()}),
         "people": {title: {"n": n, "keys": keys} for title, (n, keys) in results.sizes.items()},
         "notes": [note for note in (*notes, experiment.note) if note],
         "refused": dict(results.refused),
@@ -85,6 +86,9 @@ def _shown(number: float) -> str:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write a file whole: a reader sees the old one or the new one."""
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_bytes(content)
-    beside.replace(path)
+    beside = path.with_name(f".part.{path.name}")
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

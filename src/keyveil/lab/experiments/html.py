@@ -65,8 +65,8 @@ def _head(documents: Sequence[Mapping[str, Any]]) -> Iterable[Html]:
         f"{len(documents)} of {len(IDS)} tables and figures, at the {first['size']} size with seed {first['seed']}, in "
         f"{seconds:,.0f} CPU seconds. Every verdict comes from a rule in code with its standard error: a rule holds if "
         "its gap exceeds two standard errors. Confirmed holds as published and at equal true ε, with the paper's split "
-        "of the budget and with the tight one. Confirmed only as published vanishes at equal true ε. Not confirmed "
-        "does not hold as published; it may be contradicted, or open at this size.",
+        "of the budget and with the tight one. Confirmed only as published does not hold at equal true ε. Not "
+        "confirmed does not hold as published: it is contradicted, or left open, by the same rule.",
     )
     head = [tag("th", "paper"), *(tag("th", word, class_="number") for word in VERDICTS)]
     papers = list(dict.fromkeys(document["paper"] for document in documents))
@@ -137,4 +137,7 @@ def _figures(documents: Sequence[Mapping[str, Any]], pictures: Mapping[str, byte
 
 
 def _claim(one: Mapping[str, Any]) -> Html:
-    return tag("li", _verdict("b", one["verdict"]), ": ", one["claim"], together(tag("br"), tag("i", f"{one['why']}.")))
+    parts = [tag("br"), tag("i", f"{one['why']}.")]
+    if one["because"]:
+        parts += [tag("br"), one["because"]]
+    return tag("li", _verdict("b", one["verdict"]), ": ", one["claim"], together(*parts))

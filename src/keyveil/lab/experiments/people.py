@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -16,7 +17,7 @@ from keyveil.lab.datasets.dataset import Dataset
 from keyveil.lab.datasets.papers import SOURCES
 from keyveil.lab.datasets.real import real
 from keyveil.lab.datasets.recipes import load, recipe
-from keyveil.lab.experiments.shape import People
+from keyveil.lab.experiments.shape import Experiment, People
 from keyveil.lab.rounds import Blocks
 from keyveil.lab.seeds import seed_of
 
@@ -33,6 +34,11 @@ class Crowd:
     blocks: Blocks
 
 
+_INSTEAD = {
+    "emoji_sentiment": "one emoji each of the tweets that Kralj Novak et al. labelled in 2015; the paper's 884,427 "
+    "people and 1,573 emoji are not to be had"
+}
+"""Files that stand in for others, by name."""
 _END = 1 << 20  # bytes from which the two ends of a file are told apart from others
 PACKAGED = Path(datasets.__file__).parent / "files"
 
@@ -53,13 +59,24 @@ def file_of(people: People, folder: Path | None) -> Path | None:
     return None
 
 
+def expected(experiments: Iterable[Experiment]) -> list[str]:
+    """The files that some experiments look for in the user's folder."""
+    names = dict.fromkeys(name for one in experiments for people in one.people for name in people.names_of_files)
+    given_out = (SOURCES[name].files[0][0] if name in SOURCES else f"{name}.parquet" for name in names)
+    return list(dict.fromkeys(given_out))
+
+
 def read(people: People, file: Path) -> Dataset:
     """The data set behind the file that ``file_of`` found."""
     for name in people.names_of_files:
         folder = _folder_of(name, file)
         if folder is not None:
             return SOURCES[name].load(folder)
-    return real(file)
+    try:
+        return real(file)
+    except PopulationError as reason:
+        sentence = f"{reason.sentence.rstrip('.')}. Expected are the columns user, key and value."
+        raise PopulationError(reason.code, sentence) from reason
 
 
 def fingerprint(people: People, file: Path) -> str:
@@ -120,6 +137,8 @@ def said(people: People, file: Path | None, n: int = 0, keys: int = 0) -> str:
 
     ``n`` people and ``keys`` keys were read from a file; they are held against what was published of it.
     """
+    if file is not None and file.stem in _INSTEAD:
+        return f"{people.title}: read from {file.name}, {_INSTEAD[file.stem]}."
     if file is not None:
         source = next((SOURCES[name] for name in people.names_of_files if _folder_of(name, file)), None)
         if source is None or not n or people.keys:

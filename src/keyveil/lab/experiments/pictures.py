@@ -7,6 +7,7 @@ split dotted. Bars are one standard error. The claims stand below, in our words,
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -15,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyveil.core.extras import extra
+from keyveil.core.text import many
 from keyveil.display.colours import EDGE, GRID, INK, QUIET
 from keyveil.lab.experiments.measures import MEASURES
 from keyveil.lab.experiments.results import Curve, Results
-from keyveil.lab.experiments.shape import EXACT, PUBLISHED, TIGHT
-from keyveil.lab.experiments.verdicts import CONFIRMED, ONLY_PUBLISHED, Verdict
+from keyveil.lab.experiments.shape import EXACT, PUBLISHED, TIGHT, Experiment
+from keyveil.lab.experiments.verdicts import CONFIRMED, NOT_CONFIRMED, ONLY_PUBLISHED, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00")
@@ -32,6 +35,7 @@ _WORDS = {PUBLISHED: "as published", EXACT: "paper's split, exactly ε", TIGHT: 
 _SIGNS = {CONFIRMED: "✓", ONLY_PUBLISHED: "(✓)"}
 _MOST_COLUMNS = 3  # where there is one measure only, so that populations may stand in rows
 _WIDE, _HIGH = 4.2, 3.1  # of a panel, in inches
+_ROW = 0.28  # of a row of a table
 
 
 def picture(results: Results, judged: Sequence[Verdict]) -> Figure:
@@ -45,7 +49,8 @@ def picture(results: Results, judged: Sequence[Verdict]) -> Figure:
     columns = len(people) if len(experiment.measures) > 1 else min(len(people), _MOST_COLUMNS)
     rows = -(-len(panels) // columns)
     caption = _caption(judged, wide=max(columns, 2))
-    height = 0.9 + _HIGH * rows + 0.17 * caption.count("\n") + 0.5
+    high = _HIGH if experiment.axis.knob != "none" else 1.0 + _ROW * len(experiment.series)
+    height = 0.9 + high * rows + 0.17 * caption.count("\n") + 0.5
     with matplotlib.rc_context({"font.size": 9}):
         figure, grid = pyplot.subplots(
             rows, columns, figsize=(max(_WIDE * columns, 7.0) + 1.6, height), squeeze=False, layout="constrained"
@@ -80,9 +85,11 @@ def _panel(ax: Axes, results: Results, people: str, measure: str) -> None:
                 _line(ax, curve, number, label, form, log)
     n, keys = results.sizes.get(people, (0, 0))
     runs = results.plan.size.repeats
-    size = f"{n:,} people, {keys:,} keys, {runs} run{'s' * (runs > 1)}" if n else ""
+    size = f"{counted(experiment, n, keys)}, {many(runs, 'run')}" if n else ""
     ax.set_title(f"{people}\n", loc="left", fontsize=10, color=INK, parse_math=False)
-    ax.text(0, 1.02, size, transform=ax.transAxes, fontsize=8, color=QUIET)
+    ax.annotate(
+        size, (0, 1), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points", fontsize=8, color=QUIET
+    )
     if not drawn:
         ax.text(0.5, 0.5, "no results", transform=ax.transAxes, ha="center", color=QUIET)
     title = MEASURES[measure].title
@@ -90,21 +97,34 @@ def _panel(ax: Axes, results: Results, people: str, measure: str) -> None:
         ax.set_yticks(range(len(labels)), labels)
         ax.invert_yaxis()
         ax.set_xlabel(title, color=INK)
+        ax.margins(x=0.25, y=0.35 if len(labels) > 1 else 1)
         if log and drawn:
             ax.set_xscale("log")
+            _log_labels(ax.xaxis)
+        else:
+            ax.ticklabel_format(axis="x", useOffset=False, style="plain")
+            ax.locator_params(axis="x", nbins=4)
     else:
         ax.set_xlabel(experiment.axis.title, color=INK)
         ax.set_ylabel(title, color=INK)
         if log and drawn:
             ax.set_yscale("log")
+            _log_labels(ax.yaxis)
         if experiment.axis.log:
             ax.set_xscale("log")
             _ticks(ax, results.plan.points)
     ax.grid(color=GRID, linewidth=0.7)
     ax.set_axisbelow(True)
-    ax.tick_params(length=0, colors=INK, labelsize=8)
+    ax.tick_params(which="both", length=0, colors=INK, labelsize=8)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["bottom", "left"]].set_color(EDGE)
+
+
+def counted(experiment: Experiment, n: int, keys: int) -> str:
+    """How many people and keys there are; the most of them where that is what is varied."""
+    words = many(n, "person", "people"), many(keys, "key")
+    knob = experiment.axis.knob
+    return ", ".join(f"up to {word}" if knob == name else word for word, name in zip(words, ("n", "keys"), strict=True))
 
 
 def _line(ax: Axes, curve: Curve, number: int, label: str, form: str, log: bool) -> None:
@@ -142,6 +162,31 @@ def _point(ax: Axes, curve: Curve, number: int, form: str, place: int) -> None:
         linestyle="none",
         capsize=2,
     )
+    if main:
+        told = f"{float(curve.value[0]):.4g}"
+        ax.annotate(
+            told, (float(curve.value[0]), number), (0, 5), textcoords="offset points", ha="center", fontsize=7.5
+        )
+
+
+def _log_labels(axis: Axis) -> None:
+    """Plain numbers on a logarithmic axis, also between powers of ten where it spans less than two of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    spans = ((4, (1, 1.5, 2, 3, 4, 5, 6, 8)), (12, (1, 2, 3, 5, 7)), (30, (1, 2, 5)), (100, (1, 3)))
+    axis.set_major_locator(LogLocator(subs=next((marks for most, marks in spans if high / low < most), (1,))))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float) -> str:
+    """0.02, 5 or 3·10⁻⁶."""
+    if 1e-3 <= value < 1e5:
+        return f"{value:,.6g}"
+    power = math.floor(math.log10(value) + 1e-9)
+    factor = f"{value / 10**power:.3g}"
+    return f"$10^{{{power}}}$" if factor == "1" else f"${factor}\\cdot10^{{{power}}}$"
 
 
 def _ticks(ax: Axes, points: Sequence[float]) -> None:
@@ -185,5 +230,6 @@ def _caption(judged: Sequence[Verdict], wide: int) -> str:
     lines = []
     for one in judged:
         sign = _SIGNS.get(one.word, "✗")
-        lines += textwrap.wrap(f"{sign} {one.claim.text} ({one.word})", 62 * wide, subsequent_indent="    ")
+        word = f"{one.word}, {one.standing}" if one.word == NOT_CONFIRMED else one.word
+        lines += textwrap.wrap(f"{sign} {one.claim.text} ({word})", 62 * wide, subsequent_indent="    ")
     return "\n".join(lines)

@@ -21,8 +21,9 @@ Floats = NDArray[np.float64]
 class Curve:
     """Values along the axis with standard errors; NaN where there is no result.
 
-    ``runs`` are the numbers run by run, [run, point], where their mean is the value; curves with the same ``pairing``
-    come from the same runs, so that their differences are known better than each of them.
+    ``runs`` are the numbers run by run, [run, point], or what each run adds to them where the value is no mean; curves
+    with the same ``pairing`` come from the same runs, so that their differences are known better than each of them.
+    ``joint`` says that points belong together run by run: they are of one collection, or of the same people.
     """
 
     x: Floats
@@ -33,6 +34,7 @@ class Curve:
     exact: tuple[str | None, ...] = ()
     requested: tuple[str | None, ...] = ()
     count: int = 0
+    joint: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +83,13 @@ def _curve(plan: Plan, place: Place, points: Sequence[Any], finished: Mapping[st
     for cells, decoder in points:
         rows = [row for cell in cells for row in finished[cell.key]["values"].get(name_of(decoder, measure), [])]
         table = np.array(rows, dtype=np.float64) if rows else np.full((1, _width(plan, measure)), np.nan)
-        value, se = summed(table, MEASURES[measure].summary)
+        value, se, shares = summed(table, MEASURES[measure].summary)
         values.append(np.atleast_1d(value))
         errors.append(np.atleast_1d(se))
-        runs.append(table)
-    same = len({len(table) for table in runs}) == 1 and MEASURES[measure].summary == "mean"
+        runs.append(shares)
+    same = len({len(table) for table in runs}) == 1
+    experiment = plan.experiment
+    joint = experiment.axis.knob == "points" or any(one.fresh for one in experiment.people if one.title == place[1])
     firsts = [finished[cells[0].key] for cells, _ in points]
     x = np.array(plan.points if len(values) == 1 and measure not in WHOLE else plan.points[: len(values)], dtype=float)
     return Curve(
@@ -97,6 +101,7 @@ def _curve(plan: Plan, place: Place, points: Sequence[Any], finished: Mapping[st
         tuple(done.get("exact") for done in firsts),
         tuple(done.get("requested") for done in firsts),
         len(runs[0]),
+        joint,
     )
 
 
@@ -111,22 +116,28 @@ _WHOLE_NUMBERS: dict[str, Callable[[Floats], float]] = {
 }
 
 
-def summed(table: Floats, summary: Summary) -> tuple[Floats, Floats]:
-    """Runs, [run, number], as values with standard errors; a single run has none."""
+def summed(table: Floats, summary: Summary) -> tuple[Floats, Floats, Floats]:
+    """Runs, [run, number], as values with standard errors; a single run has none.
+
+    The third are numbers run by run of which the values are about the means, and the errors those of the means: what
+    each run adds to a value, so that values can be compared run by run, whatever they are.
+    """
     count = len(table)
     unknown = np.full(table.shape[1], np.nan)
     mean = table.mean(axis=0)
     se = table.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else unknown
     if summary == "mean":
-        return mean, se
+        return mean, se, table
     if summary == "inverse":
-        return 1 / mean, se / mean**2
+        return 1 / mean, se / mean**2, 2 / mean - table / mean**2
     if summary == "variance":
         variance = table.var(axis=0, ddof=1) if count > 1 else unknown
-        return variance, variance * np.sqrt(2 / max(count - 1, 1))  # of normal numbers
+        normal = variance * np.sqrt(2 / max(count - 1, 1))  # the standard error, of normal numbers
+        return variance, normal, (table - mean) ** 2 * count / max(count - 1, 1)
     number = _WHOLE_NUMBERS[summary]
     whole = np.array([number(mean)])
     if count < 3 or not np.isfinite(table).all():
-        return whole, np.array([np.nan])
+        return whole, np.array([np.nan]), np.full((count, 1), np.nan)
     left_out = np.array([number((mean * count - row) / (count - 1)) for row in table])
-    return whole, np.array([float(np.sqrt((count - 1) * left_out.var()))])  # jackknife over runs
+    error = np.array([float(np.sqrt((count - 1) * left_out.var()))])  # jackknife over runs
+    return whole, error, (whole - (count - 1) * (left_out - left_out.mean()))[:, None]

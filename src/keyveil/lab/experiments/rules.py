@@ -1,51 +1,24 @@
 """Rules of claims: what a paper says, as an inequality between results with a standard error.
 
 A rule reads the curves of one form and gives a :class:`Finding`: a gap that is positive where the claim is right, and
-its standard error. A claim holds if the gap exceeds ``SURE`` standard errors. Errors are compared as logarithms of
-ratios, so that no data set with large errors outweighs the others; ``linear`` compares differences.
+its standard error. A claim holds if the gap exceeds two standard errors. Errors are compared as logarithms of ratios,
+so that no data set with large errors outweighs the others; ``linear`` compares differences.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from keyveil.lab.experiments.findings import NOTHING, Finding, ahead, between, needed, numbers, slope, worst
 from keyveil.lab.experiments.results import Curve, View
 
-Floats = NDArray[np.float64]
 Span = tuple[float, float] | None
-
-SURE = 2.0  # standard errors that a gap must exceed: 2.3 % of gaps of zero do
-CONTRADICTED = 3.0  # and by so many below zero one of many places contradicts "everywhere"; of 30 places 4 % would
-
-
-@dataclass(frozen=True)
-class Finding:
-    """How far results are on the claim's side, in the rule's units, and what was compared."""
-
-    gap: float
-    se: float
-    text: str
-
-    @property
-    def holds(self) -> bool:
-        return bool(self.gap > SURE * self.se) if math.isfinite(self.gap) else False
-
-    @property
-    def contradicted(self) -> bool:
-        return bool(self.gap < -SURE * self.se) if math.isfinite(self.gap) else False
-
-    @property
-    def z(self) -> float:
-        if math.isnan(self.gap):
-            return -math.inf
-        return self.gap / self.se if self.se > 0 else math.copysign(math.inf, self.gap)
 
 
 class Rule(Protocol):
@@ -55,16 +28,13 @@ class Rule(Protocol):
         """The gap of the claim in these results."""
 
 
-NOTHING = Finding(math.nan, math.nan, "no results")
-
-
 @dataclass(frozen=True)
 class Lower:
     """One series lies below every one of the others (``higher``: above): by the factor ``by``, on average over places.
 
-    The rival against whom least is shown speaks. With ``everywhere`` there is also no place where another is told to be
-    lower. With ``linear`` differences count, and ``margin`` is the least one. Standard errors of places add up as those
-    of independent numbers.
+    The rival against whom least is shown speaks; ``spared`` so many of them need not be beaten ("most others"). With
+    ``everywhere`` there is also no place where another is told to be lower, and with ``each`` it is shown at every
+    single place. With ``linear`` differences count.
     """
 
     one: str
@@ -74,37 +44,51 @@ class Lower:
     between: Span = None
     people: tuple[str, ...] = ()
     everywhere: bool = False
+    each: bool = False
     linear: bool = False
-    margin: float = 0.0
     higher: bool = False
+    spared: int = 0
 
     def judge(self, view: View) -> Finding:
-        averages, places = [], []
+        averages: list[Finding] = []
+        places: list[Finding] = []
         for rival in self.than:
-            against = self._places(view, rival)
-            if against:
-                gap, se = float(np.mean([one.gap for one in against])), _together([one.se for one in against])
-                averages.append(Finding(gap, se, f"against {rival}, average over {_places(len(against))}"))
-                places += against
+            found = list(self._against(view, rival))
+            if not found:
+                continue
+            count = sum(len(some) for _, some in found)
+            shares = [len(some) / count for _, some in found]
+            gap = sum(share * one.gap for share, (one, _) in zip(shares, found, strict=True))
+            se = math.hypot(*(share * one.se for share, (one, _) in zip(shares, found, strict=True)))
+            averages.append(Finding(gap, se, f"against {rival}, average over {_places(count)}"))
+            places += [one for _, some in found for one in some]
         if not averages:
             return NOTHING
-        weakest, worst = (min(some, key=lambda one: one.z) for some in (averages, places))
-        return worst if self.everywhere and weakest.holds and worst.z < -CONTRADICTED else weakest
+        averages = sorted(averages, key=lambda one: one.z)[min(self.spared, len(averages) - 1) :]
+        weakest, least = worst(averages), worst(places)
+        if self.each:
+            return least
+        return least if self.everywhere and least.contradicted and not weakest.contradicted else weakest
 
-    def _places(self, view: View, rival: str) -> list[Finding]:
-        """The gap to one rival, place by place."""
-        found = []
+    def _against(self, view: View, rival: str) -> Iterator[tuple[Finding, list[Finding]]]:
+        """For each population the average gap to one rival, and the gaps place by place."""
         for people in self.people or view.people:
             first, second = view.curve(people, self.one, self.measure), view.curve(people, rival, self.measure)
             if first is None or second is None:
                 continue
-            gap, se = _ahead(first, second, self.linear)
-            gap = (-gap if self.higher else gap) - (self.margin if self.linear else math.log(self.by))
-            for at in _within(first, self.between):
-                if math.isfinite(gap[at]):
-                    text = f"against {rival} on {people} at {first.x[at]:g}"
-                    found.append(Finding(float(gap[at]), float(np.nan_to_num(se[at])), text))
-        return found
+            gaps, sign, least = ahead(first, second, self.linear), -1 if self.higher else 1, math.log(self.by)
+            at = [place for place in _within(first, self.between) if math.isfinite(gaps.value[place])]
+            if at:
+                found = [
+                    Finding(
+                        sign * float(gaps.value[place]) - least,
+                        float(np.nan_to_num(gaps.se[place])),
+                        f"against {rival} on {people} at {first.x[place]:g}",
+                    )
+                    for place in at
+                ]
+                gap, se = gaps.average(at)
+                yield Finding(sign * gap - least, se, ""), found
 
 
 def higher(one: str, than: tuple[str, ...], measure: str, **more: Any) -> Lower:
@@ -126,22 +110,18 @@ class Alike:
 
     def judge(self, view: View) -> Finding:
         found: list[Finding] = []
+        limit = math.log(1 + self.within)
         for people in self.people or view.people:
             first, second = view.curve(people, self.one, self.measure), view.curve(people, self.other, self.measure)
             if first is None or second is None:
                 continue
-            gap, se = _ahead(first, second, False)
-            places = [place for place in _within(first, self.between) if math.isfinite(gap[place])]
-            limit = math.log(1 + self.within)
-            if self.everywhere:
-                found += [
-                    Finding(limit - abs(float(gap[at])), float(np.nan_to_num(se[at])), f"{people} at {first.x[at]:g}")
-                    for at in places
-                ]
-            elif places:
-                off = abs(float(gap[places].mean()))
-                found.append(Finding(limit - off, _together(np.nan_to_num(se[places])), f"average on {people}"))
-        return min(found, key=lambda one: one.z) if found else NOTHING
+            gaps = ahead(first, second, False)
+            places = [place for place in _within(first, self.between) if math.isfinite(gaps.value[place])]
+            for some in [[place] for place in places] if self.everywhere else [places] if places else []:
+                gap, se = gaps.average(some)
+                where = f"{people} at {first.x[some[0]]:g}" if self.everywhere else f"average on {people}"
+                found.append(Finding(limit - abs(gap), se, f"{self.one} and {self.other}, {where}"))
+        return worst(found)
 
 
 @dataclass(frozen=True)
@@ -161,27 +141,26 @@ class Trend:
 
     def judge(self, view: View) -> Finding:
         found = []
-        for people in self.people or view.people:
-            for name in self.series:
-                curve = view.curve(people, name, self.measure)
-                if curve is None:
+        for people, name, curve in _curves(self, view):
+            y = numbers(curve, self.linear)
+            if self.against:
+                other = view.curve(people, self.against, self.measure)
+                if other is None:
                     continue
-                if self.against:
-                    other = view.curve(people, self.against, self.measure)
-                    if other is None:
-                        continue
-                    ratio, spread = _ahead(other, curve, False)
-                    curve = replace(curve, value=np.exp(ratio), se=spread * np.exp(ratio), runs=None)
-                slope, se = _slope(curve, _within(curve, self.between), self.linear)
-                gap = (slope if self.rising else -slope) - self.by
-                found.append(Finding(gap, se, f"slope of {name} on {people}: {slope:.3g}"))
-        known = [one for one in found if math.isfinite(one.gap)]
-        return min(known, key=lambda one: one.z) if known else NOTHING
+                y = ahead(other, curve, False)
+            steep, se = slope(curve.x, y, _within(curve, self.between), self.linear)
+            gap = (steep if self.rising else -steep) - self.by
+            if math.isfinite(gap):
+                found.append(Finding(gap, se, f"slope of {name} on {people}: {steep:.3g}"))
+        return worst(found)
 
 
 @dataclass(frozen=True)
 class Dips:
-    """Both ends of the curve lie above its lowest point inside (``peaks``: below its highest). The worst counts."""
+    """Both ends of the curve lie above its lowest point inside (``peaks``: below its highest). The worst counts.
+
+    The lowest of several points is low by chance, too, so that more is asked of it the more there are.
+    """
 
     series: tuple[str, ...]
     measure: str
@@ -191,24 +170,24 @@ class Dips:
 
     def judge(self, view: View) -> Finding:
         found = []
-        for people in self.people or view.people:
-            for name in self.series:
-                curve = view.curve(people, name, self.measure)
-                places = [] if curve is None else _finite(curve, _within(curve, self.between))
-                if curve is None or len(places) < 3:
-                    continue
-                value, se = (-curve.value if self.peaks else curve.value), np.nan_to_num(curve.se)
-                inside = min(places[1:-1], key=lambda at: float(value[at]))
-                for end in (places[0], places[-1]):
-                    spread = math.hypot(se[inside], se[end])
-                    text = f"{name} on {people}: {curve.x[end]:g} against {curve.x[inside]:g}"
-                    found.append(Finding(float(value[end] - value[inside]), spread, text))
-        return min(found, key=lambda one: one.z) if found else NOTHING
+        for people, name, curve in _curves(self, view):
+            places = _finite(curve, _within(curve, self.between))
+            if len(places) < 3:
+                continue
+            sign = -1 if self.peaks else 1
+            inside = min(places[1:-1], key=lambda at: sign * float(curve.value[at]))
+            for end in (places[0], places[-1]):
+                gap, se = between(curve, inside, end, linear=True)
+                text = f"{name} on {people}: {curve.x[end]:g} against {curve.x[inside]:g}"
+                found.append(Finding(sign * gap, se, text, level=needed(len(places) - 2)))
+        return worst(found)
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """Every one of the series is at most ``most`` and at least ``least``, at every place; the worst counts."""
+    """Every one of the series is at most ``most`` and at least ``least``, at every place (``last``: the last one).
+
+    The worst counts."""
 
     series: tuple[str, ...]
     measure: str
@@ -216,18 +195,38 @@ class Bounded:
     least: float = -math.inf
     between: Span = None
     people: tuple[str, ...] = ()
+    last: bool = False
 
     def judge(self, view: View) -> Finding:
         found = []
-        for people in self.people or view.people:
-            for name in self.series:
-                curve = view.curve(people, name, self.measure)
-                for at in () if curve is None else _finite(curve, _within(curve, self.between)):
-                    assert curve is not None
-                    value, se = float(curve.value[at]), float(np.nan_to_num(curve.se[at]))
-                    text = f"{name} on {people} at {curve.x[at]:g}: {value:.3g}"
-                    found.append(Finding(min(self.most - value, value - self.least), se, text))
-        return min(found, key=lambda one: one.z) if found else NOTHING
+        for people, name, curve in _curves(self, view):
+            places = _finite(curve, _within(curve, self.between))
+            for at in places[-1:] if self.last else places:
+                value, se = float(curve.value[at]), float(np.nan_to_num(curve.se[at]))
+                text = f"{name} on {people} at {curve.x[at]:g}: {value:.3g}"
+                found.append(Finding(min(self.most - value, value - self.least), se, text))
+        return worst(found)
+
+
+@dataclass(frozen=True)
+class Unbiased:
+    """No value is off zero by more than ``share`` of what a single run errs by; the worst place counts."""
+
+    series: tuple[str, ...]
+    measure: str
+    share: float
+    between: Span = None
+    people: tuple[str, ...] = ()
+
+    def judge(self, view: View) -> Finding:
+        found = []
+        for people, name, curve in _curves(self, view):
+            for at in _finite(curve, _within(curve, self.between)):
+                value, se = float(curve.value[at]), float(np.nan_to_num(curve.se[at]))
+                single = se * math.sqrt(max(curve.count, 1))
+                text = f"{name} on {people} at {curve.x[at]:g}: {value:.2g}, a run errs by {single:.2g}"
+                found.append(Finding(self.share * single - abs(value), se, text))
+        return worst(found)
 
 
 @dataclass(frozen=True)
@@ -242,17 +241,16 @@ class Flat:
 
     def judge(self, view: View) -> Finding:
         found = []
-        for people in self.people or view.people:
-            for name in self.series:
-                curve = view.curve(people, name, self.measure)
-                places = [] if curve is None else _finite(curve, _within(curve, self.between))
-                if curve is None or len(places) < 2:
-                    continue
-                most, least = (pick(places, key=lambda at: float(curve.value[at])) for pick in (max, min))
-                gap, se = _apart(curve, least, curve, most)
-                text = f"{name} on {people}: {curve.x[most]:g} against {curve.x[least]:g}"
-                found.append(Finding(math.log(1 + self.within) - gap, se, text))
-        return min(found, key=lambda one: one.z) if found else NOTHING
+        for people, name, curve in _curves(self, view):
+            places = _finite(curve, _within(curve, self.between))
+            if len(places) < 2:
+                continue
+            most, least = (pick(places, key=lambda at: float(curve.value[at])) for pick in (max, min))
+            gap, se = between(curve, least, most)
+            text = f"{name} on {people}: {curve.x[most]:g} against {curve.x[least]:g}"
+            pairs = len(places) * (len(places) - 1)  # either may be the larger one
+            found.append(Finding(math.log(1 + self.within) - gap, se, text, choices=pairs))
+        return worst(found)
 
 
 @dataclass(frozen=True)
@@ -274,19 +272,22 @@ class Less:
     between: Span = None
 
     def judge(self, view: View) -> Finding:
-        gaps, errors = [], []
+        found: list[tuple[float, float, int]] = []
         for people in view.people if not self.low.people else (self.low.people,):
             one = view.curve(people, self.low.series, self.low.measure)
             other = view.curve(self.high.people or people, self.high.series, self.high.measure)
-            for at in () if one is None or other is None else _finite(one, _within(one, self.between)):
-                assert one is not None and other is not None
-                gap, se = _apart(one, at, other, at)
-                if math.isfinite(gap):
-                    gaps.append(gap - math.log(self.by))
-                    errors.append(se)
-        if not gaps:
+            if one is None or other is None:
+                continue
+            gaps = ahead(one, other, False)
+            at = [place for place in _within(one, self.between) if math.isfinite(gaps.value[place])]
+            if at:
+                found.append((*gaps.average(at), len(at)))
+        count = sum(places for _, _, places in found)
+        if not count:
             return NOTHING
-        return Finding(float(np.mean(gaps)), _together(errors), f"average over {_places(len(gaps))}")
+        gap = sum(gap * places for gap, _, places in found) / count - math.log(self.by)
+        se = math.hypot(*(se * places / count for _, se, places in found))
+        return Finding(gap, se, f"{self.low.series}, average over {_places(count)}")
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,7 @@ class Both:
     rules: tuple[Rule, ...]
 
     def judge(self, view: View) -> Finding:
-        return min((rule.judge(view) for rule in self.rules), key=lambda one: one.z)
+        return worst([rule.judge(view) for rule in self.rules])
 
 
 def both(*rules: Rule) -> Both:
@@ -308,41 +309,22 @@ def falling(labels: Sequence[str], measure: str, **more: Any) -> Both:
     return Both(tuple(Lower(low, (high,), measure, **more) for high, low in pairwise(labels)))
 
 
-# -- numbers --------------------------------------------------------------------------------------------------------
+class _OfSeries(Protocol):
+    @property
+    def series(self) -> tuple[str, ...]: ...
+    @property
+    def people(self) -> tuple[str, ...]: ...
+    @property
+    def measure(self) -> str: ...
 
 
-def _ahead(first: Curve, second: Curve, linear: bool) -> tuple[Floats, Floats]:
-    """By how much the first lies below the second, as differences or logarithms of ratios, with standard errors.
-
-    Runs that both curves share, such as two decoders of one collection, are compared run by run.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        unit_1, unit_2 = (np.ones(len(curve.value)) if linear else curve.value for curve in (first, second))
-        gap = second.value - first.value if linear else np.log(second.value) - np.log(first.value)
-        if first.runs is not None and second.runs is not None and first.pairing == second.pairing and first.count > 1:
-            apart = second.runs / unit_2 - first.runs / unit_1
-            return gap, apart.std(axis=0, ddof=1) / math.sqrt(first.count)
-        return gap, np.hypot(first.se / unit_1, second.se / unit_2)
-
-
-def _apart(low: Curve, at: int, high: Curve, there: int) -> tuple[float, float]:
-    """The logarithm of the ratio of two points, the second over the first, with its standard error."""
-    one, other = float(low.value[at]), float(high.value[there])
-    if not (one > 0 and other > 0):
-        return math.nan, math.nan
-    spread = math.hypot(float(np.nan_to_num(low.se[at])) / one, float(np.nan_to_num(high.se[there])) / other)
-    return math.log(other / one), spread
-
-
-def _slope(curve: Curve, places: Sequence[int], linear: bool) -> tuple[float, float]:
-    at = _finite(curve, places) if linear else [place for place in _finite(curve, places) if curve.value[place] > 0]
-    if len(at) < 2:
-        return math.nan, math.nan
-    x, value, se = curve.x[at], curve.value[at], np.nan_to_num(curve.se[at])
-    along = np.log(x) if (x > 0).all() and not linear else x
-    y, spread = (value, se) if linear else (np.log(value), se / value)
-    weights = (along - along.mean()) / ((along - along.mean()) ** 2).sum()
-    return float(weights @ y), float(np.sqrt((weights**2) @ (spread**2)))
+def _curves(rule: _OfSeries, view: View) -> Iterator[tuple[str, str, Curve]]:
+    """The curves that a rule is about, with their people and series."""
+    for people in rule.people or view.people:
+        for name in rule.series:
+            curve = view.curve(people, name, rule.measure)
+            if curve is not None:
+                yield people, name, curve
 
 
 def _places(count: int) -> str:
@@ -356,8 +338,3 @@ def _within(curve: Curve, span: Span) -> list[int]:
 
 def _finite(curve: Curve, places: Sequence[int]) -> list[int]:
     return [place for place in places if math.isfinite(curve.value[place])]
-
-
-def _together(errors: Sequence[float] | Floats) -> float:
-    """The standard error of the average of independent numbers."""
-    return float(np.sqrt(np.sum(np.square(errors))) / len(errors))

@@ -12,6 +12,7 @@ from typing import Any
 
 from keyveil.core.errors import KeyveilError
 from keyveil.lab.experiments.cells import Cell, measure
+from keyveil.lab.experiments.people import expected, read
 from keyveil.lab.experiments.plan import Plan, planned
 from keyveil.lab.experiments.results import Results, collected
 from keyveil.lab.experiments.shape import Experiment
@@ -28,7 +29,29 @@ def plans(experiments: Sequence[Experiment], size: str, seed: int, data: Path | 
     """What must be run for some experiments."""
     if data is not None and not data.is_dir():
         raise KeyveilError("reproduce/data", f"There is no folder {data} with data.")
-    return [planned(one, size, seed, data) for one in experiments]
+    found = [planned(one, size, seed, data) for one in experiments]
+    used = [path for plan in found for path in plan.files.values() if path]
+    wanted = expected(experiments)
+    if data is not None and wanted and not any(path.is_relative_to(data) for path in used):
+        raise KeyveilError(
+            "reproduce/data",
+            f"The folder {data} has none of the files that these figures read: {', '.join(wanted)}. Without --data "
+            "other people stand in.",
+        )
+    return found
+
+
+def _readable(wanted: Sequence[Plan], finished: Finished) -> None:
+    """Refuse a file that cannot be read before the hours that its figure and others may take."""
+    seen: set[tuple[str, Path]] = set()
+    for plan in wanted:
+        if all(cell.key in finished for cell in plan.cells):
+            continue
+        for people in plan.experiment.people:
+            file = plan.files[people.title]
+            if file is not None and (people.file, file) not in seen:
+                seen.add((people.file, file))
+                read(people, file)
 
 
 def missing(wanted: Sequence[Plan], store: Store) -> int:
@@ -47,6 +70,7 @@ def run(
 ) -> list[Results]:
     """Run what is not finished, and give the results of every plan in order."""
     finished = store.read(cell.key for plan in wanted for cell in plan.cells)
+    _readable(wanted, finished)
     found: list[Results] = []
     for plan, cells in _in_turn(wanted, finished):
         for outcome in _measured(plan, cells, processes):

@@ -111,6 +111,7 @@ class Claim:
     text: str
     rule: Rule
     ours: bool = False  # a question that the paper does not ask and a reader would
+    because: str = ""  # why it fails, as far as we know; said where results contradict it or equal ε takes it back
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def _limit(cell: Cell, people: Crowd, raw: list[Estimates]) -> dict[str, Any]:
     """The distance to the information limit, of plain estimates: a bound for unbiased ones says nothing of others."""
     epsilon, truth = float(Fraction(cell.epsilon)), people.truth
     apart: tuple[float | None, float | None] = None, None
-    if not any(one.frequency.absent for one in raw):
+    if not any(one.frequency.absent or np.isnan(one.frequency.se).all() for one in raw):  # without errors: biased
         frequencies = np.array([one.frequency.values for one in raw])
         products = [one.product for one in raw]
         known = None if any(one is None for one in products) else np.array(products)

@@ -31,6 +31,12 @@ class Grid:
     mechanisms: tuple[str, ...]
     decoders: tuple[str, ...] = (RAW,)
     repeats: int = 40
+    also: tuple[str, ...] = ()  # beside the usual ones, where mechanisms does not say who
+
+    @property
+    def everybody(self) -> tuple[str, ...]:
+        """Who is measured."""
+        return self.mechanisms or (*usual(), *self.also)
 
 
 ORACLES = ("grr", "sue", "oue", "olh", "ss", "hr")
@@ -63,6 +69,7 @@ PRESETS: dict[str, Grid] = {
         ("0.5", "1", "2", "4"),
         (),
         EQUAL,
+        also=("privkv:estimator=em",),
     ),
     "small": Grid(
         "a few cells of both, in a minute: to see that all works",
@@ -96,7 +103,7 @@ def cells(
     submitted: Mapping[str, str] | None = None,
 ) -> list[Cell]:
     """All cells of a grid, people by people; ``submitted`` are digests of code by the names of mechanisms."""
-    chosen = contenders(grid.mechanisms or usual())
+    chosen = contenders(grid.everybody)
     if caps == "best":
         chosen = with_best_caps(chosen)
     options = spelled(given or {})

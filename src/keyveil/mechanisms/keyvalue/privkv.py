@@ -23,11 +23,12 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.budget_split import SPLITS, value_budget
 from keyveil.mechanisms.capabilities import ReportEffects
 from keyveil.mechanisms.families.one_key import OneKey, exact_table, one_of, sign_law
+from keyveil.mechanisms.likeliest import likeliest
 from keyveil.mechanisms.ratios import CLIPPED, SHRUNK, biased_means
 from keyveil.mechanisms.responses import Floats, Spread
 from keyveil.mechanisms.virtual import iterated_means
 
-ESTIMATORS = ("unbiased", "published", "iterated")
+ESTIMATORS = ("unbiased", "published", "iterated", "em")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class PrivKV(OneKey):
     """The presence of one key is told with probability p₁, and the sign of its value with probability p₂.
 
     ``estimator`` decides about means only: "unbiased" (PrivKV-A), "published" (pulled towards the fake mean) or
-    "iterated" (the published one improved by so many virtual ``iterations``; infinitely many are PrivKV-A).
+    "iterated" (the published one improved by so many virtual ``iterations``; infinitely many are PrivKV-A). With "em"
+    frequencies and means are the likeliest ones that there can be (after emPrivKV).
     ``value_epsilon`` is ε₂, the budget of the sign; presence gets ε - ε₂ (``split="paper"``) or all that ε allows.
     """
 
@@ -110,8 +112,11 @@ class PrivKV(OneKey):
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
     ) -> Spread:
-        """As in every mechanism of one key; published and iterated means are biased, and their errors have no law."""
+        """As in every mechanism of one key; what is biased by design has errors without a law."""
         spread = super().predicted_spread(frequency, mean, sizes, n, population)
+        if self.estimator == "em":
+            unknown = np.full_like(spread.frequency, np.nan)
+            return Spread(unknown, unknown, unknown)
         return spread if self.estimator == "unbiased" else spread.of_frequency()
 
     # -- means as published -------------------------------------------------------------------------------------
@@ -120,6 +125,8 @@ class PrivKV(OneKey):
         estimates = super().estimate(tally, confidence, population)
         if self.estimator == "unbiased":
             return estimates
+        if self.estimator == "em":
+            return self._likeliest(tally, estimates)
         mean = self._mixed_means(tally)
         if self.estimator == "iterated":
             presence, fake = float(self.truths[0]), float(self.fake_mean)
@@ -127,6 +134,14 @@ class PrivKV(OneKey):
             return replace(estimates, mean=iterated_means(mean, fake, presence, seen, respondents, self.iterations))
         flag = np.where(np.abs(mean) > 1, CLIPPED, SHRUNK)
         return replace(estimates, mean=biased_means(self.schema, np.clip(mean, -1, 1), flag))
+
+    def _likeliest(self, tally: Tally, estimates: Estimates) -> Estimates:
+        """Frequencies in [0, 1] and means in [-1, 1], biased where that confines them."""
+        absent, minus, plus = likeliest(self.channel.matrix(), self._own(tally))
+        frequency, flag = 1 - absent, np.full(self.schema.d, SHRUNK)
+        mean = np.where(frequency > 0, (plus - minus) / np.where(frequency > 0, frequency, 1), np.nan)
+        shown = replace(biased_means(self.schema, frequency, flag), scaled=False)
+        return replace(estimates, frequency=shown, mean=biased_means(self.schema, np.clip(mean, -1, 1), flag))
 
     def _mixed_means(self, tally: Tally) -> Floats:
         """Per key, the mean on [-1, 1] of all who claim the key, made-up signs included; NaN where nobody does."""

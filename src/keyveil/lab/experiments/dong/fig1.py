@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyveil.lab.experiments.dong.common import EVEN, LINEAR, ONE, PCKV, RUNS, TWO
+from keyveil.lab.experiments.dong.common import EVEN, LINEAR, ONE, PCKV, RUNS, SPLIT, TWO
 from keyveil.lab.experiments.rules import Alike, Dips, Lower, Trend, both, higher
 from keyveil.lab.experiments.shape import Axis, Claim, Experiment
 
@@ -20,15 +20,18 @@ EXPERIMENT = Experiment(
         Claim(
             "All have the same error of frequencies (within 20 %).",
             both(*(Alike(one.label, PCKV.label, "mse_frequency", 0.2) for one in (EVEN, ONE, TWO))),
+            because=SPLIT,
         ),
         Claim("The errors of means fall as the budget grows.", Trend(LABELS, "mse_mean")),
         Claim(
             "With θ = 1 or 2 the error of means is comparable to that of PCKV-GRR (within a factor of 2).",
             both(*(Alike(one.label, PCKV.label, "mse_mean", 1.0) for one in (ONE, TWO))),
+            because=SPLIT,
         ),
         Claim(
             "At large budgets (above 12) it is smaller.",
             both(*(Lower(one.label, (PCKV.label,), "mse_mean", between=(12.5, 20)) for one in (ONE, TWO))),
+            because=SPLIT,
         ),
         Claim("θ = 0 has the largest error of means.", higher(EVEN.label, LABELS[1:], "mse_mean")),
         Claim(

@@ -25,7 +25,7 @@ EXPERIMENT = Experiment(
         Claim(
             "A ratio of 1 is a good choice: no other errs less by a tenth, and it is fairer than a ratio of 4.",
             both(
-                Lower(HALF.label, (TWO.label,), "mse_mean", by=1 / 1.1, everywhere=True),
+                Lower(HALF.label, (TWO.label,), "mse_mean", by=1 / 1.1, each=True),
                 higher(HALF.label, (TWO.label,), "fairness", between=(4, 4)),
             ),
         ),

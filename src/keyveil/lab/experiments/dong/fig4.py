@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyveil.lab.experiments.dong.common import EVEN, LINEAR, ONE, PCKV, RUNS, TWO
+from keyveil.lab.experiments.dong.common import EVEN, LINEAR, ONE, PCKV, RUNS, SPLIT, TWO
 from keyveil.lab.experiments.rules import Alike, Bounded, Lower, Trend, both, higher
 from keyveil.lab.experiments.shape import Axis, Claim, Experiment
 
@@ -26,6 +26,7 @@ EXPERIMENT = Experiment(
         Claim(
             "From a slope of 1 on errors with θ = 1 or 2 are comparable to PCKV-GRR's (within a factor of 2).",
             both(*(Alike(one.label, PCKV.label, "mse_mean", 1.0, between=(1, 10)) for one in (ONE, TWO))),
+            because=SPLIT,
         ),
         Claim("θ = 0 has the largest error of means.", higher(EVEN.label, LABELS[1:], "mse_mean")),
         Claim("Fairness begins close to 1 (above 0.8).", Bounded(LABELS, "fairness", least=0.8, between=(0, 0.02))),

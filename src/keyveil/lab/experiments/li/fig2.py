@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyveil.lab.experiments.rules import Lower
+from keyveil.lab.experiments.rules import Lower, both
 from keyveil.lab.experiments.shape import PUBLISHED, Axis, Claim, Experiment, People, Series
 
 EXPERIMENT = Experiment(
@@ -25,7 +25,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             "PCKV spends less than KV-SW, even without sampling (ℓ = 1).",
-            Lower("PCKV-GRR, ℓ = 1", ("KV-SW",), "total", everywhere=True),
+            both(*(Lower(one, ("KV-SW",), "total", everywhere=True) for one in ("PCKV-UE", "PCKV-GRR, ℓ = 1"))),
         ),
         Claim(
             "PCKV-GRR spends less the more places are sampled from.",

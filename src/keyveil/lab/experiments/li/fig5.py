@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from keyveil.lab.experiments.li.common import BUDGETS, CONSISTENT, NOTE, OTHERS, OURS, PEOPLE, RIVALS
+from keyveil.lab.experiments.li.common import (
+    BUDGETS,
+    COMPOSITION,
+    CONSISTENCY,
+    CONSISTENT,
+    NOTE,
+    OTHERS,
+    OURS,
+    PEOPLE,
+    RIVALS,
+)
 from keyveil.lab.experiments.rules import Lower, Trend
 from keyveil.lab.experiments.shape import Claim, Experiment
 
@@ -17,12 +27,14 @@ EXPERIMENT = Experiment(
         Claim(
             "KV-SW with consistency has the least error at every budget.",
             Lower(OURS.label, OTHERS, "sets30", everywhere=True),
+            because=CONSISTENCY,
         ),
         Claim("All errors fall as the budget grows.", Trend((OURS.label, *OTHERS), "sets30")),
         Claim(
             "With the same consistency for both, KV-SW errs less than PCKV-UE.",
             Lower(OURS.label, (CONSISTENT.label,), "sets30"),
             ours=True,
+            because=COMPOSITION,
         ),
     ),
     quick_people=20_000,

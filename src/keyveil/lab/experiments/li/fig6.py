@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyveil.lab.experiments.li.common import CONSISTENT, NOTE, OTHERS, OURS, PEOPLE, RIVALS
+from keyveil.lab.experiments.li.common import COMPOSITION, CONSISTENCY, CONSISTENT, NOTE, OTHERS, OURS, PEOPLE, RIVALS
 from keyveil.lab.experiments.rules import Lower
 from keyveil.lab.experiments.shape import Axis, Claim, Experiment
 
@@ -17,11 +17,13 @@ EXPERIMENT = Experiment(
         Claim(
             "KV-SW with consistency errs less than all others, however many keys are looked at.",
             Lower(OURS.label, OTHERS, "top", everywhere=True),
+            because=CONSISTENCY,
         ),
         Claim(
             "With the same consistency for both, KV-SW errs less than PCKV-UE.",
             Lower(OURS.label, (CONSISTENT.label,), "top"),
             ours=True,
+            because=COMPOSITION,
         ),
     ),
     quick_people=20_000,

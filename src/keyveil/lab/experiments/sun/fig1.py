@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyveil.lab.experiments.rules import Bounded, Less, Lower, Spot, both, higher
 from keyveil.lab.experiments.shape import Claim, Experiment
-from keyveil.lab.experiments.sun.common import ALL, BUDGETS, GAUSSIAN, KVUE, MOVIES, PRIVKVM, UNIFORM, but
+from keyveil.lab.experiments.sun.common import ALL, BUDGETS, GAUSSIAN, KVUE, MOVIES, PRIVKVM, PULLED, UNIFORM, but
 
 EXPERIMENT = Experiment(
     id="sun-fig1",
@@ -15,10 +15,13 @@ EXPERIMENT = Experiment(
     measures=("ae_frequency", "ae_mean"),
     claims=(
         Claim("KVUE has the least error of frequencies.", Lower("KVUE", but(KVUE), "ae_frequency", everywhere=True)),
-        Claim("KVUE has the least error of means.", Lower("KVUE", but(KVUE), "ae_mean", everywhere=True)),
+        Claim("KVUE in general has the least error of means.", Lower("KVUE", but(KVUE), "ae_mean"), because=PULLED),
         Claim(
             "Beyond ε = 0.4 all but PrivKVM have errors of frequencies below 0.05.",
             Bounded(but(PRIVKVM), "ae_frequency", most=0.05, between=(0.5, 10)),
+            because="With 100 keys a thousand people speak about each, which at ε = 0.8 leaves all but KVUE with more "
+            "noise than that; KVOH as published, which does not use that its three counts add up, has most "
+            "(erratum B10).",
         ),
         Claim("PrivKVM has the largest error of means.", higher(PRIVKVM.label, but(PRIVKVM), "ae_mean")),
         Claim(

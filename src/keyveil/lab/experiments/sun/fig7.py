@@ -28,5 +28,6 @@ EXPERIMENT = Experiment(
     quick_people=20_000,
     quick_repeats=6,
     full_repeats=20,
-    note="Twelve ordered pairs of keys are asked about, or all where there are fewer. Quick runs stop at six keys.",
+    note="Twelve ordered pairs of keys are asked about, or all where there are fewer. Quick runs stop at six keys. "
+    "The paper does not give the budgets, and asks a million people besides.",
 )

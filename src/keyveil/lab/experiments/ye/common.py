@@ -30,6 +30,14 @@ JDATA = People(
     stands_for="JData: as many people, keys and pairs, with a long tail",
 )
 BUDGETS = Axis("epsilon", (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4), "privacy budget ε", log=True, quick=(0.1, 0.4, 1.6, 6.4))
+ROUNDS = (
+    "Rounds share out the budget of values, so every round tells less: the bias falls with the rounds, and the "
+    "variance grows with their square (erratum A6)."
+)
+NO_OUTLIERS = (
+    "Both rivals of PrivKVM send much the same bits as it does; what it adds is that it corrects estimates beyond "
+    "[-1, 1], and here everybody's means are cut to [-1, 1] before they are compared."
+)
 FIVE = "rounds=1,virtual=5"
 
 PRIVKVM = Series("PrivKVM", f"privkvm:{FIVE},estimator=published")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from keyveil.lab.experiments.rules import Lower, Trend, both
 from keyveil.lab.experiments.shape import Axis, Claim, Experiment
-from keyveil.lab.experiments.ye.common import HARMONY, KRR, LNR, PRIVKVM
+from keyveil.lab.experiments.ye.common import HARMONY, KRR, LNR, NO_OUTLIERS, PRIVKVM
 
 EXPERIMENT = Experiment(
     id="ye-fig6",
@@ -22,6 +22,7 @@ EXPERIMENT = Experiment(
                 Lower("PrivKVM", (KRR.label,), "re_frequency", everywhere=True),
                 Lower("PrivKVM", (HARMONY.label,), "mse_mean", everywhere=True),
             ),
+            because=NO_OUTLIERS,
         ),
         Claim(
             "Its errors grow with the number of keys.",
