@@ -1,4 +1,4 @@
-"""The two rounds of PrivKVM-MeanEst: who holds one key, and a whole vector of values in which gaps are filled_blocks.
+"""The two rounds of PrivKVM-MeanEst: who holds one key, and a whole vector of values in which gaps are filled.
 
 Baselines of the PrivKV paper, for few keys only (docs/protocols.md).
 """
@@ -61,7 +61,7 @@ class FilledVector(KeyValue):
 
     fake: tuple[int, ...] = ()
 
-    name: ClassVar[str] = "filled_blocks-vector"
+    name: ClassVar[str] = "filled-vector"
 
     @property
     def estimated(self) -> frozenset[str]:
@@ -81,7 +81,7 @@ class FilledVector(KeyValue):
 
     @property
     def ratio(self) -> Ratio:
-        """The same whatever is announced: somebody may hold every key, and then nothing is filled_blocks."""
+        """The same whatever is announced: somebody may hold every key, and then nothing is filled."""
         return self.inner.ratio
 
     def announced(self) -> frozenset[str]:
@@ -112,7 +112,7 @@ class FilledVector(KeyValue):
         return self.inner.fold(payloads, words)
 
     def mixed_means(self, tally: Tally) -> Floats:
-        """The mean of everybody's vector, what was filled_blocks in included."""
+        """The mean of everybody's vector, what was filled in included."""
         return self.inner.answers(self._own(tally), tally.reports).mean
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
