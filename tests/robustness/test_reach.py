@@ -86,7 +86,8 @@ def beyond(title: str, epsilon: float, people: int, m: int, seed: int, tried: in
     def tally(of: np.ndarray) -> Tally:
         return Tally(mechanism.fingerprint, int(of.sum()), (of @ kinds).reshape(mechanism.tally_shape))
 
-    limits, worst = None, {}
+    worst: dict[str, float] = {}
+    limits = None
     for held, after in random_attacks(mechanism, kinds, people, m, rng, tried):
         if limits is None:
             before = mechanism.estimate(tally(held))
@@ -116,7 +117,12 @@ def test_the_worst_people_replaced_in_random_tallies_do_not_go_beyond(
     assert all(share <= 1 + 1e-6 for share in found.values()), found
 
 
-plain_parted = influence_module._one_parted
+plain_parted: Any = influence_module._one_parted
+
+
+def nobody_comes(*given: Any) -> reach.Interval:
+    found: reach.Interval = plain_parted(*given[:-1], 0)
+    return found
 
 
 def only_the_first(parts: Any, tell: Any) -> reach.Reach:
@@ -125,7 +131,7 @@ def only_the_first(parts: Any, tell: Any) -> reach.Reach:
 
 PLANTED = {
     "parts that attackers may be in": (side_by_side, "averaged", only_the_first),
-    "people who come": (influence_module, "_one_parted", lambda *given: plain_parted(*given[:-1], 0)),
+    "people who come": (influence_module, "_one_parted", nobody_comes),
 }
 
 
