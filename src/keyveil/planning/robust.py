@@ -1,9 +1,9 @@
 """Robustness against accuracy: how far attackers could move a frequency, beside its error, before anybody reports.
 
 What m of n reports can do to an average depends on the mechanism alone, not on what people hold. So it is read off a
-small collection in which nobody holds anything, with the same share of attackers. What an overflow group, or
-parts whose answers are merged, can do depends on what people hold and on how many they are, so that there the people of
-the plan are drawn.
+small collection in which nobody holds anything, with the same share of attackers. What an overflow group, or parts
+whose answers are merged, can do depends on what people hold and on how many they are, so that there the people of the
+plan are drawn.
 """
 
 from __future__ import annotations

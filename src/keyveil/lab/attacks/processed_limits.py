@@ -46,10 +46,6 @@ def processed_with_limits(
     if computed is not None and computed.attacked is not None:  # beside what was computed, since neither is proved
         known = computed.attacked
         low = np.fmin(known.frequency_low, found.frequency_low)
-        return replace(
-            computed,
-            attacked=replace(
-                known, frequency_low=low, frequency_high=np.fmax(known.frequency_high, found.frequency_high)
-            ),
-        )
+        high = np.fmax(known.frequency_high, found.frequency_high)
+        return replace(computed, attacked=replace(known, frequency_low=low, frequency_high=high))
     return replace(after, attacked=found)
