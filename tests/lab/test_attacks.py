@@ -53,8 +53,9 @@ def test_no_attack_exceeds_the_bound_and_the_strongest_on_averages_reaches_it(ti
         limits, goal = influence(mechanism, tally, few, start), Goal(0, quantity, up)
         gain, bound = goal.gain(start, end), goal.bound(start, limits)
         kind = limits.frequency_kind if quantity == "frequency" else limits.mean_kind
-        assert kind == ("first order" if title.startswith("split") else "bound")
-        assert (0.9 if kind == "bound" else 0.5) * bound <= gain <= bound + 1e-9, (up, gain, bound)
+        assert kind == "bound"
+        near = 0.1 if title.startswith("split") else 0.9  # what is proved of a merge holds for any weights
+        assert near * bound <= gain <= bound + 1e-9, (up, gain, bound)
 
 
 @pytest.mark.parametrize("title", ["kvue", "ssr", "oue"])

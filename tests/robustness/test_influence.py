@@ -15,6 +15,7 @@ from keyveil.lab import datasets
 from keyveil.lab.attacks.found import thinned
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.overflow import reach as overflow_reach
 from keyveil.mechanisms.registry import create, forms
 from keyveil.robustness.influence import influence, with_influence
 from keyveil.testing.capabilities import effects_are_true
@@ -92,13 +93,13 @@ def test_a_mechanism_without_a_bound_is_refused_in_one_sentence(name: str, optio
     assert refused.value.code == "attack/no-bound" and "\n" not in refused.value.sentence
 
 
-def test_an_overflow_group_is_a_lever_and_is_in_the_limits() -> None:
+def test_an_overflow_group_is_a_lever_and_is_in_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of a hundred people correct all frequencies: half of the attackers there and half at a key do most."""
     mechanism, m = create("ssr", Schema(keys=6), 2, max_pairs=2, overflow="0.03"), 200
     crowd = datasets.independent(4000, np.full(6, 0.2), np.linspace(-0.5, 0.6, 6), 3)
     tally = mechanism.tally(mechanism.perturb_many(crowd.records(mechanism.schema), SeededCoins(2)))
     limits, now = influence(mechanism, tally, m), mechanism.estimate(tally).frequency.values[0]
-    assert limits.frequency_kind == "first order"
+    assert limits.frequency_kind == limits.mean_kind == "bound"
     main, group = (mechanism.part_tally(tally, number) for number in (0, 1))  # type: ignore[attr-defined]
     kept = thinned(mechanism.main, main, main.reports - m)  # type: ignore[attr-defined]
     plus, far = np.array([[0], [1]]) * (np.arange(6) == 0), np.eye(len(group.counts), dtype=np.int64)[-1]
@@ -117,8 +118,12 @@ def test_an_overflow_group_is_a_lever_and_is_in_the_limits() -> None:
     new = Tally(main.fingerprint, rest.reports + m, rest.counts + m * plus)
     answers = Tally(group.fingerprint, group.reports - gone, group.counts * far)
     worst = float(mechanism.estimate(mechanism.whole_tally([new, answers])).frequency.values[0])  # type: ignore[attr-defined]
-    assert now + 0.7 * (limits.frequency_high[0] - now) < worst < limits.frequency_high[0]
+    assert now + 0.4 * (limits.frequency_high[0] - now) < worst < limits.frequency_high[0]
     assert parted < limits.frequency_high[0]
+    for name, instead in (("largest_correction", lambda *_: 1.0), ("SHARES", (0.0,))):
+        with monkeypatch.context() as changed:
+            changed.setattr(overflow_reach, name, instead)
+            assert influence(mechanism, tally, m).frequency_high[0] < worst, f"without {name} the limit is broken"
 
 
 def test_people_who_hide_what_they_exceed_the_cap_by_are_in_the_limits() -> None:
@@ -136,12 +141,14 @@ def test_people_who_hide_what_they_exceed_the_cap_by_are_in_the_limits() -> None
 
 
 def test_a_part_that_nobody_was_in_is_one_that_attackers_may_be_in() -> None:
-    """Where only one part was heard, its weight is one as long as nobody answers in another: no proof."""
+    """Where only one part was heard, its weight is one as long as nobody answers in another; attackers may."""
     mechanism = create("split", Schema(keys=3), 2, groups="ssr:1,moments:1", max_pairs=2, overflow="off")
     parts = [Tally.empty(one.fingerprint, one.tally_shape) for one in mechanism.parts]  # type: ignore[attr-defined]
     parts[0] = counted(mechanism.parts[0], 500)  # type: ignore[attr-defined]
     limits = influence(mechanism, mechanism.whole_tally(parts), 10)  # type: ignore[attr-defined]
-    assert limits.frequency_kind == limits.mean_kind == "first order"
+    assert limits.frequency_kind == limits.mean_kind == "bound"
+    alone = influence(mechanism.parts[0], parts[0], 10)  # type: ignore[attr-defined]
+    assert (limits.frequency_high > alone.frequency_high + 0.3).all() and (limits.mean_high == 1).all()
 
 
 def test_limits_travel_with_the_estimates() -> None:

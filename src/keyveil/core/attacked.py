@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-Kind = Literal["bound", "first order", "largest found", "none"]
-"""What limits are: proved; right for a small change of weights and corrections that follow from the data; the largest
-change that a search found, which says nothing of others; or not estimated at all."""
+Kind = Literal["bound", "largest found", "none"]
+"""What limits are: proved; the largest change that a search found, which says nothing of others; or not estimated at
+all."""
 
 LIMITS = ("frequency_low", "frequency_high", "mean_low", "mean_high")
 
@@ -78,7 +78,6 @@ class Attacked:
     def __str__(self) -> str:
         told = {
             "bound": "at most as far as the limits beside them",
-            "first order": "as far as the limits beside them, to first order",
             "largest found": "as far as the limits beside them, which a search found",
             "none": "nobody knows how far",
         }

@@ -38,7 +38,7 @@ def gains_over_shares(rows: Sequence[dict[str, Any]], title: str) -> Figure:
         limits = sorted({(row["share"], row["bound"]) for row in own if row["bound"] is not None})
         if limits:
             proved = all(row["bound_kind"] == "bound" for row in own if row["bound"] is not None)
-            told = "bound" if proved else "bound to first order"
+            told = "bound" if proved else "largest found"
             ax.plot(*zip(*limits, strict=True), color=GREY, linestyle="--", label=told)
         ax.set_xlabel("share of attackers", color=INK)
         ax.set_ylabel(f"gain: {quantity} {direction}", color=INK)

@@ -38,7 +38,8 @@ class Effects:
     generators: Floats | None = None  # [generator, key, 2]
     most: int | None = None  # generators that one report can have; all of them unless given
     direct: bool = False
-    fixed: bool = True  # False where weights or corrections follow from the data: then it holds to first order only
+    fixed: bool = True  # False where weights or corrections follow from the data: then it holds for small changes only
+    at_once: int | None = None  # keys that one report can support, if there are fewer than all
 
     def range(self, frequency: Floats | float, product: Floats | float) -> tuple[Floats, Floats]:
         """Per key the least and the largest of ``frequency``·f + ``product``·(f·m) that one report can add."""

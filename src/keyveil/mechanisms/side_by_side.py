@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -43,6 +43,7 @@ from keyveil.mechanisms.merging import PartAnswer, merge, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
 from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
 from keyveil.mechanisms.parts_capabilities import CapabilitiesOfParts
+from keyveil.mechanisms.reach import Reachable, averaged
 from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.tally_laws import LimitDraws, crowd_law, normal_limit
 
@@ -323,6 +324,12 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
             for one in answers
             for effect in need(one.mechanism, ReportEffects).report_effects(one.tally)
         ]
+
+    def reachable(self, tally: Tally, of: Callable[[Mechanism, Tally], Reachable]) -> Reachable:
+        """Weights follow from the data, so limits are those of all parts together: people may speak in any of them."""
+        own = [of(part, self.part_tally(tally, number)) for number, part in enumerate(self.parts)]
+        tell = [part.estimated for part in self.parts]
+        return own[0] if len(own) == 1 else lambda leave, come: averaged([one(leave, come) for one in own], tell)
 
     def draw_tally(self, records: Records, coins: Coins, draws: CountDraws) -> NDArray[np.int64]:
         """People are parted one by one, and the tally of every part has its own law."""

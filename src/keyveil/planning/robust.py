@@ -1,8 +1,9 @@
 """Robustness against accuracy: how far attackers could move a frequency, beside its error, before anybody reports.
 
 What m of n reports can do to an average depends on the mechanism alone, not on what people hold. So it is read off a
-small collection in which nobody holds anything, with the same share of attackers. What an overflow group can do depends
-on what people hold and on how many they are, so that there the people of the plan are drawn.
+small collection in which nobody holds anything, with the same share of attackers. What an overflow group, or parts
+whose answers are merged, can do depends on what people hold and on how many they are, so that there the people of the
+plan are drawn.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from keyveil.lab import datasets
 from keyveil.lab.aggregate import aggregate
 from keyveil.lab.coins import SeededCoins
 from keyveil.mechanisms.base import Mechanism
+from keyveil.mechanisms.reach import FromParts
 from keyveil.mechanisms.registry import build
 from keyveil.planning.people import People
 from keyveil.planning.plan import Plan
 from keyveil.planning.predict import predict
-from keyveil.robustness.influence import Levers, influence
+from keyveil.robustness.influence import influence
 
 SMALL = 4000  # reports of the small collection: enough that every key is asked about by many
 EPSILONS = ("0.5", "1", "2", "4")
@@ -49,7 +51,7 @@ def shift_by(mechanism: Mechanism, share: float, crowd: Records) -> float | None
 
     ``crowd`` are people of the kind that is planned for.
     """
-    drawn = isinstance(mechanism, Levers) and crowd.n > 0
+    drawn = isinstance(mechanism, FromParts) and crowd.n > 0
     records, coins = crowd if drawn else _nobody(mechanism.schema.d), SeededCoins(0)
     attackers = max(round(share * records.n), 1)
     try:

@@ -21,6 +21,7 @@ from keyveil.core.tally import Tally
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import ReportEffects, need
 from keyveil.mechanisms.effects import Effects
+from keyveil.mechanisms.reach import FromParts, Interval, Reach, Reachable
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +54,12 @@ def influence(mechanism: Mechanism, tally: Tally, attackers: int, estimates: Est
     able = need(mechanism, ReportEffects, "attack/no-bound")
     told = mechanism.estimate(tally) if estimates is None else estimates
     found = _limits(able.report_effects(tally), told, attackers)
-    return _with_levers(mechanism, tally, found) if attackers and isinstance(mechanism, Levers) else found
+    if not attackers or "largest found" not in (found.frequency_kind, found.mean_kind):
+        return found
+    if isinstance(mechanism, Levers):
+        found = _with_levers(mechanism, tally, found)
+    proved = reachable(mechanism, tally)(attackers, attackers) if isinstance(mechanism, FromParts) else None
+    return found if proved is None else _proved(found, told, proved)
 
 
 def with_influence(estimates: Estimates, mechanism: Mechanism, tally: Tally, attackers: int) -> Estimates:
@@ -81,7 +87,99 @@ def _limits(effects: Sequence[Effects], told: Estimates, attackers: int) -> Atta
 
 
 def _kind(effects: Sequence[Effects]) -> Kind:
-    return "bound" if all(one.fixed for one in effects) else "first order"
+    return "bound" if all(one.fixed for one in effects) else "largest found"
+
+
+def _proved(found: Attacked, told: Estimates, proved: Reach) -> Attacked:
+    """Limits by interval evaluation instead of those for small changes, where there are any."""
+    frequency, means = proved.frequency, proved.means()
+    if found.frequency_kind == "largest found" and np.isfinite(frequency).all():
+        low, high = np.fmin(frequency.low, told.frequency.values), np.fmax(frequency.high, told.frequency.values)
+        found = replace(found, frequency_low=low, frequency_high=high, frequency_kind="bound")
+    if found.mean_kind == "largest found":
+        value = np.clip(told.mean.values, -1, 1)
+        low, high = np.fmin(means.low, value), np.fmax(means.high, value)
+        found = replace(found, mean_low=low, mean_high=high, mean_kind="bound")
+    return found
+
+
+def reachable(mechanism: Mechanism, tally: Tally) -> Reachable:
+    """The limits of the estimates of a mechanism that may be one of several, for people who leave it and come to it."""
+    made = mechanism.reachable(tally, reachable) if isinstance(mechanism, FromParts) else None
+    return _of_averages(mechanism, tally) if made is None else made
+
+
+def _of_averages(mechanism: Mechanism, tally: Tally) -> Reachable:
+    effects, told = need(mechanism, ReportEffects, "attack/no-bound").report_effects(tally), mechanism.estimate(tally)
+    ratios = [one for one in effects if not one.direct]
+    unknown = np.full(told.schema.d, np.nan)
+    f, product = (unknown if one is None else one for one in (told.frequency.values, told.product))
+    people = np.array([one.people for one in ratios]).reshape(len(ratios), told.schema.d)
+    even = len(ratios) == 1 and bool((people == tally.reports).all())
+    known = ratios if all(one.fixed for one in effects) else []  # else nothing is proved
+
+    def reach(leave: int, come: int) -> Reach:
+        frequency = _parted(known, f, (1.0, 0.0), leave, come)
+        moved = _parted(known, product, (0.0, 1.0), leave, come)
+        errors = [_worst_error(ratios, *along, leave) for along in ((1.0, 0.0), (0.0, 1.0))]
+        stated = told.frequency.se, unknown if told.product_se is None else told.product_se
+        total = float(frequency.low.sum()), float(frequency.high.sum())
+        if known and even and np.isfinite(f).all():
+            total = _total(ratios[0], f, leave, come)
+
+        def means() -> Interval:
+            limits = _limits(effects, told, max(leave, come))
+            if limits.mean_kind == "largest found":
+                return Interval(-np.ones_like(f), np.ones_like(f))
+            return Interval(np.nan_to_num(limits.mean_low, nan=-1.0), np.nan_to_num(limits.mean_high, nan=1.0))
+
+        largest = tuple(np.fmax(one, np.nan_to_num(said)) for one, said in zip(errors, stated, strict=True))
+        return Reach(frequency, moved, means, total, (largest[0], largest[1]), even)
+
+    return reach
+
+
+def _worst_error(effects: Sequence[Effects], frequency: float, product: float, leave: int = 0) -> Floats:
+    """No spread of numbers between two limits exceeds half their distance (Popoviciu's inequality)."""
+    ranges = np.array([np.subtract(*one.range(frequency, product)[::-1]) for one in effects])
+    people = np.maximum(np.array([one.people for one in effects]) - leave, 1)
+    error: Floats = np.sqrt(((ranges / 2) ** 2 / people).sum(axis=0))
+    return error
+
+
+def _parted(effects: Sequence[Effects], values: Floats, along: tuple[float, float], leave: int, come: int) -> Interval:
+    """Limits of a number that so many people may leave, and so many come to."""
+    ranges = [one.range(*along) for one in effects]
+    touched = np.array([high > low for low, high in ranges]).reshape(len(effects), len(values))
+    people = np.array([one.people for one in effects], dtype=np.float64).reshape(touched.shape)
+    if not effects:
+        return Interval(np.full_like(values, -np.inf), np.full_like(values, np.inf))
+    if (np.count_nonzero(touched, axis=0) > 1).any():
+        shift = most_moved(np.array([high - low for low, high in ranges]), people, max(leave, come))
+        low, high = values - shift, values + shift
+        return Interval(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high))
+    least, largest = (np.array([one[end] for one in ranges]).sum(axis=0) for end in (0, 1))
+    return _one_parted(values, least, largest, np.where(touched, people, 0).sum(axis=0), leave, come)
+
+
+def _one_parted(values: Floats, least: Floats, largest: Floats, people: Floats, leave: int, come: int) -> Interval:
+    """Limits of averages over so many people of numbers between two ends; where nobody is left, those who come say."""
+    values = np.where(np.isnan(values), least, values)
+    down, up = np.maximum(values - least, 0), np.maximum(largest - values, 0)
+    share = 1 / np.maximum(people - leave + come, 1)
+    gone = people <= leave
+    low = np.where(gone, np.fmin(least, values), values - np.minimum(down, (leave * up + come * down) * share))
+    high = np.where(gone, np.fmax(largest, values), values + np.minimum(up, (leave * down + come * up) * share))
+    return Interval(low, high)
+
+
+def _total(effects: Effects, f: Floats, leave: int, come: int) -> tuple[float, float]:
+    """Limits of the sum of all frequencies, an average of what a report adds to all keys together."""
+    least, largest = effects.range(1.0, 0.0)
+    top = np.sort(largest - least)[-(effects.at_once or len(f)) :].sum()
+    value, lowest, highest = (np.atleast_1d(number) for number in (f.sum(), least.sum(), least.sum() + top))
+    found = _one_parted(value, lowest, highest, effects.people[:1].astype(np.float64), leave, come)
+    return float(found.low[0]), float(found.high[0])
 
 
 def _touches(effects: Effects, place: int) -> bool:
@@ -136,11 +234,7 @@ def _quotients(effects: Sequence[Effects], told: Estimates, low: Floats, attacke
     """
     assert told.product is not None
     f, product = told.frequency.values, told.product
-    least, largest = (np.array([one.range(1.0, 0.0)[end] for one in effects]) for end in (0, 1))
-    people = np.maximum([one.people for one in effects], 1)
-    # No spread of numbers between two limits exceeds half their distance (Popoviciu's inequality).
-    worst = np.sqrt((((largest - least) / 2) ** 2 / people).sum(axis=0))
-    certain = low > FAR * np.fmax(worst, np.nan_to_num(told.frequency.se))
+    certain = low > FAR * np.fmax(_worst_error(effects, 1.0, 0.0), np.nan_to_num(told.frequency.se))
     ends = []
     for sign in (-1.0, 1.0):
         below, above = np.full_like(f, -1.0), np.full_like(f, 1.0)
@@ -160,21 +254,10 @@ def _with_levers(mechanism: Mechanism, tally: Tally, found: Attacked) -> Attacke
         effects, told = mechanism.report_effects(moved), mechanism.estimate(moved)
         one = _limits(effects, told, max(leave, come))
         if len(effects) == 1 and not told.frequency.absent:
-            low, high = _parted(effects[0], told.frequency.values, leave, come)
+            low, high = _parted(effects, told.frequency.values, (1.0, 0.0), leave, come)
             one = replace(one, frequency_low=low, frequency_high=high)
         limits.append(one)
     ends = {name: np.array([getattr(one, name) for one in limits]) for name in LIMITS}
     lowest = {name: np.fmin.reduce(ends[name]) for name in LIMITS if name.endswith("low")}
     highest = {name: np.fmax.reduce(ends[name]) for name in LIMITS if name.endswith("high")}
     return replace(found, **lowest, **highest)
-
-
-def _parted(effects: Effects, values: Floats, leave: int, come: int) -> tuple[Floats, Floats]:
-    """Limits of one average that so many people may leave, and so many come to."""
-    least, largest = effects.range(1.0, 0.0)
-    down, up = np.maximum(values - least, 0), np.maximum(largest - values, 0)
-    share = 1 / np.maximum(effects.people - leave + come, 1)
-    gone = effects.people <= leave  # then only those who come say anything
-    low = values - np.where(gone, down, np.minimum(down, (leave * up + come * down) * share))
-    high = values + np.where(gone, up, np.minimum(up, (leave * down + come * up) * share))
-    return low, high

@@ -36,7 +36,7 @@ def processed_limits(
 ) -> Attacked:
     """The limits of processed estimates, from those of the unbiased ones; means are cut to [-1, 1] in both.
 
-    Right only to first order where what is known of the sum follows from the estimates themselves.
+    They are proved unless what is known of the sum follows from the estimates themselves.
     """
     method, raw = processed.method, processed.raw
     if not is_monotone(method):
@@ -50,7 +50,7 @@ def processed_limits(
     if not there.all() and constraint.total is not None:
         constraint = replace(constraint, total=None)
     if _follows(raw, limits, total, mechanism) and kind == "bound":
-        kind = "first order"
+        kind = "largest found"
 
     def after(values: Floats) -> Floats:
         whole: Floats = values.copy()

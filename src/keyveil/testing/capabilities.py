@@ -320,7 +320,7 @@ def effects_are_true(mechanism: Any) -> None:
             continue
         values = np.array([getattr(one, what).values for one in (before, *found)])
         values = np.clip(values, -1, 1) if what == "mean" else values
-        room = (high - low) * (0 if kind == "bound" else 0.5) + 1e-9  # others hold to first order
+        room = (high - low) * (0 if kind == "bound" else 0.5) + 1e-9  # nothing is proved of others
         beyond_them = np.fmax(low - room - values, values - high - room)
         told = f"says that {few} crafted reports move a {what} less far than they do"
         hold(not np.any(beyond_them > 0), mechanism, "report_effects", told)

@@ -181,7 +181,7 @@ def _means(rows: Sequence[Row]) -> list[str]:
 
 
 def _bound(row: Row) -> str:
-    mark = " (first order)" if row.get("bound_kind") == "first order" else ""
+    mark = " (found)" if row.get("bound_kind") == "largest found" else ""
     return "–" if row["bound"] is None else _number(row["bound"]) + mark
 
 

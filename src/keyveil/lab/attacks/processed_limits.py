@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from keyveil.core.attacked import Attacked
 from keyveil.core.estimates import Estimates
 from keyveil.core.tally import Tally
@@ -33,11 +35,17 @@ def processed_with_limits(
     after = processed(method, estimates, total, mechanism=mechanism, **cut)
     if limits is None:
         return after
-    if is_monotone(method):
-        return with_processed_limits(after, limits, total, mechanism)
+    computed = with_processed_limits(after, limits, total, mechanism) if is_monotone(method) else None
+    if computed is not None and (computed.attacked is None or computed.attacked.frequency_kind != "largest found"):
+        return computed
 
     def judge(tallies: Sequence[Tally]) -> Estimates:
         return processed(method, mechanism.estimate(tallies[0]), total, mechanism=mechanism, **cut)
 
     found = found_limits([(mechanism, tally)], judge, limits.attackers, SeededCoins(0))
+    if computed is not None and computed.attacked is not None:  # beside what was computed, since neither is proved
+        known = computed.attacked
+        low = np.fmin(known.frequency_low, found.frequency_low)
+        high = np.fmax(known.frequency_high, found.frequency_high)
+        return replace(computed, attacked=replace(known, frequency_low=low, frequency_high=high))
     return replace(after, attacked=found)

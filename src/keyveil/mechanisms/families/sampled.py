@@ -111,6 +111,7 @@ class PCKV(Sampled):
 
     readings: ClassVar[frozenset[str]] = frozenset({"estimator"})
     unsaid: ClassVar[frozenset[str]] = frozenset({"value_epsilon"})
+    keys_at_once: ClassVar[int | None] = None  # keys that a report can support, if there are fewer than all
 
     def validate(self) -> None:
         super().validate()
@@ -158,7 +159,8 @@ class PCKV(Sampled):
 
     def report_effects(self, tally: Tally) -> list[Effects]:
         """A report says nothing, minus or plus of a key."""
-        return [of_statistics(self.response, (0, 1, 1), (0, -1, 1), np.full(self.schema.d, tally.reports))]
+        said = of_statistics(self.response, (0, 1, 1), (0, -1, 1), np.full(self.schema.d, tally.reports))
+        return [replace(said, at_once=self.keys_at_once)]
 
     def estimate(self, tally: Tally, confidence: float = 0.95, population: bool = False) -> Estimates:
         minus, plus = self.votes(self._own(tally))

@@ -175,6 +175,11 @@ class SetResponse(KeyValue):
         """How many labels of one key an answer can support."""
         return 1 if self.exclusive else self.labels.count
 
+    @property
+    def keys_at_once(self) -> int | None:
+        """How many keys an answer can support, if there are fewer than all."""
+        return 1 if self.exclusive else None
+
     def support_rates(self) -> tuple[Fraction, Fraction]:
         return self.response.rates
 
@@ -224,7 +229,7 @@ class SetResponse(KeyValue):
         points, people = np.empty((len(supports), self.schema.d, 2)), self.respondents(tally)
         for keys, odds in self.odds:
             points[:, keys] = of_statistics(odds.of_key(2), supports, signed, people[keys]).points
-        return [Effects(people, points)]
+        return [Effects(people, points, at_once=self.keys_at_once)]
 
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
@@ -306,9 +311,10 @@ class BinnedSetResponse(Binned, CappedSetResponse):
         labels = range(-1, self.labels.count)
         said = asked(self, ((1, self.one_label(label)) for label in labels), self.respondents(tally))
         if self.most_labels == 1:
-            return [said]
+            return [replace(said, at_once=self.keys_at_once)]
         nothing, labelled = said.points[:1], said.points[1:]
-        return [replace(said, points=nothing, generators=labelled - nothing, most=self.most_labels)]
+        generators, most = labelled - nothing, self.most_labels
+        return [replace(said, points=nothing, generators=generators, most=most, at_once=self.keys_at_once)]
 
     def one_label(self, label: int) -> Integers:
         """Counts in which one answer supports this label of every key; none for -1."""

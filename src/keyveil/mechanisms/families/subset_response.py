@@ -66,6 +66,10 @@ class SubsetResponse(CappedSetResponse):
         return float(law.of_people @ np.minimum(law.sizes, self.max_pairs)) / self.schema.d
 
     @property
+    def keys_at_once(self) -> int:
+        return self.members
+
+    @property
     def members(self) -> int:
         """How many symbols are drawn, dummies included."""
         assert self.size is not None

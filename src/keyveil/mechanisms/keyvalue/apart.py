@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -50,7 +50,9 @@ from keyveil.mechanisms.keyvalue.apart_forecast import (
     UNALIKE,
     Forecast,
 )
+from keyveil.mechanisms.keyvalue.apart_reach import ValueSums, with_values
 from keyveil.mechanisms.merging import Floats
+from keyveil.mechanisms.reach import Reachable
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread
 from keyveil.mechanisms.rounds.presence import PresenceGroup
 from keyveil.mechanisms.rounds.topsel_project import best_channel, gain
@@ -254,6 +256,14 @@ class Apart(SideBySide):
         ends = np.zeros((2, d, 2))
         ends[:, :, 1] = [[-far], [far]]
         return [*keys, Effects(np.full(d, theirs.reports), ends, fixed=False)]
+
+    def reachable(self, tally: Tally, of: Callable[[Mechanism, Tally], Reachable]) -> Reachable:
+        """Keys from the one group; what the other says, divided by any share that cutting may have left of vectors."""
+        values, (own, theirs) = self.values, (self.part_tally(tally, number) for number in (0, 1))
+        step = values.radius / (gain(values.channel) * values.unit)
+        along = step * values._own(theirs) / (2 * max(theirs.reports, 1))
+        said = ValueSums(along, FARTHEST * step / 2, theirs.reports, values.weight / values.unit)
+        return with_values(of(self.who, own), said)
 
     # -- capabilities -------------------------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ class PCKVGRR(PCKV):
     """
 
     name: ClassVar[str] = "pckv-grr"
+    keys_at_once = 1
 
     @cached_property
     def channel(self) -> SignedSymbols:

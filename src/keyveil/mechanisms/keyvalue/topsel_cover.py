@@ -6,7 +6,7 @@ Derivation: docs/mechanisms/topsel.md.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -33,6 +33,7 @@ from keyveil.mechanisms.families.cover import Cover, Given, Scheme, best_cover, 
 from keyveil.mechanisms.families.key_value import refused
 from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds
 from keyveil.mechanisms.keyvalue.topsel import REDUCED_SEEDS, TopSel
+from keyveil.mechanisms.reach import Interval, Reach, Reachable
 from keyveil.mechanisms.responses import Floats, Solution, Spread
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.mechanisms.totals import Constraint
@@ -262,6 +263,14 @@ class TopSelCover(CalibratedOnDevice, TopSel):
         slope = _refined_slope(unrefined, self.cover)
         return [one.scaled(*slope, fixed=False) for one in plain]
 
+    def reachable(self, tally: Tally, of: Callable[[Mechanism, Tally], Reachable]) -> Reachable | None:
+        """Refined estimates follow step by step from those that were not; there is nothing else to say of these."""
+        if not self.refine or not tally.reports:
+            return None
+        other = replace(self, refine=False)
+        plain = of(other, Tally(other.fingerprint, tally.reports, tally.counts))
+        return lambda leave, come: _refined_reach(plain(leave, come), self.cover)
+
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
     ) -> Spread:
@@ -313,6 +322,31 @@ def _refined_slope(solution: Solution, cover: Cover) -> tuple[Floats, Floats]:
     )
     own_gain = _of_own_people(cover, np.clip(here.frequency, 0, 1))[1]
     return (there.frequency - here.frequency) / little, _gain_of(cover) / own_gain
+
+
+def _refined_reach(plain: Reach, cover: Cover) -> Reach:
+    """The limits of refined estimates: in every step both numbers are monotone in the clipped frequency."""
+    gain, other = _gain_of(cover), cover.supports().other
+    frequency, scales = plain.frequency, np.ones((2, len(plain.frequency.low)))
+    for _ in range(STEPS):
+        ends, scaled = [], []
+        for before in frequency:
+            others, own_gain = _of_own_people(cover, np.clip(before, 0, 1))
+            ends += [(edge * gain + 2 * other - 2 * others) / own_gain for edge in plain.frequency]
+            scaled.append(gain / own_gain)
+        frequency, scales = Interval(np.min(ends, axis=0), np.max(ends, axis=0)), np.array(scaled)
+    corners = np.array([edge * scale for edge in plain.product for scale in scales])
+    error, product_error = (one * scales.max(axis=0) for one in plain.errors)
+    product, total = Interval(corners.min(axis=0), corners.max(axis=0)), (frequency.low.sum(), frequency.high.sum())
+    made = replace(
+        plain,
+        frequency=frequency,
+        product=product,
+        means=lambda: made.quotient(),
+        total=(float(total[0]), float(total[1])),
+        errors=(error, product_error),
+    )
+    return made
 
 
 def _of_own_people(cover: Cover, frequency: Floats) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ Derivation: docs/mechanisms/views.md.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -34,6 +34,7 @@ from keyveil.mechanisms.merging import carried_flags, with_flags
 from keyveil.mechanisms.options import assignments
 from keyveil.mechanisms.overflow.beside import OPTION, BesideOverflow, options_of
 from keyveil.mechanisms.overflow.undercount import among_everybody, stated
+from keyveil.mechanisms.reach import Reachable, placed
 from keyveil.mechanisms.registry import create, find_mechanism
 from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.mechanisms.tally_laws import declared_law
@@ -205,6 +206,11 @@ class Views(SideBySide):
             for number, (part, places) in enumerate(zip(self.parts, self.views.values(), strict=True))
             for effect in need(part, ReportEffects).report_effects(self.part_tally(tally, number))
         ]
+
+    def reachable(self, tally: Tally, of: Callable[[Mechanism, Tally], Reachable]) -> Reachable:
+        """Those of every view on its own keys."""
+        own = [of(part, self.part_tally(tally, number)) for number, part in enumerate(self.parts)]
+        return lambda leave, come: placed([one(leave, come) for one in own], list(self.views.values()))
 
     # -- capabilities and what is enumerated --------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ all of its other options are those of SSR.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -52,6 +52,7 @@ from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
 from keyveil.mechanisms.overflow.levers import lever_groups
+from keyveil.mechanisms.overflow.reach import corrected_by
 from keyveil.mechanisms.overflow.undercount import (
     Surplus,
     Whole,
@@ -62,6 +63,7 @@ from keyveil.mechanisms.overflow.undercount import (
     undercount,
     undercount_of,
 )
+from keyveil.mechanisms.reach import Reachable
 from keyveil.mechanisms.registry import find
 from keyveil.mechanisms.responses import Solution, Spread
 from keyveil.mechanisms.rounds.overflow import OverflowQuestion
@@ -240,6 +242,14 @@ class BesideOverflow(SideBySide):
             return []
         main, group = (self.part_tally(tally, number) for number in (0, 1))
         return [(self.whole_tally([main, one]), leave, come) for one, leave, come in lever_groups(group, attackers)]
+
+    def reachable(self, tally: Tally, of: Callable[[Mechanism, Tally], Reachable]) -> Reachable:
+        """Those of the main group, on frequencies that were corrected as attackers let the overflow group say."""
+        main = of(self.main, self.part_tally(tally, 0))
+        if self.question is None:
+            return main
+        group = self.part_tally(tally, 1) if cuts_alike(self.main) else None
+        return corrected_by(main, self.question, group)
 
     def constraint(self, estimates: Estimates) -> Constraint:
         """What holds for the frequencies that the main group tells, in those that were corrected."""
