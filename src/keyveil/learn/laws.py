@@ -66,11 +66,11 @@ class _Keys:
             found.append((keys, slice(first, last), table))
         return found
 
-    def after(self, laws: Floats, told: Flags, vague: Floats, rounds: int, smooth: bool = False) -> Floats:
+    def after(self, laws: Floats, told: Flags, vague: Floats, rounds: int, smooth: bool, anew: bool) -> Floats:
         """Laws [laws, size] after so many rounds of EM, each with the keys that it is told, [laws, d].
 
-        The vague keys are a part of every law that keeps its share. If they were told anew in every round, a law of
-        keys that tell nothing would become vague.
+        If the vague keys are told ``anew`` in every round, a law of keys that tell nothing becomes vague. Otherwise
+        they have a part of their own, and it stays as it was.
         """
         blocks, counts = self.blocks, told.sum(axis=1, keepdims=True)
         part, invented = _vague_part(counts, vague)
@@ -79,7 +79,7 @@ class _Keys:
             for keys, cells, table in blocks:
                 chances = np.maximum(laws[:, cells] @ table.T, 1e-300)
                 drawn[:, cells] += (told[:, keys] / chances) @ table
-            own = np.maximum(laws - invented, 0) * drawn
+            own = (laws if anew else np.maximum(laws - invented, 0)) * drawn
             if smooth:
                 inner = (own[:, :-2] + 2 * own[:, 1:-1] + own[:, 2:]) / 4
                 first, last = (3 * own[:, :1] + own[:, 1:2]) / 4, (own[:, -2:-1] + 3 * own[:, -1:]) / 4
@@ -95,8 +95,8 @@ class _Keys:
         for keys, cells, table in self.blocks:
             scores += told[:, keys] @ np.log(np.maximum(table @ whole[:, cells].T, 1e-300))
         trust = np.exp(scores - scores.max(axis=1, keepdims=True))
-        found: Floats = (1 - part) * (trust / trust.sum(axis=1, keepdims=True)) @ shapes + invented
-        return found
+        laws: Floats = (1 - part) * (trust / trust.sum(axis=1, keepdims=True)) @ shapes + invented
+        return laws
 
     def foretold(self, laws: Floats, group: Ints) -> Floats:
         """Logarithms of how likely every key is by its group's law under every kernel, laws [groups, kernels, size]."""
@@ -129,12 +129,12 @@ def learnt(
     if len(keys.rows) >= SMALL:
         every = np.ones((1, len(keys.rows)), dtype=np.bool_)
         start = vague[None] if shapes is None else keys.averaged(shapes, every, vague)
-        return Laws(keys.after(start, every, vague, rounds), fold)
+        return Laws(keys.after(start, every, vague, rounds, smooth=False, anew=shapes is None), fold)
     fold = _dealt(keys.rows, keys.at)
     groups = int(fold.max()) + 1
     told = fold != np.arange(groups + 1)[:, None]
     start = np.tile(vague, (groups + 1, 1)) if shapes is None else keys.averaged(shapes, told, vague)
-    drawn = drawn_out(keys.after(start, told, vague, ROUNDS, smooth=True), stretched, step)
+    drawn = drawn_out(keys.after(start, told, vague, ROUNDS, smooth=True, anew=shapes is None), stretched, step)
     if shapes is not None:
         drawn = np.concatenate([start[:, None], drawn], axis=1)
     of_key = np.full(len(known), groups)
@@ -163,7 +163,7 @@ def smooth_tail(
         group[np.flatnonzero(known)[clear]] = _dealt(keys.rows[clear], keys.at[clear])
         shares = np.repeat(laws.shares, FOLDS + 1, axis=0)
     held_out = (group[known] == np.arange(len(shares))[:, None]) & (clear | (not one_law))
-    others = keys.after(shares, ~held_out, vague, 1)
+    others = keys.after(shares, ~held_out, vague, 1, smooth=False, anew=False)
     if one_law:
         shares = others
     shapes = drawn_out(others, TAIL_WIDTHS, step)

@@ -56,6 +56,7 @@ LEAST = 2.0  # standard errors below which no key counts more
 SLACK = 0.15  # standard errors that any estimate may be moved
 FITTED = 8  # keys from which on it is learnt how errors depend on frequencies
 ALIKE = 0.1  # relative standard deviation of variances around what is learnt, up to which it is believed
+UNLIKE = 2.0  # times what is learnt, beyond which the variance of a key with an impossible estimate is its own
 LEAST_FIT = 0.5  # of the least variance that is stated, below which no variance is believed to lie
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
 DOUBTFUL = 0.1  # the same share, from which on an estimate may be moved freely
@@ -74,6 +75,7 @@ def bayes(estimates: Estimates) -> Estimates:
     beliefs = _frequencies(noise.frequency.values, noise.frequency.se)
     centre = certain_first(beliefs, noise.frequency.values, noise.frequency.se)
     spread = np.hypot(beliefs.sd, beliefs.mean - centre)  # root mean square distance of the truth from the centre
+    spread = np.hypot(spread, _error_of_average(noise.frequency.values, noise.frequency.se))
     wider = np.hypot(spread, math.sqrt(found.common) * beliefs.mean)
     frequency = _column(estimates.frequency, centre, wider, _frequency_moves(estimates), z)
     hidden = np.minimum(found.highest(frequency.values, spread, z), 1.0)  # what a cap may hide
@@ -222,8 +224,14 @@ def _frequencies(values: Floats, errors: Floats) -> Posterior:
     return Posterior(points, weights / weights.sum(axis=1, keepdims=True))
 
 
+def _error_of_average(values: Floats, errors: Floats) -> Floats:
+    """How well the average of all keys is known, for keys without an estimate, which rest on it; 0 for others."""
+    known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
+    return np.where(known, 0.0, min(float(np.sum(errors[known] ** -2.0)) ** -0.5, 1.0))
+
+
 def _averages(values: Floats, errors: Floats) -> Floats:
-    """What the average of all frequencies may be, [candidates]; the nearer to 0 or 1 the denser, as in Jeffreys' law."""
+    """What the average of all frequencies may be, [candidates]; as dense as Jeffreys' law of a share."""
     ends: list[float] = []
     for weights in (errors**-2.0, np.ones(len(values))):
         shares = weights / weights.sum()
@@ -258,7 +266,9 @@ def _errors_at(values: Floats, errors: Floats, known: Flags, points: Floats) -> 
     usual = float(squares[inside].mean())
     fit = np.linalg.lstsq(powers(seen), squares[inside] - usual, rcond=None)[0]
     there, here = (np.maximum(usual + powers(at) @ fit, bottom) for at in (points, seen))
-    if np.std(squares[inside] / here) > ALIKE:
+    beyond = known & ~inside
+    apart = np.abs(np.log(squares[beyond] / np.maximum(usual + powers(values[beyond]) @ fit, bottom))) > np.log(UNLIKE)
+    if np.std(squares[inside] / here) > ALIKE or np.mean(apart if len(apart) else 0.0) > TOLD:
         return own
     scale = np.ones(len(values))
     scale[inside] = squares[inside] / here
