@@ -142,9 +142,7 @@ def learnt(
     return Laws(_averaged(keys.foretold(drawn, fold), drawn), of_key)
 
 
-def smooth_tail(
-    laws: Laws, likelihood: Floats, places: Ints, vague: Floats, known: Flags, step: float = STEP
-) -> Laws:
+def smooth_tail(laws: Laws, likelihood: Floats, places: Ints, vague: Floats, known: Flags, step: float = STEP) -> Laws:
     """The laws of frequencies with a smooth shape above ``TAIL`` standard errors, and as much mass there as before.
 
     The few frequent keys lie far apart. A law that has a peak for each of them draws each to itself and to its next
