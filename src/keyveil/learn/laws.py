@@ -175,7 +175,7 @@ def smooth_tail(laws: Laws, likelihood: Floats, places: Ints, vague: Floats, kno
 
 def _vague_part(counts: Ints, vague: Floats) -> tuple[Floats, Floats]:
     """The share of vague keys in laws that are told of so many keys, [laws, 1], and what of the laws they make."""
-    part: Floats = VAGUE_KEYS / (counts + VAGUE_KEYS)
+    part = np.asarray(VAGUE_KEYS / (counts + VAGUE_KEYS), dtype=np.float64)
     return part, part * vague
 
 
