@@ -201,7 +201,8 @@ def test_keys_that_are_alike_are_known_nearly_as_well_as_their_average(
     found = laws.learnt
 
     def vaguely(*told: Any) -> laws.Laws:
-        return found(*(one if at != 5 else None for at, one in enumerate(told)))
+        parts: list[Any] = [None if at == 5 else one for at, one in enumerate(told)]
+        return found(*parts)
 
     monkeypatch.setattr(shrinkage, "learnt", vaguely)
     assert kept() > most
