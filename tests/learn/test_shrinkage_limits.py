@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_the_tail_keeps_its_mass_and_the_rest_of_a_law_stays() -> None:
     places = np.broadcast_to(np.arange(size), (d, size))
     likelihood = np.exp(-0.5 * (laws.STEP * (values[:, None] - places)) ** 2)
     known, vague = np.ones(d, dtype=np.bool_), np.full(size, 1 / size)
-    learnt = laws.learnt(likelihood, places, vague, known, 40, (0.2,))
+    learnt = laws.learnt(likelihood, places, vague, known, 40, stretched=(0.2,))
     smooth, edge = laws.smooth_tail(learnt, likelihood, places, vague, known), round(laws.TAIL / laws.STEP)
     np.testing.assert_allclose(smooth.shares.sum(axis=1), 1)
     np.testing.assert_array_equal(smooth.shares[:, :edge], learnt.shares[:, :edge])
@@ -179,18 +180,32 @@ def test_the_goals_in_small() -> None:
     assert clear["now"].certain[0] < 1.1 < clear["plain"].certain[0]
     assert clear["now"].top[0] < 1.25 and clear["now"].covered > 0.92
     vague = cell(0.2 / np.sqrt(np.arange(1, 61)), np.full(60, 0.25), raw, 6, rng)["now"]
-    assert vague.whole[0] < 1.02 and vague.covered > 0.92
+    assert vague.whole[0] < 1.06 and vague.covered > 0.92
 
 
-def test_keys_that_are_alike_gain_as_much_as_without_limits() -> None:
-    """A hundred keys of one frequency: limits by neighbours on one side had 2.9 times the error of plain ones."""
-    rng, d = np.random.default_rng(8), 100
-    raw = simulate("oue", datasets.one_key(50, np.ones(d), np.zeros(d), 1), Schema(keys=d), 1, seed=1).estimates
-    f = 0.2 + 0.01 * rng.normal(size=d)
-    column = Column(raw.schema, f, np.full(d, 0.01), f - 0.0196, f + 0.0196)
-    one = replace(raw, frequency=column, scores=f / 0.01)
-    kept, free = (float(np.sum((way(one).frequency.values - 0.2) ** 2)) for way in (bayes, unlimited))
-    assert kept < 1.2 * free
+@pytest.mark.parametrize(("d", "most"), [(100, 0.05), (600, 0.012)])
+def test_keys_that_are_alike_are_known_nearly_as_well_as_their_average(
+    d: int, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys of one frequency, six collections: 0.022 and 0.006 times the unbiased error; 0.126 and 0.018 with laws that
+    start from everything that is possible. A limit by neighbours on one side had 2.9 times the error of plain ones.
+    """
+    runs, truth = collections(6, 8, np.full(d, 0.2), 0.02), 0.2
+
+    def kept() -> float:
+        off = np.array([[way.frequency.values - truth for way in (bayes(raw), raw)] for raw in runs])
+        squares = (off**2).sum(axis=(0, 2))
+        return float(squares[0] / squares[1])
+
+    assert kept() < most
+    found = laws.learnt
+
+    def vaguely(*told: Any) -> laws.Laws:
+        parts: list[Any] = [None if at == 5 else one for at, one in enumerate(told)]
+        return found(*parts)
+
+    monkeypatch.setattr(shrinkage, "learnt", vaguely)
+    assert kept() > most
 
 
 def test_a_mean_moves_the_less_the_better_it_is_known() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,7 @@ class _Keys:
     at: Ints  # [d, window], whole windows
     size: int
 
+    @cached_property
     def blocks(self) -> list[tuple[Ints, slice, Floats]]:
         starts, window = self.at[:, 0], self.at.shape[1]
         found = []
@@ -64,20 +66,37 @@ class _Keys:
             found.append((keys, slice(first, last), table))
         return found
 
-    def after(self, laws: Floats, told: Flags, vague: Floats, rounds: int, smooth: bool = False) -> Floats:
-        """Laws [laws, size] after so many rounds of EM, each with the keys that it is told, [laws, d]."""
-        blocks, counts = self.blocks(), told.sum(axis=1, keepdims=True)
+    def after(self, laws: Floats, told: Flags, vague: Floats, rounds: int, smooth: bool, anew: bool) -> Floats:
+        """Laws [laws, size] after so many rounds of EM, each with the keys that it is told, [laws, d].
+
+        If the vague keys are told ``anew`` in every round, a law of keys that tell nothing becomes vague. Otherwise
+        they have a part of their own, and it stays as it was.
+        """
+        blocks, counts = self.blocks, told.sum(axis=1, keepdims=True)
+        part, invented = _vague_part(counts, vague)
         for _ in range(rounds):
             drawn = np.zeros(laws.shape)
             for keys, cells, table in blocks:
                 chances = np.maximum(laws[:, cells] @ table.T, 1e-300)
                 drawn[:, cells] += (told[:, keys] / chances) @ table
-            laws = (laws * drawn + VAGUE_KEYS * vague) / (counts + VAGUE_KEYS)
+            own = (laws if anew else np.maximum(laws - invented, 0)) * drawn
             if smooth:
-                inner = (laws[:, :-2] + 2 * laws[:, 1:-1] + laws[:, 2:]) / 4
-                first, last = (3 * laws[:, :1] + laws[:, 1:2]) / 4, (laws[:, -2:-1] + 3 * laws[:, -1:]) / 4
-                laws = np.concatenate([first, inner, last], axis=1)
+                inner = (own[:, :-2] + 2 * own[:, 1:-1] + own[:, 2:]) / 4
+                first, last = (3 * own[:, :1] + own[:, 1:2]) / 4, (own[:, -2:-1] + 3 * own[:, -1:]) / 4
+                own = np.concatenate([first, inner, last], axis=1)
+            laws = (1 - part) * own / np.maximum(own.sum(axis=1, keepdims=True), 1e-300) + invented
         return np.where(counts, laws, vague)
+
+    def averaged(self, shapes: Floats, told: Flags, vague: Floats) -> Floats:
+        """Averages [laws, size] of shapes by how likely they make the keys that each law is told."""
+        part, invented = _vague_part(told.sum(axis=1, keepdims=True), vague)
+        whole = (1 - part[-1]) * shapes + invented[-1]  # the last law is told of all keys
+        scores = np.zeros((len(told), len(shapes)))
+        for keys, cells, table in self.blocks:
+            scores += told[:, keys] @ np.log(np.maximum(table @ whole[:, cells].T, 1e-300))
+        trust = np.exp(scores - scores.max(axis=1, keepdims=True))
+        laws: Floats = (1 - part) * (trust / trust.sum(axis=1, keepdims=True)) @ shapes + invented
+        return laws
 
     def foretold(self, laws: Floats, group: Ints) -> Floats:
         """Logarithms of how likely every key is by its group's law under every kernel, laws [groups, kernels, size]."""
@@ -89,29 +108,41 @@ class _Keys:
 
 
 def learnt(
-    likelihood: Floats, places: Ints, vague: Floats, known: Flags, rounds: int, stretched: Sequence[float] = ()
+    likelihood: Floats,
+    places: Ints,
+    vague: Floats,
+    known: Flags,
+    rounds: int,
+    shapes: Floats | None = None,
+    step: float = STEP,
+    stretched: Sequence[float] = (),
 ) -> Laws:
     """The laws on a grid that make the estimates of keys likeliest; with many keys after so many rounds of EM.
 
+    It starts from ``shapes`` [shapes, size] where there are such, and stays near them as far as keys tell nothing else.
+
     With few keys, a law that was learnt from a key would trust it twice, so each is judged by the law of the others,
     averaged over kernels by how well they foretell the keys that they were not told. ``stretched`` has the widths of
-    kernels that widen with the frequency.
+    kernels that widen with the frequency; ``step`` is that of the grid in standard errors.
     """
     keys, fold = _Keys(likelihood[known], places[known], len(vague)), np.zeros(len(known), dtype=np.int64)
     if len(keys.rows) >= SMALL:
         every = np.ones((1, len(keys.rows)), dtype=np.bool_)
-        return Laws(keys.after(vague[None], every, vague, rounds), fold)
+        start = vague[None] if shapes is None else keys.averaged(shapes, every, vague)
+        return Laws(keys.after(start, every, vague, rounds, smooth=False, anew=shapes is None), fold)
     fold = _dealt(keys.rows, keys.at)
     groups = int(fold.max()) + 1
     told = fold != np.arange(groups + 1)[:, None]
-    laws = keys.after(np.tile(vague, (groups + 1, 1)), told, vague, ROUNDS, smooth=True)
-    drawn = drawn_out(laws, stretched, STEP)
+    start = np.tile(vague, (groups + 1, 1)) if shapes is None else keys.averaged(shapes, told, vague)
+    drawn = drawn_out(keys.after(start, told, vague, ROUNDS, smooth=True, anew=shapes is None), stretched, step)
+    if shapes is not None:
+        drawn = np.concatenate([start[:, None], drawn], axis=1)
     of_key = np.full(len(known), groups)
     of_key[known] = fold
     return Laws(_averaged(keys.foretold(drawn, fold), drawn), of_key)
 
 
-def smooth_tail(laws: Laws, likelihood: Floats, places: Ints, vague: Floats, known: Flags) -> Laws:
+def smooth_tail(laws: Laws, likelihood: Floats, places: Ints, vague: Floats, known: Flags, step: float = STEP) -> Laws:
     """The laws of frequencies with a smooth shape above ``TAIL`` standard errors, and as much mass there as before.
 
     The few frequent keys lie far apart. A law that has a peak for each of them draws each to itself and to its next
@@ -119,8 +150,8 @@ def smooth_tail(laws: Laws, likelihood: Floats, places: Ints, vague: Floats, kno
     keys that they were not told: a shape that is chosen by all keys, or with a mass of its own, serves the many near
     zero, or keys that are there by chance.
     """
-    keys, edge = _Keys(likelihood[known], places[known], len(vague)), round(TAIL / STEP)
-    clear = _centres(keys.rows, keys.at) * STEP > TAIL + CLEAR
+    keys, edge = _Keys(likelihood[known], places[known], len(vague)), round(TAIL / step)
+    clear = _centres(keys.rows, keys.at) * step > TAIL + CLEAR
     if np.count_nonzero(clear) < LEAST_CLEAR or edge >= len(vague) - 1:
         return laws
     one_law = len(laws.shares) == 1
@@ -130,16 +161,22 @@ def smooth_tail(laws: Laws, likelihood: Floats, places: Ints, vague: Floats, kno
         group[np.flatnonzero(known)[clear]] = _dealt(keys.rows[clear], keys.at[clear])
         shares = np.repeat(laws.shares, FOLDS + 1, axis=0)
     held_out = (group[known] == np.arange(len(shares))[:, None]) & (clear | (not one_law))
-    others = keys.after(shares, ~held_out, vague, 1)
+    others = keys.after(shares, ~held_out, vague, 1, smooth=False, anew=False)
     if one_law:
         shares = others
-    shapes = drawn_out(others, TAIL_WIDTHS, STEP)
+    shapes = drawn_out(others, TAIL_WIDTHS, step)
     shapes[..., :edge] = 0
     shapes /= np.maximum(shapes.sum(axis=2, keepdims=True), 1e-300)
     apart = _Keys(keys.rows[clear], keys.at[clear], keys.size)
     tails = _averaged(apart.foretold(shapes, group[known][clear]), shapes)[:, edge:]
     shares[:, edge:] = tails * shares[:, edge:].sum(axis=1, keepdims=True)
     return Laws(shares, group)
+
+
+def _vague_part(counts: Ints, vague: Floats) -> tuple[Floats, Floats]:
+    """The share of vague keys in laws that are told of so many keys, [laws, 1], and what of the laws they make."""
+    part = np.asarray(VAGUE_KEYS / (counts + VAGUE_KEYS), dtype=np.float64)
+    return part, part * vague
 
 
 def _averaged(foretold: Floats, laws: Floats) -> Floats:

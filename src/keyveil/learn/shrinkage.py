@@ -27,6 +27,7 @@ from keyveil.core.estimates import FLAGS, Column, Estimates
 from keyveil.core.undercount import Undercount
 from keyveil.learn.laws import ROUNDS, STEP, learnt, smooth_tail
 from keyveil.learn.noise import without_undercount
+from keyveil.learn.shapes import shapes
 from keyveil.mechanisms.responses import normal_quantile
 
 Floats = NDArray[np.float64]
@@ -38,6 +39,9 @@ Flags = NDArray[np.bool_]
 REACH = 5.0  # standard errors around an estimate in which the truth is looked for: beyond lies less than 1e-6
 MEANS = np.linspace(-1.0, 1.0, 41)
 MANY_ROUNDS = 200  # for frequencies of many keys, whose law is sharp near zero
+COARSEST = 1 / 64  # step of the grid where standard errors are large: the average of many keys is known better than one
+AVERAGES = 16  # that all frequencies may have, within ``SPAN`` of its standard errors
+SPAN = 3.0
 STRONG = 8.0  # standard errors above zero from which a frequency is as good as known, and a mean nearly normal
 STRETCHED = (0.1, 0.2, 0.4, 0.8)  # of kernels for frequencies that widen with the frequency, on the scale log(1 + f/c)
 _NO_CAP = Undercount(0)  # adds nothing to any error
@@ -52,6 +56,7 @@ LEAST = 2.0  # standard errors below which no key counts more
 SLACK = 0.15  # standard errors that any estimate may be moved
 FITTED = 8  # keys from which on it is learnt how errors depend on frequencies
 ALIKE = 0.1  # relative standard deviation of variances around what is learnt, up to which it is believed
+UNLIKE = 2.0  # times what is learnt, beyond which the variance of a key with an impossible estimate is its own
 LEAST_FIT = 0.5  # of the least variance that is stated, below which no variance is believed to lie
 TOLD = 0.05  # share of absent keys in a list up to which its keys count as present
 DOUBTFUL = 0.1  # the same share, from which on an estimate may be moved freely
@@ -70,6 +75,7 @@ def bayes(estimates: Estimates) -> Estimates:
     beliefs = _frequencies(noise.frequency.values, noise.frequency.se)
     centre = certain_first(beliefs, noise.frequency.values, noise.frequency.se)
     spread = np.hypot(beliefs.sd, beliefs.mean - centre)  # root mean square distance of the truth from the centre
+    spread = np.hypot(spread, _error_of_average(noise.frequency.values, noise.frequency.se))
     wider = np.hypot(spread, math.sqrt(found.common) * beliefs.mean)
     frequency = _column(estimates.frequency, centre, wider, _frequency_moves(estimates), z)
     hidden = np.minimum(found.highest(frequency.values, spread, z), 1.0)  # what a cap may hide
@@ -199,7 +205,8 @@ def _frequencies(values: Floats, errors: Floats) -> Posterior:
     known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
     if not known.any():
         raise MechanismError("learn/no-estimates", "No key has an estimate to learn a prior from.")
-    step = STEP * float(np.median(errors[known]))
+    error = float(np.median(errors[known]))
+    step = min(STEP * error, COARSEST)
     size = math.ceil(1 / step) + 1
     values, errors = np.where(known, values, 0.0), np.where(known, errors, 1.0)
     # where a key has no estimate, the truth is looked for on the whole grid
@@ -211,9 +218,29 @@ def _frequencies(values: Floats, errors: Floats) -> Posterior:
     likelihood = _normal(values[:, None] - points, noise) * (errors[:, None] / noise)
     likelihood[~known] = 1.0  # a key without an estimate is believed to be like the others
     vague = np.full(size, 1 / size)
-    laws = learnt(likelihood, places, vague, known, MANY_ROUNDS, STRETCHED)
-    weights = likelihood * smooth_tail(laws, likelihood, places, vague, known).at(places)
+    simple = shapes(_averages(values[known], errors[known]), size, 1 / step)
+    laws = learnt(likelihood, places, vague, known, MANY_ROUNDS, simple, step / error, STRETCHED)
+    weights = likelihood * smooth_tail(laws, likelihood, places, vague, known, step / error).at(places)
     return Posterior(points, weights / weights.sum(axis=1, keepdims=True))
+
+
+def _error_of_average(values: Floats, errors: Floats) -> Floats:
+    """How well the average of all keys is known, for keys without an estimate, which rest on it; 0 for others."""
+    known = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
+    return np.where(known, 0.0, min(float(np.sum(errors[known] ** -2.0)) ** -0.5, 1.0))
+
+
+def _averages(values: Floats, errors: Floats) -> Floats:
+    """What the average of all frequencies may be, [candidates]; as dense as Jeffreys' law of a share."""
+    ends: list[float] = []
+    for weights in (errors**-2.0, np.ones(len(values))):
+        shares = weights / weights.sum()
+        error = float(np.sqrt(shares**2 @ errors**2))
+        middle = float(np.clip(shares @ values, -2 * error, 1 + 2 * error))
+        ends += [middle - SPAN * error, middle + SPAN * error]
+    low, high = np.arcsin(np.sqrt(np.clip([min(ends), max(ends)], 0, 1)))
+    found: Floats = np.sin(np.linspace(low, high, AVERAGES)) ** 2
+    return found
 
 
 def _errors_at(values: Floats, errors: Floats, known: Flags, points: Floats) -> Floats:
@@ -225,18 +252,23 @@ def _errors_at(values: Floats, errors: Floats, known: Flags, points: Floats) -> 
     frequency, every key keeps its own.
     """
     own, squares, inside = errors[:, None], errors**2, known & (values >= 0) & (values <= 1)
-    if np.count_nonzero(inside) < FITTED or np.ptp(values[inside]) < 1e-9:
+    if np.count_nonzero(inside) < FITTED:
+        inside = known
+    seen = np.clip(values[inside], 0, 1)
+    if len(seen) < FITTED or np.ptp(seen) < 1e-9:
         return own
-    seen = values[inside]
     least, most = float(seen.min()), float(seen.max())
     middle, half, bottom = (most + least) / 2, (most - least) / 2, LEAST_FIT * squares[known].min()
 
     def powers(at: Floats) -> Floats:
         return ((np.clip(at, least, most) - middle) / half)[..., None] ** np.arange(3)
 
-    fit = np.linalg.lstsq(powers(seen), squares[inside], rcond=None)[0]
-    there, here = (np.maximum(powers(at) @ fit, bottom) for at in (points, seen))
-    if np.std(squares[inside] / here) > ALIKE:
+    usual = float(squares[inside].mean())
+    fit = np.linalg.lstsq(powers(seen), squares[inside] - usual, rcond=None)[0]
+    there, here = (np.maximum(usual + powers(at) @ fit, bottom) for at in (points, seen))
+    beyond = known & ~inside
+    apart = np.abs(np.log(squares[beyond] / np.maximum(usual + powers(values[beyond]) @ fit, bottom))) > np.log(UNLIKE)
+    if np.std(squares[inside] / here) > ALIKE or np.mean(apart if len(apart) else 0.0) > TOLD:
         return own
     scale = np.ones(len(values))
     scale[inside] = squares[inside] / here
