@@ -215,11 +215,11 @@ def test_limits_of_a_list_of_processed_estimates_are_those_of_the_unbiased_ones(
             ends = min(own.frequency.low, value), max(own.frequency.high, value)
             assert (one.frequency.low, one.frequency.high) == pytest.approx(ends)
     low, high = raw.selected(3)
-    values = made.frequency.values
-    assert made.selected(3) == (pytest.approx(np.fmin(low, values)), pytest.approx(np.fmax(high, values)))
+    values, (chosen_low, chosen_high) = made.frequency.values, made.selected(3)
+    assert chosen_low == pytest.approx(np.fmin(low, values)) and chosen_high == pytest.approx(np.fmax(high, values))
     shifted = processed("norm", raw, total=9.0)
-    moved = shifted.frequency.values - raw.frequency.values
-    assert shifted.selected(3) == (pytest.approx(low + moved), pytest.approx(high + moved))
+    moved, (moved_low, moved_high) = shifted.frequency.values - raw.frequency.values, shifted.selected(3)
+    assert moved_low == pytest.approx(low + moved) and moved_high == pytest.approx(high + moved)
 
 
 def test_a_population_adds_the_error_of_sampling_people() -> None:

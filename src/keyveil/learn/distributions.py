@@ -107,7 +107,7 @@ def _flags(estimates: Estimates, masses: Masses, z: float) -> NDArray[np.int8]:
     if frequency.absent:
         return np.where(estimates.respondents == 0, INSUFFICIENT, 0).astype(np.int8)
     held, errors = np.zeros((2, len(frequency)))
-    for key in np.flatnonzero(estimates.told):
+    for key in np.flatnonzero(estimates.told).tolist():
         own = masses.of(key)
         held[key], errors[key] = own.sum(), np.sqrt(masses.variance(key, np.ones((1, len(own))))[0])
     wide = (frequency.flag == FLAGS.index("wide")) | (2 * z * errors > WIDE)
