@@ -123,6 +123,18 @@ def test_a_document_in_order_comes_with_errors_to_expect(tmp_path: Path, capsys:
     assert "1.5 % larger" in shown
 
 
+def test_a_hierarchy_beside_an_overflow_group_is_checked(tmp_path: Path, capsys: Output) -> None:
+    """The cap is that of the levels, and the round itself has none."""
+    file = tmp_path / "food.json"
+    keys = "food/fruit/apple,food/fruit/pear,food/meat/ham,drink/tea"
+    options = ["--name", "food", "--purpose", "What people eat.", "--keys", keys, "--hierarchy", "--epsilon", "2"]
+    inner = ["--mechanism", "hierarchy", "--set", "inner=ssr", "--max-pairs", "2", "--enough", "5000"]
+    assert run(["campaign", "create", *options, *inner, "--out", str(file)]) == 0
+    capsys.readouterr()
+    assert run(["campaign", "check", str(file)]) == 0
+    assert "3 of 100 people are asked how far they exceed 2 pairs" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_document_is_checked_on_the_shares_that_its_author_expects(tmp_path: Path, capsys: Output) -> None:
     file = tmp_path / "snacks.json"
     assert run(["campaign", "create", *OPTIONS, "--out", str(file)]) == 0

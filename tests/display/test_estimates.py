@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from keyveil.core.epsilon import parse_epsilon
 from keyveil.core.estimates import Column, Estimates, Header
 from keyveil.core.schema import Schema
+from keyveil.core.undercount import Undercount
 from keyveil.display.estimates import listed, more_people, table
 
 SCHEMA = Schema(keys=["map", "mail", "youtube", "radio"], low=0, high=600)
@@ -58,3 +60,17 @@ def test_lists_of_some_keys_have_wider_frequencies(estimates: Estimates) -> None
     assert (one.frequency.high - one.frequency.low)[1] == pytest.approx(width * 2.4977 / 1.96, rel=1e-3)
     assert (all_keys.frequency.high - all_keys.frequency.low)[1] == pytest.approx(width)
     assert (alone.frequency.high - alone.frequency.low)[1] == pytest.approx(width)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_more_people_do_not_lessen_what_a_cap_hides(estimates: Estimates, seen: bool) -> None:
+    hidden = Undercount(2, 0.1, 0.03, 0.2, 0.05, 0.9, 0.02, 0.15, seen=seen)
+    told = replace(estimates, header=replace(estimates.header, undercount=hidden))
+    assert ("what the cap hides" in more_people(told)) == seen and ("half as wide" in more_people(told)) != seen
+
+
+def test_how_many_exceed_a_cap_is_a_limit_where_nothing_is_seen() -> None:
+    """Whoever asks 300 people has seven answers: that 19 % of them exceed the cap may be chance alone."""
+    told = Undercount(3, 0.19, 0.37, 0.1, 0.4, 0.95, 0.2, 0.8)
+    assert "at most 79.9% of the people hold more" in str(told)
+    assert ": 19.0% of the people hold more" in str(replace(told, seen=True))

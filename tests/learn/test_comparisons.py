@@ -203,6 +203,25 @@ def test_a_list_of_some_keys_has_wider_intervals_than_keys_that_were_named() -> 
     assert whole.selected_low == pytest.approx(whole.frequency.low)
 
 
+@pytest.mark.parametrize("method", ["norm-sub", "power", "gauss", "base-cut"])
+def test_limits_of_a_list_of_processed_estimates_are_those_of_the_unbiased_ones(method: str) -> None:
+    """Limits widened about a value that was moved missed 45 of 100 keys of a list of twenty (docs/decisions/0176)."""
+    raw = _made("kvue", np.linspace(0.01, 0.5, 40).tolist(), 0.03)
+    made = processed(method, raw, mechanism=None)
+    for confidence in (None, 0.99):
+        plain = {one.key: one for one in top(raw, 40, confidence=confidence).keys}
+        for one in top(made, 40, confidence=confidence).keys:
+            value, own = one.frequency.value, plain[one.key]
+            ends = min(own.frequency.low, value), max(own.frequency.high, value)
+            assert (one.frequency.low, one.frequency.high) == pytest.approx(ends)
+    low, high = raw.selected(3)
+    values, (chosen_low, chosen_high) = made.frequency.values, made.selected(3)
+    assert chosen_low == pytest.approx(np.fmin(low, values)) and chosen_high == pytest.approx(np.fmax(high, values))
+    shifted = processed("norm", raw, total=9.0)
+    moved, (moved_low, moved_high) = shifted.frequency.values - raw.frequency.values, shifted.selected(3)
+    assert moved_low == pytest.approx(low + moved) and moved_high == pytest.approx(high + moved)
+
+
 def test_a_population_adds_the_error_of_sampling_people() -> None:
     raw = _made("oue", [0.5, 0.3, 0.2], 0.01)
     here, everywhere = dependence(raw), dependence(of_a_population(raw))

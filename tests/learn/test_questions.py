@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import keyveil as kv
 from keyveil.core.coins import Coins
 from keyveil.core.errors import KeyveilError, MechanismError, SchemaError
 from keyveil.core.estimates import Estimates, Interval
@@ -154,6 +155,7 @@ def test_what_reports_cannot_tell_names_those_that_could(name: str) -> None:
         ({"kind": "subset", "keys": [1]}, "question/key"),
         ({"kind": "compare", "keys": ["burger"]}, "question/keys"),
         ({"kind": "compare", "keys": ["burger", "fries", "pepsi"]}, "question/keys"),
+        ({"kind": "compare", "keys": ["burger", "burger"]}, "question/keys"),
         ({"kind": "compare", "keys": ["burger", "fries"], "of": "variance"}, "question/of"),
         ({"kind": "conditional", "key": 1}, "question/key"),
         ({"kind": "conditional", "key": "burger", "given": ["fries"]}, "question/given"),
@@ -187,3 +189,12 @@ def test_numbers_that_are_not_known_are_null_in_json() -> None:
     assert json.loads(json.dumps(row, allow_nan=False)) == {
         "value": 0.5, "low": None, "high": None, "se": None, "flag": "insufficient"
     }  # fmt: skip
+
+
+def test_a_name_that_stands_for_several_keys_is_no_key_to_compare() -> None:
+    schema = kv.Schema(keys=["fries", "pepsi"], groups=["de", "fr"])
+    mechanism = kv.mechanism("kvue", schema, 1)
+    tally = kv.Tally.empty(mechanism.fingerprint, mechanism.tally_shape)
+    with pytest.raises(KeyveilError) as refused:
+        answer({"kind": "compare", "keys": ["de/*", "fr/fries"]}, mechanism, tally, mechanism.estimate(tally))
+    assert refused.value.code == "question/keys"

@@ -92,11 +92,12 @@ def hidden_caps(campaign: Campaign) -> list[int]:
 
 def overflow_group(campaign: Campaign) -> str | None:
     """What the overflow group of a campaign is asked, gives and costs, in a sentence; nothing if there is none."""
-    given = campaign.protocol.parameters.get(OPTION)
-    if given is None:
+    parameters, rounds = campaign.protocol.parameters, campaign.protocol.course
+    if parameters.get(OPTION) is None:
         return None
-    share, rounds = read_fraction(given), campaign.protocol.course
-    cap = min(capped.cap() for one in rounds if (capped := can(one.mechanism, Capped)))
+    share, cap = read_fraction(parameters[OPTION]), parameters.get("max_pairs")
+    if cap is None:  # found out by an earlier round
+        cap = min(capped.cap() for one in rounds if (capped := can(one.mechanism, Capped)))
     larger = 100 * (float(1 - share) ** -0.5 - 1)
     return (
         f"{decimal_text(100 * share)} of 100 people are asked how far they exceed {many(cap, 'pair')} instead "

@@ -57,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
         with _warnings_in_one_line():
             status = _program()(args=list(arguments) or ["--help"], prog_name="keyveil", standalone_mode=False)
     except CommandError as mistake:
-        return _refuse(getattr(mistake, "format_message", mistake.__str__)())
+        return _refuse(f"{getattr(mistake, 'format_message', mistake.__str__)()} [input/command]")
     except KeyveilError as mistake:
         return _refuse(f"{mistake.sentence} [{mistake.code}]")
     except (typer.Abort, KeyboardInterrupt):

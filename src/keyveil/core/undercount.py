@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+ONE_SIDED = 1.645  # standard errors of a one-sided limit of 95 %
 UNKNOWN, NONE, TRUNCATED, CORRECTED = "unknown", "none", "truncated", "corrected"
 
 
@@ -128,9 +129,10 @@ class Undercount:
             return (
                 f"At most {counted}; how much that hides is unknown, because nobody was asked how many pairs they hold."
             )
+        over, at_most = (self.over, "") if self.seen else (self.over + ONE_SIDED * (self.over_se or 0.0), "at most ")
         told = (
-            f"At most {counted}: {min(max(self.over, 0.0), 1.0):.1%} of the people hold more, and no frequency is too "
-            f"low by more than {self.limit:.4f} for that (95 % confidence)"
+            f"At most {counted}: {at_most}{min(max(over, 0.0), 1.0):.1%} of the people hold more, and no frequency is "
+            f"too low by more than {self.limit:.4f} for that (95 % confidence)"
         )
         if not self.seen:
             return f"{told}."

@@ -86,13 +86,18 @@ def listed(estimates: Estimates, count: int) -> Estimates:
 
 
 def more_people(estimates: Estimates) -> str:
-    """One sentence on what more people would give."""
+    """One sentence on what more people would give; where a cap is seen to hide pairs, they do not make that less."""
     if not estimates.n:
         return "Nobody reported yet."
     doubtful = sum(flag in ("insufficient", "wide") for flag in estimates.flag)
     few = f"; {doubtful:,} of {estimates.schema.d:,} keys {'is' if doubtful == 1 else 'are'} not known well yet"
     few = few if doubtful else ""
-    return f"Four times as many people, {4 * estimates.n:,}, would make these intervals half as wide{few}."
+    hidden = estimates.header.undercount
+    if hidden is not None and hidden.seen:
+        gain = "halve the noise in these intervals, but not what the cap hides, which takes a higher cap"
+    else:
+        gain = "make these intervals half as wide"
+    return f"Four times as many people, {4 * estimates.n:,}, would {gain}{few}."
 
 
 def remarks(estimates: Estimates) -> str:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from keyveil.core.columns import WIDE
 from keyveil.core.epsilon import decimal_text
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import FLAGS, Column, Interval
+from keyveil.core.estimates import FLAGS, Column, Estimates, Interval
 from keyveil.core.extras import extra
 from keyveil.core.rendering import look
 from keyveil.core.schema import Schema
@@ -29,7 +30,7 @@ from keyveil.core.tally import Tally
 from keyveil.learn.consistency import norm_sub
 from keyveil.learn.masses import Floats, Masses, label_masses, window_masses
 from keyveil.learn.places import Kind, Within
-from keyveil.learn.quantiles import level_of, quantile_interval, quantile_of, share_interval
+from keyveil.learn.quantiles import level_of, quantile_interval, quantile_of, share_interval, variance_limits
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Cells, Windows, can, who_can
 from keyveil.mechanisms.responses import INSUFFICIENT, normal_quantile
@@ -49,6 +50,7 @@ def distribution(
     confidence: float = 0.95,
     population: bool = False,
     within: Within = "any",
+    per_key: bool = False,
 ) -> Distributions:
     """The distribution of every key's values among its holders.
 
@@ -56,6 +58,9 @@ def distribution(
     for bins. ``population`` widens the intervals of histograms to the population that the people are a sample of;
     those of EM always speak about it. Intervals hold for ``any`` law between points or within cells;
     ``within="uniform"`` takes values as evenly spread there, and they are narrower. Levels need no such assumption.
+
+    Whether a key is told from absent is decided over all keys, or for each alone (``per_key``), which is right for keys
+    that were named beforehand. Where the frequency of a key is wide, so is everything about its values.
     """
     if within not in ("any", "uniform"):
         raise MechanismError("estimate/within", f"Within cells values have any law or a uniform one, not {within!r}.")
@@ -77,12 +82,8 @@ def distribution(
             f"those of {who_can(Windows, Cells)} do.",
         )
     estimates = mechanism.estimate(tally, confidence, population)
-    frequency = estimates.frequency
-    doubtful = estimates.respondents == 0
-    if not frequency.absent:  # among many keys some lie far from zero by chance
-        doubtful = ~(frequency.values - z * frequency.se > 0) | ~estimates.told
     if (found := estimates.header.undercount) is not None and found.shift:
-        masses = replace(masses, dropped=found.shifts(frequency.values))
+        masses = replace(masses, dropped=found.shifts(estimates.frequency.values))
     return Distributions(
         schema=mechanism.schema,
         mechanism=mechanism.name,
@@ -93,8 +94,26 @@ def distribution(
         masses=masses,
         means=estimates.mean,
         within=within,
-        flag=np.where(doubtful, INSUFFICIENT, 0).astype(np.int8),
+        flag=_flags(estimates.per_key() if per_key else estimates, masses, z),
     )
+
+
+def _flags(estimates: Estimates, masses: Masses, z: float) -> NDArray[np.int8]:
+    """Per key, what its frequency says of everything that is a share of its holders.
+
+    Values may come from a part of the reports, which then must tell the frequency as well. A quantile's own length says
+    nothing here: it depends on chance, so that a flag by it would choose those that err
+    (docs/decisions/0175-values-of-keys-that-are-told.md).
+    """
+    frequency = estimates.frequency
+    if frequency.absent:
+        return np.where(estimates.respondents == 0, INSUFFICIENT, 0).astype(np.int8)
+    held, errors = np.zeros((2, len(frequency)))
+    for key in np.flatnonzero(estimates.told).tolist():
+        own = masses.of(key)
+        held[key], errors[key] = own.sum(), np.sqrt(masses.variance(key, np.ones((1, len(own))))[0])
+    wide = (frequency.flag == FLAGS.index("wide")) | (2 * z * errors > WIDE)
+    return np.where(held > z * errors, np.where(wide, FLAGS.index("wide"), 0), INSUFFICIENT).astype(np.int8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +135,7 @@ class Distributions:
     """The distributions of all keys, each on its levels, points or cells of [-1, 1].
 
     A key that cannot be told from one that nobody holds, decided over all keys as for means, is flagged insufficient:
-    its law is noise, or NaN.
+    its law is noise, or NaN. One whose frequency is wide is flagged so.
     """
 
     schema: Schema
@@ -209,12 +228,12 @@ class Distributions:
             raise MechanismError("estimate/share", f"No level of {name!r} lies from {low} to {high}.")
         if self.flag[at] >= INSUFFICIENT:
             return Interval(np.nan, 0.0, 1.0, np.nan, FLAGS[self.flag[at]])
-        least, most, se = share_interval(self.masses, at, (ends[0], ends[1]), z, self.within)
-        least, most = (float(np.clip(one, 0.0, 1.0)) for one in (least, most))
+        limits = share_interval(self.masses, at, (ends[0], ends[1]), z, self.within)
+        least, most = (float(np.clip(one, 0.0, 1.0)) for one in limits)
         law = self.law[at, : len(places.points)]
         below, up_to = places.rows(np.array(ends), "uniform")[0]
         value = float(law[inside].sum() if places.kind == "levels" else (up_to - below) @ law)
-        return Interval(float(np.clip(value, least, most)), least, most, se)
+        return Interval(float(np.clip(value, least, most)), least, most, (most - least) / (2 * z), FLAGS[self.flag[at]])
 
     def median(self, key: str | int) -> Interval:
         return self.quantile(0.5, key)
@@ -236,12 +255,10 @@ class Distributions:
         places = self.masses.places(at)
         points = self._in_units(at, places.points)
         law = self.law[at, : len(points)]
-        squares = (points - law @ points) ** 2
-        value = float(law @ squares)
-        # To first order the error of the mean inside the square plays no part.
-        se = float(np.sqrt(self.masses.variance(at, (squares - value)[None]))[0] / self.masses.of(at).sum())
+        value = float(law @ (points - law @ points) ** 2)
         step = float(np.diff(self._in_units(at, places.edges if places.kind == "cells" else places.points)).max())
-        least, most = value - z * se, value + z * se
+        least, most = variance_limits(self.masses, at, points, z)
+        se = (most - max(least, 0.0)) / (2 * z)
         if places.kind == "points":
             value -= step**2 / 6
             least, most = (one - step**2 * part for one, part in zip((least, most), self._rounding, strict=True))
@@ -250,7 +267,7 @@ class Distributions:
         elif places.kind == "cells":
             value, least, most = (one + step**2 / 12 for one in (value, least, most))
         least = max(least, 0.0)
-        return Interval(float(np.clip(value, least, most)), least, max(most, least), se)
+        return Interval(float(np.clip(value, least, most)), least, max(most, least), se, FLAGS[self.flag[at]])
 
     @property
     def _rounding(self) -> tuple[float, float]:
@@ -313,15 +330,15 @@ class Distributions:
         else:
             upper.stairs(heights, law.edges, fill=True, color=colour, alpha=0.35)
             upper.stairs(heights, law.edges, color=colour, linewidth=1.2)
-        lower.fill_between(
-            law.edges,
-            np.clip(law.cumulative - z * law.se, 0, 1),
-            np.clip(law.cumulative + z * law.se, 0, 1),
-            color=colour,
-            alpha=0.2,
-            linewidth=0,
-        )
-        lower.plot(law.edges, law.cumulative, color=colour, linewidth=1.4)
+        steps = law.kind == "levels"  # no value lies between levels, so that the share below stays as it is there
+        margin = 0.4 * float(np.diff(law.values).min()) if steps else 0.0
+        at, below, errors = law.edges, law.cumulative, law.se
+        if steps:
+            at = np.concatenate(([at[0] - margin], law.values, [at[-1] + margin]))
+            below, errors = (np.append(one, one[-1]) for one in (below, errors))
+        band = np.clip(below - z * errors, 0, 1), np.clip(below + z * errors, 0, 1)
+        lower.fill_between(at, *band, step="post" if steps else None, color=colour, alpha=0.2, linewidth=0)
+        lower.plot(at, below, color=colour, linewidth=1.4, drawstyle="steps-post" if steps else "default")
         lower.plot([median.low, median.high], [0.5, 0.5], color="#c05621", linewidth=2)
         lower.plot(median.value, 0.5, "o", color="#c05621", markersize=5)
         remark = "" if law.flag == "ok" else f" ({law.flag})"
@@ -331,7 +348,6 @@ class Distributions:
         lower.set_ylim(0, 1)
         for ax in (upper, lower):
             ax.spines[["top", "right"]].set_visible(False)
-            margin = 0.4 * float(np.diff(law.values).min()) if law.kind == "levels" else 0.0
             ax.set_xlim(law.edges[0] - margin, law.edges[-1] + margin)
         upper.set_ylim(bottom=0)
 

@@ -6,8 +6,10 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import Estimates, Interval, worst
+from keyveil.core.estimates import Estimates, Floats, Interval, worst
 from keyveil.frames.results import from_exact
 from keyveil.learn.methods import UNBIASED
 from keyveil.mechanisms.totals import Constraint
@@ -27,6 +29,23 @@ class Processed(Estimates):
     method: str
     raw: Estimates
     constraint: Constraint  # what was taken as known of the sum
+
+    @property
+    def lawful(self) -> Estimates:
+        """The estimates whose errors have a law, which limits come from: the unbiased ones, but for ``bayes``."""
+        return self if self.method == "bayes" else self.raw
+
+    def selected(self, chosen: int | None = None) -> tuple[Floats, Floats]:
+        """The limits of the unbiased estimates for keys that were chosen, as they stand beside processed values."""
+        return super().selected(chosen) if self.lawful is self else self.beside(*self.raw.selected(chosen))
+
+    def beside(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Limits of all unbiased frequencies, moved with unbiased values, else widened where they do not hold them."""
+        values = self.frequency.values
+        if self.method in UNBIASED:
+            shift = values - self.raw.frequency.values
+            return low + shift, high + shift
+        return np.fmin(low, values), np.fmax(high, values)
 
     def document(self, *, unit: bool = False, schema: bool = False) -> dict[str, Any]:
         """``Estimates.document``, and under ``postprocess`` the method, its constraint and the unbiased numbers."""

@@ -1,4 +1,4 @@
-"""Quantiles and shares of values with intervals, from masses of levels, points or cells.
+"""Quantiles, shares and variances of values with intervals, from masses of levels, points or cells.
 
 The interval for a quantile of level q has all places x at which the share of values up to x may reach q, and the share
 of values from x on may reach 1 - q, given their errors (Woodruff's interval, with Fieller's treatment of the ratio).
@@ -43,8 +43,8 @@ def quantile_interval(masses: Masses, key: int, level: float, z: float, within: 
 
 def share_interval(
     masses: Masses, key: int, ends: tuple[float, float], z: float, within: Within
-) -> tuple[float, float, float]:
-    """The least and the most that the share of values from one place to another may be; and a standard error."""
+) -> tuple[float, float]:
+    """The least and the most that the share of values from one place to another may be."""
     start, stop = (np.array([end]) for end in ends)
     places = masses.places(key)
     not_above, not_below = places.rows(stop, within)[:, 0], places.mirrored.rows(-start, within)[:, 0, ::-1]
@@ -53,15 +53,39 @@ def share_interval(
         below, above = 1 - not_below, 1 - not_above
     most = np.array([one + other - 1 for one in not_above for other in not_below])
     least = np.array([1 - one - other for one in below for other in above])
-    total, values = masses.values[key].sum(), masses.of(key)
+    return (
+        max(_mean_limits(masses, key, row, z)[0] for row in least),
+        min(_mean_limits(masses, key, row, z)[1] for row in most),
+    )
 
-    def bounds(rows: Floats) -> tuple[Floats, Floats]:
-        share = rows @ values / total
-        return share, np.sqrt(masses.variance(key, rows - share[:, None])) / total
 
-    (upper, upper_se), (lower, lower_se) = bounds(most), bounds(least)
-    se = float(max(upper_se.min(), lower_se.min()))
-    return float((lower - z * lower_se).max()), float((upper + z * upper_se).min()), se
+def variance_limits(masses: Masses, key: int, values: Floats, z: float) -> tuple[float, float]:
+    """The least and the most that the variance of masses at ``values`` may be, in their squared units.
+
+    The mean square about any place exceeds the variance by the squared distance of that place from the mean. So the
+    upper limit of the one about the estimated mean holds for the variance, and the lower one less the farthest that the
+    mean may lie from its estimate, squared.
+    """
+    least, most = _mean_limits(masses, key, values, z)
+    own = masses.of(key)
+    centre = float(np.clip(own @ values / own.sum(), least, most))
+    low, high = _mean_limits(masses, key, (values - centre) ** 2, z)
+    return low - max(most - centre, centre - least) ** 2, high
+
+
+def _mean_limits(masses: Masses, key: int, worth: Floats, z: float) -> tuple[float, float]:
+    """Fieller's interval for Σ worth · mass over Σ mass, within what is possible."""
+    ones = np.ones_like(worth)
+    rows = np.stack([worth, ones, worth + ones])
+    top, whole, _ = rows @ masses.of(key)
+    top_variance, whole_variance, both = masses.variance(key, rows)
+    square = whole**2 - z**2 * whole_variance
+    middle = top * whole - z**2 * (both - top_variance - whole_variance) / 2
+    if not square > 0:
+        return float(worth.min()), float(worth.max())
+    root = np.sqrt(max(middle**2 - square * (top**2 - z**2 * top_variance), 0.0))
+    low, high = np.clip([(middle - root) / square, (middle + root) / square], worth.min(), worth.max())
+    return float(low), float(high)
 
 
 def _first(

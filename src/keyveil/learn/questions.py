@@ -87,9 +87,13 @@ class Question:
             told = ", ".join(sorted(map(repr, strange)))
             raise _refused("document", f"A question of kind {kind} has no {told}{hint}.")
         read = cls(kind, **{name: _READ[name](document[name]) for name in document if name != "kind"})
-        if kind == "compare" and len(read.keys) != 2:
-            raise _refused("keys", f"Two keys are compared, not {len(read.keys)}.")
-        return read
+        return read.checked()
+
+    def checked(self) -> Question:
+        """The question itself, refused if its keys, which may stand for several or be the same, are too many or few."""
+        if self.kind == "compare" and len(set(self.keys)) != 2:
+            raise _refused("keys", f"Two different keys are compared, not {len(set(self.keys))}.")
+        return self
 
 
 def answer(
@@ -107,7 +111,7 @@ def answer(
     which mechanism could.
     """
     read = question if isinstance(question, Question) else Question.read(question)
-    read = replace(read, keys=tuple(matching(mechanism.schema, read.keys))) if read.keys else read
+    read = replace(read, keys=tuple(matching(mechanism.schema, read.keys))).checked() if read.keys else read
     if tally.reports < min_reports:
         raise MechanismError("question/too-few", f"There are {tally.reports} reports, fewer than {min_reports}.")
     sure = confidence if read.confidence is None else read.confidence
@@ -115,7 +119,10 @@ def answer(
         case "conditional":
             return [_conditional(read, mechanism, tally, min_reports, sure, population)]
         case "quantiles":
-            laws = _laws(mechanism, tally, sure, population, read.within)
+            alone = (
+                bool(read.keys) or estimates.header.decision == "per-key"
+            )  # keys that a question names were chosen before
+            laws = _laws(mechanism, tally, sure, population, read.within, alone)
             return _quantiles(read, laws, estimates, min_reports)
         case "subset":
             return [_subset(read, mechanism, tally, estimates, sure)]
@@ -153,10 +160,12 @@ def _conditional(
     return {"key": question.key, "given": dict(question.given), "frequency": frequency, "mean": mean}
 
 
-def _laws(mechanism: Mechanism, tally: Tally, confidence: float, population: bool, within: Within) -> Distributions:
+def _laws(
+    mechanism: Mechanism, tally: Tally, confidence: float, population: bool, within: Within, per_key: bool
+) -> Distributions:
     from keyveil.learn.distributions import distribution
 
-    return distribution(mechanism, tally, confidence=confidence, population=population, within=within)
+    return distribution(mechanism, tally, confidence=confidence, population=population, within=within, per_key=per_key)
 
 
 def _quantiles(question: Question, laws: Distributions, estimates: Estimates, min_reports: int) -> list[Row]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from keyveil.core.errors import MechanismError
-from keyveil.core.estimates import Estimates, Interval
+from keyveil.core.estimates import Estimates, Floats, Interval
 from keyveil.learn.noise import highest_frequencies
-from keyveil.learn.processed import unbiased
+from keyveil.learn.processed import Processed, unbiased
 from keyveil.mechanisms.responses import normal_quantile
 
 
@@ -72,17 +71,12 @@ def top(estimates: Estimates, k: int = 10, *, confidence: float | None = None) -
     worst = d - np.searchsorted(np.sort(high), low, side="left")
     shown, names = estimates.frequency, raw.schema.keys
     order = np.lexsort([-np.where(known, column, -np.inf) for column in (values, shown.values)])[:k]
-    chosen_low, chosen_high = estimates.selected(k)
-    named, selected = (
-        normal_quantile(1 - (1 - sure) * share) / normal_quantile(1 - (1 - raw.confidence) * share)
-        for share in (1, k / d)
-    )
+    (low, high), (chosen_low, chosen_high) = (_limits(estimates, count, sure) for count in (None, k))
 
     def ranked(rank: int, at: int) -> Ranked:
-        one = _with_confidence(shown[names[at]], named)
-        chosen = _with_confidence(replace(one, low=float(chosen_low[at]), high=float(chosen_high[at])), selected)
+        one = replace(shown[names[at]], low=float(low[at]), high=float(high[at]))
         ranks = min(int(best[at]), rank), max(int(worst[at]), rank)
-        return Ranked(names[at], one, chosen.low, chosen.high, rank, *ranks)
+        return Ranked(names[at], one, float(chosen_low[at]), float(chosen_high[at]), rank, *ranks)
 
     return Ranking(
         keys=tuple(ranked(rank, at) for rank, at in enumerate(order.tolist(), start=1)),
@@ -92,10 +86,13 @@ def top(estimates: Estimates, k: int = 10, *, confidence: float | None = None) -
     )
 
 
-def _with_confidence(frequency: Interval, times: float) -> Interval:
-    """The same frequency with limits so many times as far away; one that is not known stays as it is."""
-    value = frequency.value
-    if not math.isfinite(value):
-        return frequency
-    low, high = (value + times * (end - value) for end in (frequency.low, frequency.high))
-    return replace(frequency, low=low, high=high)
+def _limits(estimates: Estimates, chosen: int | None, confidence: float) -> tuple[Floats, Floats]:
+    """Limits of all frequencies, for so many keys that were chosen by their estimates or for each that was named."""
+    lawful, d = estimates.lawful if isinstance(estimates, Processed) else estimates, estimates.schema.d
+    column, share = lawful.frequency, 1.0
+    if chosen is not None:
+        low, high = lawful.selected(chosen)
+        column, share = replace(column, low=low, high=high), chosen / d
+    asked, told = (normal_quantile(1 - (1 - sure) * share) for sure in (confidence, lawful.confidence))
+    limits = column.widened(np.full(d, asked / told))
+    return estimates.beside(*limits) if isinstance(estimates, Processed) and lawful is not estimates else limits
