@@ -229,7 +229,7 @@ class Distributions:
         if self.flag[at] >= INSUFFICIENT:
             return Interval(np.nan, 0.0, 1.0, np.nan, FLAGS[self.flag[at]])
         limits = share_interval(self.masses, at, (ends[0], ends[1]), z, self.within)
-        least, most = (float(np.clip(one, 0.0, 1.0)) for one in limits)
+        least, most = sorted(float(np.clip(one, 0.0, 1.0)) for one in limits)
         law = self.law[at, : len(places.points)]
         below, up_to = places.rows(np.array(ends), "uniform")[0]
         value = float(law[inside].sum() if places.kind == "levels" else (up_to - below) @ law)

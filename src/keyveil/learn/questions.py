@@ -119,10 +119,8 @@ def answer(
         case "conditional":
             return [_conditional(read, mechanism, tally, min_reports, sure, population)]
         case "quantiles":
-            alone = (
-                bool(read.keys) or estimates.header.decision == "per-key"
-            )  # keys that a question names were chosen before
-            laws = _laws(mechanism, tally, sure, population, read.within, alone)
+            named = bool(read.keys) or estimates.header.decision == "per-key"
+            laws = _laws(mechanism, tally, sure, population, read.within, named)
             return _quantiles(read, laws, estimates, min_reports)
         case "subset":
             return [_subset(read, mechanism, tally, estimates, sure)]
