@@ -569,6 +569,20 @@ def test_where_one_frequency_is_wide_those_that_are_hardly_narrower_are_too() ->
     assert flags(0.3, 0.41, 0.49) == ["ok", "ok", "ok"]
 
 
+def test_upper_limits_that_rise_with_the_estimate_do_not_choose_who_is_wide() -> None:
+    """A cap raises them; left without a flag were keys far below zero, of which 2 of 119 were covered."""
+    plain, values = lunch(), np.array([-0.3, 0.0, 0.3])
+
+    def flags(*errors: float) -> list[str]:
+        half = 1.96 * np.array(errors)
+        high = values + half + np.array([0.0, 0.05, 0.2])
+        found = lunch(frequency=dataclasses.replace(plain.frequency, values=values, low=values - half, high=high))
+        return [FLAGS[code] for code in found.frequency.flag]
+
+    assert flags(0.09, 0.09, 0.09) == ["wide"] * 3
+    assert flags(0.05, 0.06, 0.09) == ["ok", "ok", "wide"]
+
+
 def test_a_mean_is_wide_by_the_length_of_its_interval_whatever_the_estimate() -> None:
     """Cut to [-1, 1] first, a mean of 1.3 ± 0.6 would pass, and it is those that err."""
     plain = lunch()

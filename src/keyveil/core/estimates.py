@@ -143,10 +143,16 @@ class Estimates:
         """The keys whose interval is too long; where one is, also those whose interval is hardly shorter.
 
         Standard errors rise a little with the estimate. With one limit for each key the few that stay below it would be
-        those that err (docs/decisions/0131-wide-together.md).
+        those that err (docs/decisions/0131-wide-together.md). Upper limits under a cap rise with it a lot, so that keys
+        are also compared by what lies below the estimate.
         """
-        wide = self.frequency.longer(WIDE)
-        return self.frequency.longer(ALMOST * WIDE) if wide.any() else wide
+        column, wide = self.frequency, self.frequency.longer(WIDE)
+        if not wide.any():
+            return wide
+        below = column.values - column.low
+        with np.errstate(invalid="ignore"):
+            alike = below >= ALMOST * below[wide].min()
+        return column.longer(ALMOST * WIDE) | alike
 
     @property
     def schema(self) -> Schema:
