@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from keyveil.campaign.report_schema import parquet_writer, report_schema
 from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.coins import Coins
-from keyveil.core.errors import KeyveilError, ReportError
+from keyveil.core.errors import KeyveilError, MissingExtra, ReportError
 from keyveil.core.tally import Tally
 from keyveil.engines import local
 from keyveil.engines.checkpoint import Checkpoint, Done
@@ -215,6 +216,13 @@ def test_what_is_no_file_of_reports_is_refused(tmp_path: Path) -> None:
         with pytest.raises(KeyveilError) as refusal:
             count(tmp_path / name, DOCUMENT)
         assert refusal.value.code == code, name
+
+
+def test_without_the_extra_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path / "r.parquet", [])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"Files of reports need pyarrow: pip install 'keyveil\[local\]'"):
+        count(file, DOCUMENT)
 
 
 def test_ids_have_sixteen_bytes() -> None:
