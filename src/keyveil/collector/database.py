@@ -132,7 +132,7 @@ class Database:
         rows: list[tuple[int, bytes, bytes]] = []
         if self.postgresql:
             with raw.cursor(binary=True) as cursor:
-                rows += cursor.execute(f"{wanted} = ANY(%s)", (list(groups),))
+                rows += cursor.execute(f"{wanted} = ANY(%s)", (list(groups),)).fetchall()
             return rows
         for start in range(0, len(groups), _ASKED_AT_ONCE):
             some = groups[start : start + _ASKED_AT_ONCE]
