@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
@@ -99,6 +100,30 @@ def test_copies_count_once_and_contradictions_stop_everything(order: str, tmp_pa
     with pytest.raises(ReportError, match=rows[3][0].hex()) as refusal:
         count(spread("contradiction", [(rows[3][0], other)]), DOCUMENT)
     assert refusal.value.code == "report/twice" and ".parquet" in refusal.value.sentence
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_copies_on_borders_of_blocks_and_lumps_count_once(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, rows = np.random.default_rng(seed), reports(DOCUMENT, 60)
+    monkeypatch.setattr("keyveil.engines.files._AT_ONCE", int(rng.integers(1, 5)))
+    monkeypatch.setattr("keyveil.engines.unique._LUMP", int(rng.integers(1, 20)))
+    files, copies = int(rng.integers(1, 5)), 0
+    owners, again = rng.integers(0, files, 60), rng.integers(0, files, 60)
+    for number in range(files):
+        held = [row for row, owner in zip(rows, owners, strict=True) if owner == number]
+        held += [row for row, owner in zip(rows, again, strict=True) if owner == number and rng.random() < 0.5]
+        copies += len(held)
+        written(tmp_path / f"{number}.parquet", sorted(held))
+    counted = count(tmp_path, DOCUMENT, threads=2)
+    assert counted.tally == truth(rows) and counted.copies == copies - 60
+
+    other = next(payload for _, payload in rows if payload != rows[30][1])
+    written(tmp_path / "other.parquet", [(rows[30][0], other)])
+    with pytest.raises(ReportError, match=rows[30][0].hex()) as refusal:
+        count(tmp_path, DOCUMENT, threads=2)
+    assert refusal.value.code == "report/twice"
 
 
 @pytest.mark.parametrize("column", ["id", "payload"])
