@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from keyveil.engines.checkpoint import Checkpoint, Done
 from keyveil.engines.files import ReportFiles
 from keyveil.engines.fold import FlawedReport, Fold, Ids
 from keyveil.engines.local import count
+from keyveil.engines.unique import Lump
 from tests.engines.report_files import PILOT, SNACKS, Rows, first_round, reports, spoilt, written
 
 DOCUMENT = first_round(SNACKS)
@@ -204,6 +206,32 @@ def test_an_interrupted_run_goes_on_and_ends_as_one_that_was_not(
 
     assert resumed.tally == truth(rows) and 0 < resumed.resumed < 200
     assert not kept.exists()
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_done_while_a_file_seemed_sorted_is_not_believed(
+    late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = reports(DOCUMENT, 200)
+    file, kept = written(tmp_path / "r.parquet", rows[50:] + rows[:50]), tmp_path / "r.partial"
+    monkeypatch.setattr(local, "_KEPT_EVERY", 0.0)
+    honest = Fold.count
+
+    def power_cut(*_: object) -> Iterator[Lump]:
+        raise KeyboardInterrupt
+
+    def cut_short(self: Fold, ids: Ids, payloads: Payloads) -> Tally:
+        if rows[150][0] in ids.tobytes():
+            raise KeyboardInterrupt
+        return honest(self, ids, payloads)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(*((local, "from_drawers", power_cut) if late else (Fold, "count", cut_short)))
+        with pytest.raises(KeyboardInterrupt):
+            count(file, DOCUMENT, threads=1, checkpoint=kept)
+    assert kept.exists()
+    assert count(file, DOCUMENT, threads=1, checkpoint=kept).tally == truth(rows)
 
 
 def test_what_is_done_belongs_to_the_same_files_and_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from keyveil.campaign.rounds import RoundDocument
@@ -61,8 +61,11 @@ def count(
     done = Done(fold.empty) if kept is None else kept.read(fold.empty)
     run = _Run(files, fold, threads or os.cpu_count() or 1, progress or (lambda done, rows: None), kept)
     try:
-        tally = run.over(merged(files), done)
+        tally = run.over(merged(files) if done.merged else from_drawers(files), done)
     except Unsorted:
+        done = Done(fold.empty, merged=False)  # a row further on may have an id that seemed to be done
+        if kept is not None:
+            kept.write(done)
         tally = run.over(from_drawers(files), done)
     if kept is not None:
         kept.forget()
@@ -99,7 +102,7 @@ class _Run:
     def _added(self, done: Done, last: bytes, counted: Future[Tally]) -> Done:
         total = done.tally + counted.result()
         self.progress(total.reports, self.files.reports)
-        return Done(total, last)
+        return replace(done, tally=total, last=last)
 
     def _counted(self, lump: Lump, begin: bytes) -> Tally:
         """The tally of the reports of a lump behind an id."""
