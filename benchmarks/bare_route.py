@@ -14,6 +14,7 @@ import socket
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -109,6 +110,13 @@ def bare(url: str) -> Starlette:
     return Starlette(routes=[Route("/v1/campaigns/{name}/reports", upload, methods=["POST"])])
 
 
+def _end_with(first: int) -> None:
+    """A worker ends when the process that forked it is gone."""
+    while os.getppid() == first:
+        time.sleep(0.5)
+    os._exit(0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.bare_route")
     parser.add_argument("--database", required=True)
@@ -118,8 +126,10 @@ def main() -> None:
     sys.setswitchinterval(0.0005)  # as the collector has it
     listener = socket.create_server(("127.0.0.1", options.port), backlog=2048)
     bare(options.database)  # makes the table
+    first = os.getpid()
     for _ in range(options.workers - 1):
         if os.fork() == 0:
+            threading.Thread(target=_end_with, args=(first,), daemon=True).start()
             break
     config: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none", "http": "httptools"}
     server = uvicorn.Server(uvicorn.Config(bare(options.database), **config))

@@ -13,18 +13,19 @@ from keyveil.bench.page import affine, remark
 RUNS = [
     {"engine": engine, "n": n, "cpu": fixed + each * n, "wall": 1.0}
     for engine, fixed, each in (("local", 2.0, 2e-6), ("spark", 10.0, 8e-6))
-    for n in extrapolation.SIZES
+    for n in extrapolation.SIZES[engine]
 ]
+LOCAL = RUNS[: len(extrapolation.SIZES["local"])]
 FOUND = {"day": "2026-11-18", "machine": "a machine", "bytes_per_report": 20.0, "runs": RUNS}
 
 
 def test_a_line_is_found_again_and_extended() -> None:
-    fixed, each, fit = extrapolation.line(RUNS[: len(extrapolation.SIZES)])
+    fixed, each, fit = extrapolation.line(LOCAL)
     assert fixed == pytest.approx(2.0) and each == pytest.approx(2e-6) and fit == pytest.approx(1.0)
     told = extrapolation.page(FOUND)
     assert "| local | 1e+09 | 20 GB | 0.6 | 0.01 |" in told  # (2 + 2·10³)/3600 hours
     assert "| spark | 1e+09 | 20 GB | 2.2 | 0.03 |" in told  # (10 + 8·10³)/3600 hours
-    alone = extrapolation.page({**FOUND, "runs": RUNS[: len(extrapolation.SIZES)]})
+    alone = extrapolation.page({**FOUND, "runs": LOCAL})
     assert "spark was not measured." in alone and "| spark |" not in alone
 
 

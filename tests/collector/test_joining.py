@@ -118,8 +118,8 @@ def killed_after(service: Service, statements: int) -> Iterator[list[int]]:
         if connection.get_execution_options().get("keyveil_writes"):
             count(connection)
 
-    def inserting(connection: Any, rows: Any) -> int:
-        inserted = insert(connection, rows)
+    def inserting(connection: Any, round_id: int, group: int, ids: Any, payloads: Any) -> int:
+        inserted = insert(connection, round_id, group, ids, payloads)
         count(connection)
         return inserted
 

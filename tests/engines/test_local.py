@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet as parquet
 import pytest
@@ -13,13 +16,14 @@ import pytest
 from keyveil.campaign.report_schema import parquet_writer, report_schema
 from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.coins import Coins
-from keyveil.core.errors import KeyveilError, ReportError
+from keyveil.core.errors import KeyveilError, MissingExtra, ReportError
 from keyveil.core.tally import Tally
 from keyveil.engines import local
 from keyveil.engines.checkpoint import Checkpoint, Done
 from keyveil.engines.files import ReportFiles
 from keyveil.engines.fold import FlawedReport, Fold, Ids
 from keyveil.engines.local import count
+from keyveil.engines.unique import Lump
 from tests.engines.report_files import PILOT, SNACKS, Rows, first_round, reports, spoilt, written
 
 DOCUMENT = first_round(SNACKS)
@@ -98,6 +102,30 @@ def test_copies_count_once_and_contradictions_stop_everything(order: str, tmp_pa
     with pytest.raises(ReportError, match=rows[3][0].hex()) as refusal:
         count(spread("contradiction", [(rows[3][0], other)]), DOCUMENT)
     assert refusal.value.code == "report/twice" and ".parquet" in refusal.value.sentence
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_copies_on_borders_of_blocks_and_lumps_count_once(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, rows = np.random.default_rng(seed), reports(DOCUMENT, 60)
+    monkeypatch.setattr("keyveil.engines.files._AT_ONCE", int(rng.integers(1, 5)))
+    monkeypatch.setattr("keyveil.engines.unique._LUMP", int(rng.integers(1, 20)))
+    files, copies = int(rng.integers(1, 5)), 0
+    owners, again = rng.integers(0, files, 60), rng.integers(0, files, 60)
+    for number in range(files):
+        held = [row for row, owner in zip(rows, owners, strict=True) if owner == number]
+        held += [row for row, owner in zip(rows, again, strict=True) if owner == number and rng.random() < 0.5]
+        copies += len(held)
+        written(tmp_path / f"{number}.parquet", sorted(held))
+    counted = count(tmp_path, DOCUMENT, threads=2)
+    assert counted.tally == truth(rows) and counted.copies == copies - 60
+
+    other = next(payload for _, payload in rows if payload != rows[30][1])
+    written(tmp_path / "other.parquet", [(rows[30][0], other)])
+    with pytest.raises(ReportError, match=rows[30][0].hex()) as refusal:
+        count(tmp_path, DOCUMENT, threads=2)
+    assert refusal.value.code == "report/twice"
 
 
 @pytest.mark.parametrize("column", ["id", "payload"])
@@ -180,6 +208,32 @@ def test_an_interrupted_run_goes_on_and_ends_as_one_that_was_not(
     assert not kept.exists()
 
 
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_done_while_a_file_seemed_sorted_is_not_believed(
+    late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = reports(DOCUMENT, 200)
+    file, kept = written(tmp_path / "r.parquet", rows[50:] + rows[:50]), tmp_path / "r.partial"
+    monkeypatch.setattr(local, "_KEPT_EVERY", 0.0)
+    honest = Fold.count
+
+    def power_cut(*_: object) -> Iterator[Lump]:
+        raise KeyboardInterrupt
+
+    def cut_short(self: Fold, ids: Ids, payloads: Payloads) -> Tally:
+        if rows[150][0] in ids.tobytes():
+            raise KeyboardInterrupt
+        return honest(self, ids, payloads)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(*((local, "from_drawers", power_cut) if late else (Fold, "count", cut_short)))
+        with pytest.raises(KeyboardInterrupt):
+            count(file, DOCUMENT, threads=1, checkpoint=kept)
+    assert kept.exists()
+    assert count(file, DOCUMENT, threads=1, checkpoint=kept).tally == truth(rows)
+
+
 def test_what_is_done_belongs_to_the_same_files_and_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, kept = reports(DOCUMENT, 60), tmp_path / "r.partial"
     files = ReportFiles.at(written(tmp_path / "r.parquet", rows), DOCUMENT)
@@ -215,6 +269,13 @@ def test_what_is_no_file_of_reports_is_refused(tmp_path: Path) -> None:
         with pytest.raises(KeyveilError) as refusal:
             count(tmp_path / name, DOCUMENT)
         assert refusal.value.code == code, name
+
+
+def test_without_the_extra_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path / "r.parquet", [])
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"Files of reports need pyarrow: pip install 'keyveil\[local\]'"):
+        count(file, DOCUMENT)
 
 
 def test_ids_have_sixteen_bytes() -> None:

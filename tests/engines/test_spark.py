@@ -18,6 +18,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 import keyveil as kv
+from keyveil.campaign.report_schema import parquet_writer, report_schema
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.errors import KeyveilError, MissingExtra, ReportError
 from keyveil.engines import spark as engine
@@ -144,6 +145,21 @@ def test_what_is_wrong_with_a_report_is_an_answer_and_is_handed_on(
 
     (said,) = list(engine._added([*fine, *answers]))
     assert said.column("code")[0].as_py() == code and said.column("id")[0].as_py() == bad
+
+
+def test_a_damaged_file_is_one_sentence(spark: Any, rows: Rows, tmp_path: Path) -> None:
+    with parquet_writer(tmp_path / "r.parquet", report_schema(DOCUMENT)) as writer:
+        writer.write_batch(pyarrow.record_batch(list(zip(*rows, strict=True)), schema=report_schema(DOCUMENT)))
+    octets = bytearray((tmp_path / "r.parquet").read_bytes())
+    start = octets.find(rows[20][0])
+    octets[start : start + 32] = bytes(32)
+    (tmp_path / "r.parquet").write_bytes(octets)
+    with (
+        pytest.raises(KeyveilError, match=r"did not count the reports: .*r\.parquet\.$") as refusal,
+        engine.translated(),
+    ):
+        engine.tally(spark.read.parquet(str(tmp_path)).select("id", "payload"), DOCUMENT)
+    assert refusal.value.code == "engine/spark"
 
 
 def test_an_id_that_is_missing_is_one_sentence(spark: Any, rows: Rows, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from keyveil.core.codecs.labelled_keys import LabelledKeys, SignedKeys
 from keyveil.core.codecs.members import DenseMembers, Members, RealMembers
-from keyveil.core.codecs.padding import Padded, pad, unpad, unpad_many
+from keyveil.core.codecs.padding import Padded, pad, pad_many, unpad, unpad_many
 from keyveil.core.codecs.payloads import FINE, RANGE, REFUSED, SIZE, Decoded, Payloads, refusal
 from keyveil.core.codecs.rare_bits import RareBits
 from keyveil.core.codecs.symbols import BitVector, BulkCodec, Codec, Symbol
@@ -168,6 +168,19 @@ def test_every_vector_has_one_encoding_among_all_short_messages(share: Fraction)
     parts += [number.to_bytes(2, "little") for number in range(1 << 16)]
     decoded = read(codec, Payloads.of(parts))
     assert decoded.good.sum() == 1 << 9 == len(np.unique(decoded.rows[decoded.good]))
+
+
+@given(st.lists(st.binary(max_size=6), max_size=5), st.booleans())
+def test_padding_is_put_on_in_bulk_as_it_is_one_by_one(parts: list[bytes], varies: bool) -> None:
+    size = 5
+    good = [part for part in parts if (len(part) < size if varies else len(part) == size)]
+    held = Payloads.of(good + parts)[::-1]  # in another order than they lie in memory
+    assert held.joined().tobytes() == b"".join((good + parts)[::-1])
+    padded = pad_many(Payloads.of(good)[::-1], size, varies)
+    assert [row.tobytes() for row in padded] == [pad(part, size, varies) for part in good[::-1]]
+    if len(good) < len(parts):
+        with pytest.raises(ReportError):
+            pad_many(held, size, varies)
 
 
 @given(st.sampled_from(CODECS), numbers, st.integers(0, 5), st.binary(max_size=8), st.booleans())

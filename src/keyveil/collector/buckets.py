@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 BUCKET_HOURS = 6
 
 
 def bucket_of(moment: datetime) -> int:
-    return int(moment.astimezone(UTC).timestamp()) // (3600 * BUCKET_HOURS)
+    return int(moment.timestamp()) // (3600 * BUCKET_HOURS)
 
 
 def days_before(bucket: int, days: int) -> int:

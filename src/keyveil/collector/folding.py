@@ -106,8 +106,8 @@ def _without(reports: Sequence[Row], bad: Sequence[Row]) -> Sequence[Row]:
 
 
 def _tally(document: RoundDocument, reports: Sequence[Row]) -> tuple[Tally, Flaws]:
-    publics = np.frombuffer(b"".join(number for _, number, _ in reports), np.uint8).reshape(-1, PUBLIC_BYTES)
-    return tally_of(document, publics, Payloads.of([payload for *_, payload in reports]))
+    publics = np.frombuffer(b"".join([number for _, number, _ in reports]), np.uint8).reshape(-1, PUBLIC_BYTES)
+    return tally_of(document, publics, Payloads.of([payload for _, _, payload in reports]))
 
 
 def _honest(document: RoundDocument) -> Row:

@@ -15,6 +15,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+WHOLE = "keyveil.whole"
+"""Where a request says that all of its body has arrived: then nobody need watch the time while it is read."""
+
 _PACKET = 1 << 18  # bytes that may arrive together with the end of a head
 _GRACE = 1.0  # seconds to read what arrived while the server itself was busy
 
@@ -87,6 +90,10 @@ class _Guarded(HttpToolsProtocol):
         self._in_head = False
         self._stop_clock()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self.scope[WHOLE] = True  # type: ignore[literal-required]
+        super().on_message_complete()
 
     def _count(self, size: int) -> None:
         self._head += size

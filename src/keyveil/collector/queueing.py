@@ -71,4 +71,6 @@ class FairQueue(Generic[T]):
         return item
 
     def _next(self) -> Hashable:
+        if len(self._flows) == 1:  # as almost always
+            return next(iter(self._flows))
         return min(self._flows, key=lambda name: (self._flows[name].turn, self._flows[name].waiting[0][1]))

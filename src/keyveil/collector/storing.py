@@ -59,8 +59,8 @@ class Upload:
 
     @property
     def work(self) -> int:
-        """Bytes to be written, roughly."""
-        return ROW_BYTES + sum(ROW_BYTES + len(payload) for _, payload in self.reports)
+        """Bytes to be written, roughly; the payloads of a round have one size."""
+        return ROW_BYTES + len(self.reports) * (ROW_BYTES + len(self.reports[0][1])) if self.reports else ROW_BYTES
 
 
 def store(database: Database, connection: Connection, group: Sequence[Upload]) -> list[UploadResult | KeyveilError]:
@@ -76,10 +76,11 @@ def store(database: Database, connection: Connection, group: Sequence[Upload]) -
     for upload in group:
         outcome = refusals.get(upload) or _answer(upload, reasons)
         outcomes.append(outcome)
-        codes = [outcome.code] if isinstance(outcome, KeyveilError) else [code for _, code in outcome.refused]
-        if isinstance(outcome, UploadResult) and outcome.duplicates:
+        if isinstance(outcome, KeyveilError):
+            counts[upload.campaign_id, upload.bucket, outcome.code] += 1
+        elif outcome.duplicates or outcome.refused:
             counts[upload.campaign_id, upload.bucket, DUPLICATE] += outcome.duplicates
-        counts.update((upload.campaign_id, upload.bucket, code) for code in codes)
+            counts.update((upload.campaign_id, upload.bucket, code) for _, code in outcome.refused)
     count_refusals(database, connection, counts)
     return outcomes
 
@@ -110,7 +111,7 @@ def _refused(upload: Upload, code: str) -> Upload:
 
 def count_refusals(database: Database, connection: Connection, counts: Counts) -> None:
     names = ("campaign_id", "bucket", "code")
-    rows = [dict(zip((*names, "count"), (*place, count), strict=True)) for place, count in counts.items()]
+    rows = [dict(zip((*names, "count"), (*place, count), strict=True)) for place, count in counts.items() if count]
     database.add_up(connection, refusal, rows, "count", names)
 
 
@@ -194,9 +195,9 @@ def _insert_round(
     if fresh:
         about = {"round_id": round_id, "shard": database.shard, "bucket": uploads[0].bucket, "state": UNFOLDED}
         group: int = connection.execute(_NEW_BATCH, {**about, "reports": len(fresh)}).scalar_one()
-        rows = [(round_id, number, fresh[number], group) for number in sorted(fresh)]
-        inserted = database.insert_reports(connection, rows)
-        if inserted < len(rows):
+        ids = sorted(fresh)
+        inserted = database.insert_reports(connection, round_id, group, ids, [fresh[number] for number in ids])
+        if inserted < len(ids):
             found = stored_reports(connection, round_id, list(fresh))
             there = {number: payload for number, payload, owner in found if owner != group}
             here = batch.c.id == group

@@ -27,6 +27,7 @@ from keyveil.collector.lanes import Lane
 from keyveil.collector.mailbox import Mailbox
 from keyveil.collector.metrics import Metrics, Watch
 from keyveil.collector.problems import Refusal, of_keyveil_error
+from keyveil.collector.protocol import WHOLE
 from keyveil.collector.storing import UploadResult
 from keyveil.core.errors import CampaignError, KeyveilError, ReportError, StorageError
 
@@ -139,13 +140,8 @@ class DirectUploads:
         if place is None:
             await self._app(scope, receive, send)
             return
-        scope[DEADLINE] = deadline = time.monotonic() + self._limits.seconds
-        first: Message | None = None
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                first = await receive()
-        except TimeoutError:
-            pass  # refused below, where the time is up too
+        scope[DEADLINE] = time.monotonic() + self._limits.seconds
+        first = await receive() if WHOLE in scope else await _in_time(receive, self._limits.seconds)
         if first is None or not self._limits.fit(first, _declared(scope)):
             await self._app(scope, receive if first is None else _again(first, receive), send)
             return
@@ -165,6 +161,15 @@ class DirectUploads:
         length = (b"content-length", str(len(document)).encode())
         await send({"type": "http.response.start", "status": 200, "headers": [length, _TYPE]})
         await send({"type": "http.response.body", "body": document})
+
+
+async def _in_time(receive: Receive, seconds: float) -> Message | None:
+    """The next part of a body; nothing if the time is up, which is told where the whole is refused."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await receive()
+    except TimeoutError:
+        return None
 
 
 _PLACE = re.compile(r"/v1/campaigns/(?P<name>[^/]+)/reports")

@@ -85,7 +85,7 @@ def _wrong(
     """The reports (id and padded payload) that no honest device can have sent, and the code of the reason."""
     if not reports:
         return {}
-    publics = np.frombuffer(b"".join(number for number, _ in reports), np.uint8).reshape(-1, PUBLIC_BYTES)
+    publics = np.frombuffer(b"".join([number for number, _ in reports]), np.uint8).reshape(-1, PUBLIC_BYTES)
     flaws = flaws_of(document, publics, Payloads.of([payload for _, payload in reports]))
     strange = np.zeros(len(reports), dtype=bool)
     if document.part != EVERYONE:

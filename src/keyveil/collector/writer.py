@@ -53,7 +53,7 @@ class Writer:
         self._waiting = 0
         self._last = 0  # uploads in the last commit
         self._changed = threading.Condition()
-        self._closing = False
+        self._closing = self._ended = False
         self._thread = threading.Thread(target=self._run, name="keyveil-writer", daemon=True)
         self._thread.start()
 
@@ -64,7 +64,7 @@ class Writer:
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive() and not self._closing
+        return not (self._ended or self._closing)
 
     def refuse_when_full(self, size: int = 1) -> None:
         """Refuse what would have to wait too long; an empty queue takes anything."""
@@ -120,11 +120,14 @@ class Writer:
             raise StorageError("storage/unavailable", "The collector is shutting down.")
 
     def _run(self) -> None:
-        while (group := self._next()) is not None:
-            if isinstance(group, _Task):
-                _settle(group.done, lambda task=group: self._alone(task))  # type: ignore[misc]
-            else:
-                self._commit(group)
+        try:
+            while (group := self._next()) is not None:
+                if isinstance(group, _Task):
+                    _settle(group.done, lambda task=group: self._alone(task))  # type: ignore[misc]
+                else:
+                    self._commit(group)
+        finally:
+            self._ended = True
 
     def _next(self) -> list[Upload] | _Task | None:
         """The next task, or all uploads that wait before it, up to the size of a group."""

@@ -21,12 +21,14 @@ class Done:
 
     tally: Tally
     last: bytes = b""
+    merged: bool = True  # counted while all files seemed sorted: a row that is not makes it worthless
 
 
 class _Note(msgspec.Struct, frozen=True):
     work: bytes
     last: bytes
     tally: bytes
+    merged: bool
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Checkpoint:
             tally = Tally.from_bytes(note.tally)
         except (OSError, msgspec.MsgspecError, TallyError):
             return Done(empty)
-        return Done(tally, note.last) if note.work == self.work else Done(empty)
+        return Done(tally, note.last, note.merged) if note.work == self.work else Done(empty)
 
     def write(self, done: Done) -> None:
         """Replace the file as a whole: it is never half written and, like a tally, for its owner only."""
@@ -56,7 +58,7 @@ class Checkpoint:
         try:
             part.unlink(missing_ok=True)
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(msgspec.msgpack.encode(_Note(self.work, done.last, done.tally.to_bytes())))
+                file.write(msgspec.msgpack.encode(_Note(self.work, done.last, done.tally.to_bytes(), done.merged)))
             os.replace(part, self.path)
         except OSError as reason:
             raise KeyveilError("output/file", f"{self.path} cannot be written: {reason.strerror}.") from reason

@@ -19,6 +19,7 @@ from keyveil.campaign.report_schema import CAMPAIGN, ROUND, marks
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.errors import KeyveilError, ReportError
+from keyveil.core.extras import extra
 from keyveil.core.report import PUBLIC_BYTES
 from keyveil.engines.fold import FlawedReport, Ids, columns
 
@@ -80,6 +81,8 @@ class ReportFiles:
     @classmethod
     def at(cls, path: Path, document: RoundDocument) -> ReportFiles:
         """A file, or all files below a folder; refused if one of them says that it belongs elsewhere."""
+        with extra("local", "Files of reports"):
+            import pyarrow  # noqa: F401
         if not path.exists():
             raise KeyveilError("input/file", f"There is no file {path}.")
         paths = tuple(sorted(_below(path))) if path.is_dir() else (path,)
@@ -139,7 +142,7 @@ def _opened(path: Path) -> tuple[pyarrow.Schema, int]:
         with _damaged(path), pyarrow.memory_map(str(path)) as file:
             reader = pyarrow.ipc.open_file(file)
             return reader.schema, sum(reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
-    with _damaged(path, "is not a Parquet file"), parquet.ParquetFile(path) as file:
+    with _damaged(path, "is not a Parquet file, or not all of one"), parquet.ParquetFile(path) as file:
         return file.schema_arrow, file.metadata.num_rows
 
 

@@ -124,6 +124,8 @@ def columns(batch: pyarrow.RecordBatch) -> tuple[Ids, Payloads]:
 
 
 def _nulls(column: pyarrow.Array) -> NDArray[np.bool_]:
+    if not column.null_count:
+        return np.zeros(len(column), dtype=bool)
     missing: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
     return missing
 

@@ -11,17 +11,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import numpy as np
 
 from keyveil.campaign.rounds import RoundDocument
 from keyveil.core.tally import Tally
 from keyveil.engines.checkpoint import Checkpoint, Done
-from keyveil.engines.files import Block, ReportFiles
+from keyveil.engines.files import ReportFiles
 from keyveil.engines.fold import FlawedReport, Fold
-from keyveil.engines.unique import Unsorted, from_drawers, merged
+from keyveil.engines.unique import Lump, Unsorted, from_drawers, merged
 
 _KEPT_EVERY = 10.0  # seconds between two notes of what is done
 
@@ -63,8 +61,11 @@ def count(
     done = Done(fold.empty) if kept is None else kept.read(fold.empty)
     run = _Run(files, fold, threads or os.cpu_count() or 1, progress or (lambda done, rows: None), kept)
     try:
-        tally = run.over(merged(files), done)
+        tally = run.over(merged(files) if done.merged else from_drawers(files), done)
     except Unsorted:
+        done = Done(fold.empty, merged=False)  # a row further on may have an id that seemed to be done
+        if kept is not None:
+            kept.write(done)
         tally = run.over(from_drawers(files), done)
     if kept is not None:
         kept.forget()
@@ -79,15 +80,17 @@ class _Run:
     progress: Progress
     kept: Checkpoint | None
 
-    def over(self, blocks: Iterator[Block], done: Done) -> Tally:
+    def over(self, lumps: Iterator[Lump], done: Done) -> Tally:
         """Count what comes behind the last id that is done. Kernels release the GIL, so threads share the work."""
         self.progress(done.tally.reports, self.files.reports)
         waiting: deque[tuple[bytes, Future[Tally]]] = deque()
-        noted = time.monotonic()
+        noted, begin = time.monotonic(), done.last
         with ThreadPoolExecutor(self.threads) as pool:
-            for block in _behind(blocks, done.last):
-                waiting.append((block.ids[-1].tobytes(), pool.submit(self._counted, block)))
-                if len(waiting) > 2 * self.threads:
+            for lump in lumps:
+                if lump.last < begin:
+                    continue
+                waiting.append((lump.last, pool.submit(self._counted, lump, begin)))
+                if len(waiting) > self.threads + 1:
                     done = self._added(done, *waiting.popleft())
                 if self.kept is not None and time.monotonic() > noted + _KEPT_EVERY:
                     self.kept.write(done)
@@ -99,19 +102,15 @@ class _Run:
     def _added(self, done: Done, last: bytes, counted: Future[Tally]) -> Done:
         total = done.tally + counted.result()
         self.progress(total.reports, self.files.reports)
-        return Done(total, last)
+        return replace(done, tally=total, last=last)
 
-    def _counted(self, block: Block) -> Tally:
+    def _counted(self, lump: Lump, begin: bytes) -> Tally:
+        """The tally of the reports of a lump behind an id."""
+        block = lump.once(self.files)
+        if begin:
+            block = block[block.order > begin]
         try:
             return self.fold.count(block.ids, block.payloads)
         except FlawedReport as flaw:
             place = self.files.place(int(block.files[flaw.row]), int(block.rows[flaw.row]))
             raise flaw.at(place) from None
-
-
-def _behind(blocks: Iterator[Block], last: bytes) -> Iterator[Block]:
-    """What comes behind an id."""
-    for block in blocks:
-        cut = int(np.searchsorted(block.order, last, side="right")) if last else 0
-        if cut < len(block):
-            yield block[cut:]

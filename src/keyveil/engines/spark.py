@@ -132,16 +132,29 @@ def count_on_spark(path: Path, document: RoundDocument, threads: int | None = No
     files = ReportFiles.at(path, document)
     if other := [one.name for one in files.paths if ENDINGS.get(one.suffix, "Parquet") != "Parquet"]:
         raise KeyveilError("input/parquet", f"Spark reads Parquet, and {other[0]} is none; the local engine takes it.")
-    with session(threads) as spark:
-        from pyspark.errors import PySparkException
-
-        try:
-            frame = spark.read.parquet(*(str(one.absolute()) for one in files.paths))
-            counted = tally(frame.select("id", "payload"), document)
-        except PySparkException as reason:
-            told = (str(reason).strip().splitlines() or ["for no reason that it names"])[0]
-            raise KeyveilError("engine/spark", f"Spark did not count the reports: {told.rstrip('.')}.") from reason
+    with session(threads) as spark, translated():
+        frame = spark.read.parquet(*(str(one.absolute()) for one in files.paths))
+        counted = tally(frame.select("id", "payload"), document)
     return Counted(counted, len(files.paths), files.reports)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What Spark says when it gives up becomes one sentence."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as reason:
+        raise KeyveilError("engine/spark", f"Spark did not count the reports: {_said(reason)}.") from reason
+
+
+def _said(reason: Exception) -> str:
+    """The first sentence of an error; where Java raised it, without the call and the class of the exception."""
+    lines = str(reason).strip().splitlines() or ["it does not say why"]
+    java = next((line for line in lines if line.startswith(": ")), "")
+    return (java.partition("Exception: ")[2] or lines[0]).partition("  SQLSTATE")[0].rstrip(".")
 
 
 def _started(builder: SparkSession.Builder) -> SparkSession:
@@ -150,8 +163,7 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
     try:
         return builder.getOrCreate()
     except PySparkException as reason:  # a Java that is not there or too old, or a cluster that does not answer
-        told = (str(reason).strip().splitlines() or ["it does not say why"])[0].rstrip(".")
-        why = f"Spark did not start: {told}. It needs Java 17 or later (JAVA_HOME, PATH)."
+        why = f"Spark did not start: {_said(reason)}. It needs Java 17 or later (JAVA_HOME, PATH)."
         raise MissingExtra("install/java", why) from reason
 
 

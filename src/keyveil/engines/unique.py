@@ -10,11 +10,12 @@ the leading bits of their ids, and then drawer by drawer.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keyveil.core.codecs.payloads import Payloads
 from keyveil.core.errors import KeyveilError, ReportError
@@ -30,30 +31,65 @@ class Unsorted(Exception):
     """A file whose ids do not rise."""
 
 
-def merged(files: ReportFiles) -> Iterator[Block]:
+@dataclass(frozen=True)
+class Lump:
+    """All reports of a stretch of ids, with their copies. Lumps come in the order of ids.
+
+    To make lumps takes little more than reading; the threads that count them look for copies (``once``).
+    """
+
+    blocks: Sequence[Block]
+    last: bytes  # no id is larger, and none of a later lump is smaller
+    before: Block | None = None  # the last report of the lump before, if copies of it are here
+
+    def once(self, files: ReportFiles) -> Block:
+        """Each report once, in any order, without the one before."""
+        if self.before is not None:
+            return _sorted_once(Block.together([self.before, *self.blocks]), files)[1:]
+        block = Block.together(self.blocks)
+        leading = np.sort(_leading(block))  # most lumps hold no copies, and numbers are sorted ten times as fast as ids
+        return block if (leading[1:] != leading[:-1]).all() else _sorted_once(block, files)
+
+
+def merged(files: ReportFiles) -> Iterator[Lump]:
     """The reports of sorted files; ``Unsorted`` as soon as one turns out not to be."""
-    each = max(_LUMP // max(len(files.paths), 1), 1)  # rows of a file that are sorted together with those of others
+    each = max(_LUMP // max(len(files.paths), 1), 1)  # rows of a file that are taken together with those of others
     streams = [_rising(files.blocks(number, at_most=each)) for number in range(len(files.paths))]
-    heads = [(block, stream) for stream in streams if (block := next(stream, None)) is not None]
-    last: Block | None = None
-    while heads:
-        limit = min(block.order[:each][-1] for block, _ in heads)
-        taken, left = [], []
-        for block, stream in heads:
-            cut = int(np.searchsorted(block.order, limit, side="right"))
-            taken += [block[:cut]] if cut else []
-            rest: Block | None = block[cut:] if cut < len(block) else None
-            if len(block) - cut < each and (more := next(stream, None)) is not None:
-                rest = more if rest is None else Block.together([rest, more])
-            if rest is not None:
-                left.append((rest, stream))
-        heads = left
+    heads = [_Head(stream, each, rows) for stream in streams if (rows := next(stream, None)) is not None]
+    before: Block | None = None
+    while heads := [head for head in heads if len(head.rows)]:
+        limit = min((head.last for head in heads if not head.ended), default=max(head.last for head in heads))
+        taken = [block for head in heads if len(block := head.up_to(limit))]
         # An id may end one block and begin the next one of the same file.
-        again = [] if last is None or all(block.order[0] > last.order[0] for block in taken) else [last]
-        found = _once(Block.together([*again, *taken]), files)[len(again) :]
-        if len(found):
-            last = found[-1:]
-            yield found
+        copies = before is not None and any(block.order[0] == before.order[0] for block in taken)
+        yield Lump(taken, limit.ljust(PUBLIC_BYTES, b"\0"), before if copies else None)
+        before = next(block[-1:] for block in taken if block.order[-1] == limit)
+
+
+@dataclass
+class _Head:
+    """The next rows of a sorted file: ``each`` of them, or more, as long as it has so many."""
+
+    blocks: Iterator[Block]
+    each: int
+    rows: Block
+    ended: bool = False  # no others follow
+
+    @property
+    def last(self) -> bytes:
+        """The id of the last row, without zeros at its end, as NumPy has it."""
+        return bytes(self.rows.order[-1])
+
+    def up_to(self, limit: bytes) -> Block:
+        """Take the rows up to an id, and read on."""
+        cut = int(np.searchsorted(self.rows.order, limit, side="right"))
+        taken, rest = self.rows[:cut], self.rows[cut:]
+        if len(rest) < self.each:
+            more = next(self.blocks, None)
+            self.ended = more is None
+            rest = rest if more is None else Block.together([rest, more]) if len(rest) else more
+        self.rows = rest
+        return taken
 
 
 def _rising(blocks: Iterator[Block]) -> Iterator[Block]:
@@ -66,12 +102,9 @@ def _rising(blocks: Iterator[Block]) -> Iterator[Block]:
         yield block
 
 
-def _once(block: Block, files: ReportFiles) -> Block:
+def _sorted_once(block: Block, files: ReportFiles) -> Block:
     """Each report of a block once, sorted by id."""
-    order = block.order
-    if (order[1:] > order[:-1]).all():
-        return block
-    block = block[np.argsort(order, kind="stable")]
+    block = block[np.argsort(block.order, kind="stable")]
     again = np.flatnonzero(block.order[1:] == block.order[:-1]) + 1
     if differing := [row for row in again.tolist() if block.payloads.one(row) != block.payloads.one(row - 1)]:
         raise _contradiction(block, differing, files)
@@ -97,7 +130,7 @@ def _contradiction(block: Block, rows: list[int], files: ReportFiles) -> Keyveil
     return ReportError("report/twice", f"{both} have the id {block.ids[at].tobytes().hex()} and differ.")
 
 
-def from_drawers(files: ReportFiles) -> Iterator[Block]:
+def from_drawers(files: ReportFiles) -> Iterator[Lump]:
     """The reports of files in any order; their bytes lie on disk a second time meanwhile."""
     bits = max((files.reports // _DRAWER).bit_length(), 0)
     count = min(1 << bits, _MOST_DRAWERS)
@@ -106,19 +139,22 @@ def from_drawers(files: ReportFiles) -> Iterator[Block]:
             drawers = [Drawer(Path(folder) / str(number)) for number in range(count)]
             for number in range(len(files.paths)):
                 for block in files.blocks(number):
-                    places = _leading(block) * count >> 16
-                    for place in np.unique(places).tolist():
-                        drawers[place].put(block[places == place])
-            for drawer in drawers:
+                    places = (_leading(block) >> np.uint64(48)) * np.uint64(count) >> np.uint64(16)
+                    order = np.argsort(places.astype(np.uint16), kind="stable")
+                    block, cuts = block[order], np.searchsorted(places[order], np.arange(count + 1))
+                    for place in np.flatnonzero(np.diff(cuts)).tolist():
+                        drawers[place].put(block[cuts[place] : cuts[place + 1]])
+            for place, drawer in enumerate(drawers):
                 if drawer.path.exists():
-                    yield _once(drawer.taken_out(), files)
+                    last = ((place + 1 << 16) // count - 1).to_bytes(2, "big")
+                    yield Lump([drawer.taken_out()], last.ljust(PUBLIC_BYTES, b"\xff"))
     except OSError as reason:
         raise KeyveilError("output/disk", f"The reports cannot be sorted on disk: {reason.strerror}.") from reason
 
 
-def _leading(block: Block) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The first two bytes of every id, as a number."""
-    return block.ids[:, 0].astype(np.int64) << 8 | block.ids[:, 1]
+def _leading(block: Block) -> NDArray[np.uint64]:
+    """The first eight bytes of every id, as a number that has their order."""
+    return np.ascontiguousarray(block.ids[:, :8]).view(">u8")[:, 0].astype(np.uint64)
 
 
 @dataclass
@@ -137,7 +173,7 @@ class Drawer:
         )
         with self.path.open("ab") as file, self.path.with_suffix(".payloads").open("ab") as payloads:
             file.write(head.tobytes())
-            payloads.write(b"".join(block.payloads.one(row) for row in range(len(block))))
+            payloads.write(block.payloads.joined().tobytes())
 
     def taken_out(self) -> Block:
         head = np.fromfile(self.path, dtype=_HEAD)

@@ -38,6 +38,19 @@ def pad(payload: bytes, size: int, varies: bool) -> bytes:
     return whole.ljust(size, b"\0")
 
 
+def pad_many(payloads: Payloads, size: int, varies: bool) -> Octets:
+    """``pad`` for many: uint8[n, size]."""
+    lengths = payloads.lengths
+    wrong = np.flatnonzero(lengths + varies > size if varies else lengths != size)
+    if len(wrong):
+        pad(payloads.one(int(wrong[0])), size, varies)  # refuses it
+    padded = np.zeros((len(payloads), size), dtype=np.uint8)
+    padded[np.arange(size) < lengths[:, None]] = payloads.joined()
+    if varies:
+        padded[np.arange(len(payloads)), lengths] = _END[0]
+    return padded
+
+
 def unpad(padded: bytes, size: int, varies: bool) -> bytes:
     """The payload of a padded report; what no device would send is refused."""
     if len(padded) != size:

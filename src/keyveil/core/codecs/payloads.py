@@ -104,6 +104,15 @@ class Payloads:
         octets[: len(near.data)] = near.data
         return np.ndarray(len(octets) - 7, dtype="<i8", buffer=octets, strides=(1,)), near.starts, near.stops
 
+    def joined(self) -> Octets:
+        """All of them, end to end."""
+        lengths = self.lengths
+        ends = np.cumsum(lengths)
+        if not len(ends):
+            return self.data[:0]
+        octets: Octets = self.data[np.repeat(self.starts - ends + lengths, lengths) + np.arange(ends[-1])]
+        return octets
+
     def one(self, number: int) -> bytes:
         return self.data[self.starts[number] : self.stops[number]].tobytes()
 
