@@ -56,9 +56,10 @@ Do intervals hold the truth as often as they say, or say that they do not? Every
 populations with what real people bring: keys that go together, a few people who hold very much, ratings, signs, skewed
 values, values in two peaks, all values equal, thousands of keys that hardly anybody holds; and once on real
 people, as many as there are ([comparison](comparison.md) names the sets). No constant of an estimator was chosen on
-them, but for the limits of empirical Bayes (docs/theory.md says on which) and of the overflow group (`heavy`,
-`activity`, `baskets`, `peaks` and `constant`, docs/decisions/0048-overflow-group.md). Mechanisms with a cap have that
-group, as a campaign has it. *People* are asked again and again and are the target themselves; as a *population* they
+them, but for the limits of empirical Bayes (docs/theory.md says on which), of the overflow group (`heavy`, `activity`,
+`baskets`, `peaks` and `constant`, docs/decisions/0048-overflow-group.md) and of quantiles (`skewed` and `heavy`,
+docs/decisions/0178-quantiles-and-flags-that-hold.md). Mechanisms with a cap have an overflow group, as a campaign has
+it, and what `apart` has to know of values is declared as it is. *People* are asked again and again and are the target themselves; as a *population* they
 are sampled with replacement, and the target is what is true of all of them.
 
 The rule (`keyveil.lab.honesty.rule`): 95 % intervals that have no flag, or only *shrunk*, hold the truth in at least
