@@ -59,8 +59,8 @@ people, as many as there are ([comparison](comparison.md) names the sets). No co
 them, but for the limits of empirical Bayes (docs/theory.md says on which), of the overflow group (`heavy`, `activity`,
 `baskets`, `peaks` and `constant`, docs/decisions/0048-overflow-group.md) and of quantiles (`skewed` and `heavy`,
 docs/decisions/0178-quantiles-and-flags-that-hold.md). Mechanisms with a cap have an overflow group, as a campaign has
-it, and what `apart` has to know of values is declared as it is. *People* are asked again and again and are the target themselves; as a *population* they
-are sampled with replacement, and the target is what is true of all of them.
+it, and what `apart` has to know of values is declared as it is. *People* are asked again and again and are the target
+themselves; as a *population* they are sampled with replacement, and the target is what is true of all of them.
 
 The rule (`keyveil.lab.honesty.rule`): 95 % intervals that have no flag, or only *shrunk*, hold the truth in at least
 93 % of cases (92 % after shrinkage); plain ones of keys that are common enough, and of which 200 reports could tell, in
