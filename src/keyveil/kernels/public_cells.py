@@ -97,7 +97,7 @@ def _add_public_numpy(counts: Integers, start: Words, words: Words, answers: NDA
 
 @kernel(twin=_add_public_numpy, steps=SIP, work=lambda counts, start, words, *rest: STEPS * len(words))
 def _add_public(counts: Integers, start: Words, words: Words, answers: NDArray[Any], places: Places) -> bool:
-    """A block of ids at a time, whose answers are looked at before they count: reading all of them first takes longer."""
+    """A block of ids at a time, whose answers are looked at before they count."""
     below, bound, by_answer, by_index = places
     n = len(words)
     room = np.empty(ROOM, dtype=np.uint64)
