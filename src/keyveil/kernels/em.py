@@ -224,7 +224,8 @@ def _slide(
             for j in range(outputs):
                 more[j] = 2 + rises[j]
                 large += np.int64(abs(rises[j]) >= 0.1) & np.int64(seen[j] > 0)
-            np.divide(rises, more, halves)  # unlike "/", which looks for zeros one by one
+            for j in range(outputs):  # what is asked about zeros tells the compiler that none is divided by
+                halves[j] = rises[j] / more[j] if more[j] != 0.0 else 0.0
             for j in range(outputs):
                 z, square = halves[j], halves[j] * halves[j]  # the logarithm of 1 + rise is 2 artanh z
                 series = 1 + square * (1 / 3 + square * (1 / 5 + square * (1 / 7 + square * (1 / 9))))
@@ -235,14 +236,14 @@ def _slide(
             if steps == limit or (steps and not _sum(gains, outputs) >= tolerance):
                 break
             steps += 1
-            np.divide(seen, expected, ratios)
+            for j in range(outputs):
+                ratios[j] = seen[j] / expected[j] if expected[j] != 0.0 else 0.0
             for j in range(outputs):
                 gains[j] = ratios[j]
             flat = outer * _sum(gains, outputs)
-            first = 0.0
-            for j in range(width - 1):
-                first += ratios[j]
-            steps_of[0] = first + ratios[width - 1]
+            for j in range(width):
+                gains[j] = ratios[j]
+            steps_of[0] = _sum(gains, width)
             for i in range(inputs - 1):
                 later[i] = entering[i] - ratios[i]
             _running_sums(steps_of, favoured)
