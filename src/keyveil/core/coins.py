@@ -2,9 +2,9 @@
 
 Everything that a mechanism draws for one report goes through a few verbs on whole numbers: ``below``, ``choose``,
 ``chance``, ``pick``, ``subset`` (as a vector: ``among``), and for many draws of one kind ``chances`` and
-``below_each``. None of them rounds, so
-the law of a report is a ratio of integers that can be certified; and because mechanisms know nothing but these verbs,
-``privacy.enumerate`` can run the very same code over all outcomes. Which bytes each verb reads is told in docs/wire.md.
+``below_each``. None of them rounds, so the law of a report is a ratio of integers that can be certified; and because
+mechanisms know nothing but these verbs, ``privacy.enumerate`` can run the very same code over all outcomes. Which bytes
+each verb reads is told in docs/wire.md.
 The bulk verbs (``words``, ``below_many``, ``choose_many``, ``chance_many``, ``chance_each``) draw from the same law.
 """
 
