@@ -159,7 +159,7 @@ def _sum(numbers: Floats, count: int) -> float:
         for i in range(len(upper)):
             numbers[i] += upper[i]
         count = half
-    return numbers[0]
+    return float(numbers[0])
 
 
 def _running_sums(numbers: Floats, sums: Floats) -> None:
@@ -223,7 +223,7 @@ def _slide(
             large = 0
             for j in range(outputs):
                 more[j] = 2 + rises[j]
-                large += np.int64(abs(rises[j]) >= 0.1) & np.int64(seen[j] > 0)
+                large += int(abs(rises[j]) >= 0.1) & int(seen[j] > 0)
             for j in range(outputs):  # what is asked about zeros tells the compiler that none is divided by
                 halves[j] = rises[j] / more[j] if more[j] != 0.0 else 0.0
             for j in range(outputs):

@@ -71,12 +71,12 @@ def _draw_numpy(
         rows[first : first + _ROWS] = np.nonzero(chosen)[1].reshape(-1, size)
 
 
-def _ones(word: np.uint64) -> np.int64:
+def _ones(word: np.uint64) -> int:
     """How many bits of a word are set; the compiler knows this way of counting, and makes one instruction of it."""
     x = word - ((word >> np.uint64(1)) & np.uint64(0x5555_5555_5555_5555))
     x = (x & np.uint64(0x3333_3333_3333_3333)) + ((x >> np.uint64(2)) & np.uint64(0x3333_3333_3333_3333))
     x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F_0F0F_0F0F_0F0F)
-    return np.int64((x * np.uint64(0x0101_0101_0101_0101)) >> np.uint64(56))
+    return int((x * np.uint64(0x0101_0101_0101_0101)) >> np.uint64(56))
 
 
 @partial(twinless, steps=(_ones,))
@@ -138,7 +138,7 @@ def _draw_rows(
             used += missing
             fresh = 0
             for j in range(missing):
-                fresh += np.int64(np.uint8(1) - taken[drawn[j]])
+                fresh += int(np.uint8(1) - taken[drawn[j]])
                 taken[drawn[j]] = np.uint8(1)
             missing -= fresh
         while missing > 0:
@@ -151,7 +151,7 @@ def _draw_rows(
             before = taken[symbol]
             after = np.uint8(before | np.uint8(product & low32 >= uneven))
             taken[symbol] = after
-            missing -= np.int64(after) - np.int64(before)
+            missing -= int(after) - int(before)
         used += used & 1
 
         for j in range(own):
