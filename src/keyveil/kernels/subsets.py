@@ -164,13 +164,13 @@ def _draw_rows(
             for j in range(8):  # eight bytes become eight bits, the first one the lowest
                 rest |= ((eights[8 * k + j] * np.uint64(0x0102_0408_1020_4080)) >> np.uint64(56)) << np.uint64(8 * j)
             rest = ~rest if leave_out else rest
-            at = filled
+            place = filled
             filled += _ones(rest)
-            while at < filled:  # a whole stride: how many there are cannot be foreseen, and what is too much goes
+            while place < filled:  # a whole stride: how many there are cannot be foreseen, and what is too much goes
                 for j in range(stride):
-                    members[at + j] = np.int32(64 * k + _ones((rest & (~rest + one)) - one))
+                    members[place + j] = np.int32(64 * k + _ones((rest & (~rest + one)) - one))
                     rest &= rest - one
-                at += stride
+                place += stride
         for j in range(size):
             rows[i, j] = members[j]
     return len(rows), used // 2
