@@ -191,6 +191,12 @@ def test_subsets_of_any_size(size: int, bound: int) -> None:
     assert drawn == sorted(set(drawn)) and len(drawn) == size and set(drawn) <= set(range(bound))
 
 
+@pytest.mark.parametrize(("size", "bound"), [(0, 3), (3, 3), (7, 30), (23, 30), (300, 1000), (700, 1000)])
+def test_a_subset_as_a_vector_is_the_same(size: int, bound: int) -> None:
+    there = SeededCoins(9).among(size, bound)
+    assert there.shape == (bound,) and there.nonzero()[0].tolist() == SeededCoins(9).subset(size, bound)
+
+
 def test_large_subsets_hold_every_number_as_often() -> None:
     """200 draws of 80 out of 120: each number is in 2/3 of them; six standard deviations are 40."""
     coins, seen = SeededCoins(7), Counter[int]()

@@ -40,14 +40,14 @@ def test_plain_cells_have_a_twin(cells: int) -> None:
 
 
 @pytest.mark.parametrize("odd", [-1, 3, 1 << 40])
-def test_an_answer_that_there_is_not_is_refused_and_nothing_is_counted(odd: int) -> None:
-    """The loops look nothing up that is out of bounds: an index is not checked again."""
+def test_an_answer_that_there_is_not_is_refused_and_not_looked_up(odd: int) -> None:
+    """An index is not checked again, so that counting it would write out of bounds."""
     publics, answers = np.zeros((2, 16), dtype=np.uint8), np.array([0, odd])
     for bound in (1, 7):
         counts = np.zeros(3 * bound, dtype=np.int64)
         with pytest.raises(ReportError, match="below 3"):
             PublicCells(3, bound, by_answer=bound, by_index=1).add(counts, KEY, publics, answers)
-        assert not counts.any()
+        assert not counts.any()  # of its block of ids
     assert not _add_cells.twin(np.zeros(3, dtype=np.int64), answers, 3)
     with pytest.raises(ReportError):
         add_cells(np.zeros(3, dtype=np.int64), answers, 3)

@@ -18,6 +18,14 @@ from keyveil.kernels.sign_hash import SignHash
 ALARM = 1e-8
 KEYS = 7
 HASHES = [SignHash.of(3, Fraction(1, 5)), SignHash.of(4, Fraction(1, 10)), SignHash.of(8, Fraction(0))]
+COUNTED = [
+    *HASHES,
+    SignHash.of(2, Fraction(0)),
+    SignHash.of(5, Fraction(0)),  # nothing is shared
+    SignHash.of(9, Fraction(1, 2)),  # steps are a power of two
+    SignHash.of(24, Fraction(1, 2)),
+    SignHash.of(300, Fraction(0)),
+]
 
 
 def random_seeds(count: int, number: int = 1) -> NDArray[np.uint64]:
@@ -81,7 +89,7 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("scheme", [*HASHES, SignHash.of(24, Fraction(1, 2)), SignHash.of(300, Fraction(0))], ids=str)
+@pytest.mark.parametrize("scheme", COUNTED, ids=str)
 def test_counting_supports(scheme: SignHash) -> None:
     rng, seeds = np.random.default_rng(1), random_seeds(9)
     counts = rng.integers(0, 5, (9, scheme.buckets))
@@ -91,10 +99,10 @@ def test_counting_supports(scheme: SignHash) -> None:
 
 
 @pytest.mark.usefixtures("either_way")
-@pytest.mark.parametrize("scheme", [*HASHES, SignHash.of(24, Fraction(1, 2)), SignHash.of(300, Fraction(0))], ids=str)
+@pytest.mark.parametrize("scheme", COUNTED, ids=str)
 def test_counting_answers_with_seeds_of_their_own(scheme: SignHash) -> None:
-    """More reports than are tabled at once."""
-    rng, seeds = np.random.default_rng(2), random_seeds(6000)
+    """More reports than are tabled at once, and an odd number of them."""
+    rng, seeds = np.random.default_rng(2), random_seeds(6001)
     answers = rng.integers(0, scheme.buckets, len(seeds))
     placed = np.array([scheme.bucket_many(seeds, np.full(len(seeds), symbol)) for symbol in range(2 * KEYS)])
     assert (scheme.count_answers(seeds, answers, 2 * KEYS) == (placed == answers).sum(axis=1)).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -62,13 +62,49 @@ def test_rows_are_sorted_subsets_with_as_many_hits_as_asked(
     assert ((rows[:, :, None] == held[:, None, :]).sum(axis=(1, 2)) == hits).all()
 
 
-def test_running_out_of_words_changes_nothing(fixed: FixedCoins, monkeypatch: pytest.MonkeyPatch) -> None:
+def first_different(draws: Iterator[int], bound: int, taken: set[int], count: int) -> set[int]:
+    """The first so many different numbers below a bound that are not taken, from 32-bit draws without bias."""
+    found: set[int] = set()
+    while len(found) < count:
+        number, rest = divmod(next(draws) * bound, 1 << 32)
+        if rest >= (1 << 32) % bound and number not in taken:
+            found.add(number)
+    return found
+
+
+@pytest.mark.parametrize(("symbols", "size"), [(10, 3), (65, 60), (300, 90), (1025, 275), (1027, 700)])
+def test_others_are_the_first_different_draws_of_the_keystream(
+    symbols: int, size: int, fixed: FixedCoins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one or many at once: the same numbers for a seed, whatever the loop does to be quick."""
+    monkeypatch.setattr(subsets, "native", lambda: True)
+    monkeypatch.setattr(subsets, "_draw_rows", subsets._draw_rows.compiled)
+    hits = np.arange(30) % 2
+    rows = draw_subsets(np.full((30, 1), 4), hits, symbols, size, fixed(4))
+    draws = fixed(4).words(subsets._KEYSTREAM).view(np.uint32).tolist()
+    at = 0
+    for row, hit in zip(rows.tolist(), hits.tolist(), strict=True):
+        mine = iter(draws[at:])
+        own = first_different(mine, 1, set(), hit)  # which of one held symbol: it takes a draw
+        wanted, rest = size - hit, set(range(symbols)) - {4}
+        few = min(wanted, symbols - 1 - wanted)
+        drawn = first_different(mine, symbols, {4}, few)
+        others = drawn if 2 * wanted <= symbols - 1 else rest - drawn
+        assert row == sorted(others | ({4} if own else set()))
+        at = len(draws) - len(list(mine))
+        at += at % 2
+
+
+@pytest.mark.parametrize(("symbols", "size"), [(50, 20), (300, 120)])
+def test_running_out_of_words_changes_nothing(
+    symbols: int, size: int, fixed: FixedCoins, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(subsets, "native", lambda: True)
     monkeypatch.setattr(subsets, "_draw_rows", subsets._draw_rows.compiled)
     held, hits = np.tile([0, 1, 2], (400, 1)), np.arange(400) % 4
-    in_one_go = draw_subsets(held, hits, 50, 20, fixed(3))
+    in_one_go = draw_subsets(held, hits, symbols, size, fixed(3))
     monkeypatch.setattr(subsets, "_KEYSTREAM", 1)  # two words for each symbol: a few people at a time
-    assert np.array_equal(draw_subsets(held, hits, 50, 20, fixed(3)), in_one_go)
+    assert np.array_equal(draw_subsets(held, hits, symbols, size, fixed(3)), in_one_go)
 
 
 def test_members_are_counted() -> None:

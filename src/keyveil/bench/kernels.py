@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
-from keyveil.bench.rows import Race, benchmark
+from keyveil.bench.rows import REGISTRY, Benchmark, Race, benchmark
 from keyveil.core.coins import Coins
+from keyveil.core.schema import Schema
 from keyveil.kernels.bernoulli import perturb_unary
 from keyveil.kernels.bits import count_bits
+from keyveil.kernels.em import window_em
 from keyveil.kernels.hashing import count_support, hash_many
 from keyveil.kernels.subsets import count_symbols
+from keyveil.mechanisms.numeric.square_wave import SquareWave
 
 D = 1024
 BLOCK = 1024
@@ -103,3 +109,29 @@ def keystream(quick: bool) -> Race:
 def subset_counting(quick: bool) -> Race:
     rows = np.random.default_rng(5).integers(0, 2 * D, (_people(quick), 100)).astype(np.int32)
     return Race(lambda: count_symbols(rows, 2 * D), lambda: np.bincount(rows.reshape(-1), minlength=2 * D))
+
+
+def _distributions(many: int, quick: bool) -> Race:
+    """So many steps of EM for ``many`` collections of square wave with 1024 cells, against dense matrix products."""
+    steps = 10 if quick else 50
+    window = SquareWave(Schema(keys=1, low=-1, high=1), Fraction(1)).window
+    matrix, channel = window.matrix(), window.channel
+    bell = np.exp(-(np.linspace(-3, 3, window.inputs) ** 2) / 2)
+    counts = np.random.default_rng(6).multinomial(1_000_000, matrix @ (bell / bell.sum()), many).astype(np.float64)
+
+    def contestant() -> None:
+        hit, miss = float(channel.hit), float(channel.miss)
+        window_em(counts, hit, miss, channel.marked, tolerance=-np.inf, smooth=False, limit=steps)
+
+    def rival() -> None:
+        shares = np.full((many, window.inputs), 1 / window.inputs)
+        for _ in range(steps):
+            shares *= (counts / (shares @ matrix.T)) @ matrix
+            shares /= shares.sum(axis=1, keepdims=True)
+
+    return Race(contestant, rival)
+
+
+for _name, _many, _goal in (("square-wave-em", 1, 50), ("square-wave-em-16", 16, None)):
+    _told = f"EM with dense matrix products of NumPy, {_many} at a time"
+    REGISTRY.append(Benchmark(_name, _told, _goal, partial(_distributions, _many)))

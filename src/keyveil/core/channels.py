@@ -15,7 +15,6 @@ exceeds the largest ratio of two rows.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -239,14 +238,10 @@ class Subset:
     def draw(self, held: Sequence[int], coins: Coins) -> tuple[int, ...]:
         hits = coins.choose(self.hit_weights)
         mine = [held[place] for place in coins.subset(hits, self.held)]
-        foreign = coins.subset(self.size - hits, self.symbols - self.held)
-        gaps = [taken - number for number, taken in enumerate(sorted(held))]  # in ranks among those that are not held
-        bounds = [bisect_left(foreign, gap) for gap in gaps] + [len(foreign)]
-        start, members = 0, mine
-        for shift, bound in enumerate(bounds):  # between two held symbols all ranks are shifted alike
-            members += [rank + shift for rank in foreign[start:bound]] if shift else foreign[:bound]
-            start = bound
-        return tuple(sorted(members))
+        others = coins.among(self.size - hits, self.symbols - self.held)
+        places = sorted(held)
+        own = np.array([place in mine for place in places], dtype=np.bool_)
+        return tuple(spread(others, places, own).nonzero()[0].tolist())
 
 
 @dataclass(frozen=True)
@@ -284,8 +279,13 @@ class TwoLevel:
 
     def draw(self, coins: Coins) -> tuple[bool, int]:
         """Whether the answer is a marked one, and its rank among the marked or the others."""
-        run, rank = coins.pick((self.marked, self.high), (self.outputs - self.marked, self.low))
+        run, rank = coins.pick(*self._runs)
         return run == 0, rank
+
+    @cached_property
+    def _runs(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Marked answers and the others: how many, and their weight."""
+        return (self.marked, self.high), (self.outputs - self.marked, self.low)
 
     def draw_many(self, count: int, coins: Coins) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         hits = coins.chance_many(self.marked * self.high, self.total, count)

@@ -1,9 +1,10 @@
 """Randomness: uniform integers from an AES-256-CTR keystream keyed by the operating system.
 
 Everything that a mechanism draws for one report goes through a few verbs on whole numbers: ``below``, ``choose``,
-``chance``, ``pick``, ``subset``, and for many draws of one kind ``chances`` and ``below_each``. None of them rounds, so
-the law of a report is a ratio of integers that can be certified; and because mechanisms know nothing but these verbs,
-``privacy.enumerate`` can run the very same code over all outcomes. Which bytes each verb reads is told in docs/wire.md.
+``chance``, ``pick``, ``subset`` (as a vector: ``among``), and for many draws of one kind ``chances`` and
+``below_each``. None of them rounds, so the law of a report is a ratio of integers that can be certified; and because
+mechanisms know nothing but these verbs, ``privacy.enumerate`` can run the very same code over all outcomes. Which bytes
+each verb reads is told in docs/wire.md.
 The bulk verbs (``words``, ``below_many``, ``choose_many``, ``chance_many``, ``chance_each``) draw from the same law.
 """
 
@@ -14,6 +15,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
+from struct import unpack
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,9 @@ _KEY = 32
 _SLAB = 1 << 20  # the cipher is fastest in calls of about a mebibyte
 _ZEROS = bytes(_SLAB)
 _FEW = 32  # numbers that are quicker one by one than in an array
+_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of ``struct``, by bytes
+
+_FROM_ZERO = modes.CTR(bytes(16))
 
 _kept: dict[int, tuple[tuple[int, ...], list[int]]] = {}  # weights and their running sums, by identity
 
@@ -93,7 +98,7 @@ def _width(bound: int) -> tuple[int, int]:
 
 def _keystream(key: bytes) -> CipherContext:
     # The nonce may be constant: every key is used for one stream only.
-    return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+    return Cipher(algorithms.AES256(key), _FROM_ZERO).encryptor()
 
 
 class _Ahead:
@@ -107,7 +112,7 @@ class _Ahead:
 
     def __init__(self) -> None:
         self.forks = -1  # forces a key at the first draw
-        self.octets, self.used = bytearray(), 0
+        self.octets, self.used = memoryview(b""), 0
 
 
 class Coins(threading.local):
@@ -131,7 +136,7 @@ class Coins(threading.local):
 
     def _begin(self, own: _Ahead) -> None:
         own.cipher = _keystream(self._key())
-        own.octets, own.used = bytearray(), 0
+        own.octets, own.used = memoryview(b""), 0
         own.forks = _forks
 
     # -- single draws, for devices ------------------------------------------------------------------------------
@@ -150,11 +155,12 @@ class Coins(threading.local):
                 return drawn[_KEY:]
             refill = bytearray(own.cipher.update(_ZEROS[: _KEY + _BUFFER]))
             own.cipher = _keystream(bytes(refill[:_KEY]))
-            own.octets = octets = refill[_KEY:]
+            own.octets = octets = memoryview(refill[_KEY:])
             start, end = 0, count
         own.used = end
-        taken = bytes(octets[start:end])
-        octets[start:end] = _ZEROS[:count]
+        part = octets[start:end]
+        taken = part.tobytes()
+        part[:] = bytes(count)
         return taken
 
     def below(self, bound: int) -> int:
@@ -209,12 +215,15 @@ class Coins(threading.local):
         digit, rest = divmod(numerator << 8, denominator)
         drawn = np.frombuffer(self.bytes(count), dtype=np.uint8)
         happened: NDArray[np.bool_] = drawn < digit
-        open_places = np.flatnonzero(drawn == digit) if rest else ()
-        while len(open_places):
+        open_places: list[int] = (drawn == digit).nonzero()[0].tolist() if rest else []
+        while open_places:
             digit, rest = divmod(rest << 8, denominator)
-            drawn = np.frombuffer(self.bytes(len(open_places)), dtype=np.uint8)
-            happened[open_places] = drawn < digit
-            open_places = open_places[drawn == digit] if rest else ()
+            still_open = []
+            for place, octet in zip(open_places, self.bytes(len(open_places)), strict=True):
+                happened[place] = octet < digit
+                if octet == digit and rest:
+                    still_open.append(place)
+            open_places = still_open
         return happened
 
     def below_each(self, bound: int, count: int) -> NDArray[np.int64]:
@@ -223,10 +232,10 @@ class Coins(threading.local):
         if count <= _FEW or not size:
             return np.array(self._few_below(bound, count), dtype=np.int64)
         numbers = self._numbers(size, excess, count)
-        rejected = np.flatnonzero(numbers >= bound)
-        while len(rejected):
-            numbers[rejected] = drawn = self._numbers(size, excess, len(rejected))
-            rejected = rejected[drawn >= bound]
+        if bound & (bound - 1):
+            rejected = (numbers >= bound).nonzero()[0]
+            if len(rejected):
+                numbers[rejected] = self.below_each(bound, len(rejected))
         return numbers
 
     def _numbers(self, size: int, excess: int, count: int) -> NDArray[np.int64]:
@@ -241,16 +250,23 @@ class Coins(threading.local):
     def _few_below(self, bound: int, count: int) -> list[int]:
         """``below_each`` without arrays."""
         size, excess = _width(bound)
-        numbers = [0] * count
-        places: Sequence[int] = range(count if size else 0)
-        while places:
-            octets, rejected = self.bytes(size * len(places)), list[int]()
-            for at, place in enumerate(places):
-                numbers[place] = drawn = int.from_bytes(octets[size * at : size * at + size], "little") >> excess
-                if drawn >= bound:
-                    rejected.append(place)
-            places = rejected
+        if not size:
+            return [0] * count
+        numbers = self._few_numbers(size, excess, count)
+        rejected = [place for place, drawn in enumerate(numbers) if drawn >= bound] if bound & (bound - 1) else []
+        while rejected:
+            again = self._few_numbers(size, excess, len(rejected))
+            for place, drawn in zip(rejected, again, strict=True):
+                numbers[place] = drawn
+            rejected = [place for place in rejected if numbers[place] >= bound]
         return numbers
+
+    def _few_numbers(self, size: int, excess: int, count: int) -> list[int]:
+        """``_numbers`` without arrays."""
+        octets = self.bytes(size * count)
+        if size in _FORMATS:
+            return [drawn >> excess for drawn in unpack(f"<{count}{_FORMATS[size]}", octets)]
+        return [int.from_bytes(octets[at : at + size], "little") >> excess for at in range(0, len(octets), size)]
 
     def subset(self, size: int, bound: int) -> list[int]:
         """A uniform subset of [0, bound) with ``size`` members, sorted.
@@ -259,21 +275,27 @@ class Coins(threading.local):
         of all numbers those are drawn that stay out.
         """
         few = min(size, bound - size)
-        if few <= _FEW:
-            members: set[int] = set()
-            while len(members) < few:
-                members.update(self._few_below(bound, few - len(members)))
-            return sorted(members) if few == size else [number for number in range(bound) if number not in members]
-        there, found = np.zeros(bound, dtype=np.bool_), 0
+        if few > _FEW:
+            chosen: list[int] = self.among(size, bound).nonzero()[0].tolist()
+            return chosen
+        members: set[int] = set()
+        while len(members) < few:
+            members.update(self._few_below(bound, few - len(members)))
+        return sorted(members) if few == size else [number for number in range(bound) if number not in members]
+
+    def among(self, size: int, bound: int) -> NDArray[np.bool_]:
+        """``subset`` as a vector: which of the numbers below ``bound`` are members."""
+        few = min(size, bound - size)
+        octets, found = bytearray(bound), 0  # one where a number is there; bytes are quicker to ask one by one
+        there = np.frombuffer(octets, dtype=np.bool_)
         while few - found > _FEW:
             there[self.below_each(bound, few - found)] = True
             found = int(np.count_nonzero(there))
         while found < few:
             for number in self._few_below(bound, few - found):
-                found += not there[number]
-                there[number] = True
-        chosen: list[int] = np.flatnonzero(there if few == size else ~there).tolist()
-        return chosen
+                found += 1 - octets[number]
+                octets[number] = 1
+        return there if few == size else ~there
 
     # -- bulk draws, for simulation -----------------------------------------------------------------------------
 

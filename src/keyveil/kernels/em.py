@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -147,7 +148,39 @@ def _running(rows: Floats) -> Floats:
 # -- one key after the other, windows in machine code --------------------------------------------------------------
 
 
-@twinless
+def _sum(numbers: Floats, count: int) -> float:
+    """The sum of the first ``count`` numbers, which are used up: halves are added, so that no number waits for others.
+
+    Compilers add floats in the order that is written, one after the other; halves they add in vectors.
+    """
+    while count > 1:
+        half = (count + 1) // 2
+        upper = numbers[half:count]
+        for i in range(len(upper)):
+            numbers[i] += upper[i]
+        count = half
+    return float(numbers[0])
+
+
+def _running_sums(numbers: Floats, sums: Floats) -> None:
+    """Running sums; their length is a multiple of four, and each quarter is summed beside the others."""
+    part = len(numbers) // 4
+    numbers2, numbers3, numbers4 = numbers[part:], numbers[2 * part :], numbers[3 * part :]
+    sums2, sums3, sums4 = sums[part:], sums[2 * part :], sums[3 * part :]
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for i in range(part):
+        a += numbers[i]
+        b += numbers2[i]
+        c += numbers3[i]
+        d += numbers4[i]
+        sums[i], sums2[i], sums3[i], sums4[i] = a, b, c, d
+    for i in range(part):
+        sums2[i] += a
+        sums3[i] += a + b
+        sums4[i] += a + b + c
+
+
+@partial(twinless, steps=(_sum, _running_sums))
 def _slide(
     shares: Floats,
     table: Floats,
@@ -160,10 +193,15 @@ def _slide(
     smooth: bool,
     limit: int,
 ) -> None:
-    """What ``_climb`` does, for windows: a step passes over the outputs once, and once over the inputs."""
+    """What ``_climb`` does, for windows: a step passes over the outputs and over the inputs a few times."""
     inputs, outputs = shares.shape[1], table.shape[1]
+    room = (outputs + 3) // 4 * 4
     padded = np.zeros(outputs + width)  # the shares with zeros before and after
-    ratios, inverse, plain = np.zeros(outputs), np.zeros(outputs), np.zeros(inputs)
+    ahead = padded[width:]
+    steps_of, favoured, gains = np.zeros(room), np.zeros(room), np.zeros(room)
+    later, rises, more, halves = steps_of[1:], np.zeros(outputs), np.zeros(outputs), np.zeros(outputs)
+    expected, ratios, inverse = np.ones(outputs), np.zeros(outputs), np.zeros(outputs)
+    entering = ratios[width:]
     for key in range(len(table)):
         seen, current = table[key], shares[key]
         if not seen.sum() > 0 or not weights[key] < 1:
@@ -172,34 +210,52 @@ def _slide(
         slope, known = free * (inner - outer), free * outer + weights[key] * law
         for j in range(outputs):
             inverse[j] = 1 / seen[j] if seen[j] else 0.0
+            ratios[j] = 0.0
         while True:
             padded[width : width + inputs] = current
-            favoured, total, gain = 0.0, 0.0, 0.0
             for j in range(outputs):
-                favoured += padded[j + width] - padded[j]
-                expected = max(slope * favoured + known[j], _TINY)
-                if steps and seen[j]:
-                    rise = ratios[j] * expected * inverse[j] - 1  # of what is expected, over what was before
-                    if abs(rise) < 1e-3:  # five terms of the logarithm are exact then, and far cheaper
-                        gain += seen[j] * rise * (1 - rise * (1 / 2 - rise * (1 / 3 - rise * (1 / 4 - rise / 5))))
-                    else:
-                        gain += seen[j] * math.log(1 + rise)
-                ratios[j] = seen[j] / expected
-                total += ratios[j]
-            if steps == limit or (steps and not gain >= tolerance):
+                steps_of[j] = ahead[j] - padded[j]
+            _running_sums(steps_of, favoured)
+            for j in range(outputs):
+                expected[j] = max(slope * favoured[j] + known[j], _TINY)
+            for j in range(outputs):
+                rises[j] = ratios[j] * expected[j] * inverse[j] - 1  # of what is expected, over what was before
+            large = 0
+            for j in range(outputs):
+                more[j] = 2 + rises[j]
+                large += int(abs(rises[j]) >= 0.1) & int(seen[j] > 0)
+            for j in range(outputs):  # what is asked about zeros tells the compiler that none is divided by
+                halves[j] = rises[j] / more[j] if more[j] != 0.0 else 0.0
+            for j in range(outputs):
+                z, square = halves[j], halves[j] * halves[j]  # the logarithm of 1 + rise is 2 artanh z
+                series = 1 + square * (1 / 3 + square * (1 / 5 + square * (1 / 7 + square * (1 / 9))))
+                gains[j] = 2 * seen[j] * z * series
+            if large and steps:
+                for j in range(outputs):
+                    gains[j] = seen[j] * math.log(ratios[j] * expected[j] * inverse[j]) if seen[j] else 0.0
+            if steps == limit or (steps and not _sum(gains, outputs) >= tolerance):
                 break
             steps += 1
-            favoured, flat, total = ratios[: width - 1].sum(), outer * total, 0.0
+            for j in range(outputs):
+                ratios[j] = seen[j] / expected[j] if expected[j] != 0.0 else 0.0
+            for j in range(outputs):
+                gains[j] = ratios[j]
+            flat = outer * _sum(gains, outputs)
+            for j in range(width):
+                gains[j] = ratios[j]
+            steps_of[0] = _sum(gains, width)
+            for i in range(inputs - 1):
+                later[i] = entering[i] - ratios[i]
+            _running_sums(steps_of, favoured)
             for i in range(inputs):
-                favoured += ratios[i + width - 1]
-                current[i] *= (inner - outer) * favoured + flat
-                favoured -= ratios[i]
-                total += current[i]
-            current *= 1 / total
+                current[i] *= (inner - outer) * favoured[i] + flat
+                gains[i] = current[i]
+            current *= 1 / _sum(gains, inputs)
             if smooth and inputs > 1:
-                plain[:] = current
+                padded[:inputs] = current
                 for i in range(1, inputs - 1):
-                    current[i] = (plain[i - 1] + 2 * plain[i] + plain[i + 1]) / 4
-                current[0] = (2 * plain[0] + plain[1]) / 3
-                current[-1] = (2 * plain[-1] + plain[-2]) / 3
+                    current[i] = (padded[i - 1] + 2 * padded[i] + padded[i + 1]) / 4
+                current[0] = (2 * padded[0] + padded[1]) / 3
+                current[-1] = (2 * padded[inputs - 1] + padded[inputs - 2]) / 3
                 current /= current.sum()
+                padded[:width] = 0.0

@@ -12,6 +12,7 @@ Privacy never rests on this hash, only accuracy; ``collision`` gives the realise
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -22,7 +23,11 @@ from keyveil.kernels.backend import kernel
 _FIRST, _MIDDLE, _SECOND = 0x21F0AAAD, 0x735A2D97, 0xD35A2D97
 _SPREAD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: neighbouring seeds fall far apart
 _WORD = (1 << 32) - 1
-_VALUES, _REPORTS = 2048, 1 << 16  # sizes of a counting block: its accumulators stay in the first cache
+_VALUES = 2048  # counted at once: their votes stay in the first cache
+_REPORTS = 1 << 14  # handed to the kernel at once: what NumPy prepares of them stays in the second cache
+
+Intervals = tuple[NDArray[np.uint32], NDArray[np.uint32]]
+"""For each report the hashes that support it: the first of them, and how many there are."""
 
 
 def hash_one(seed: int, value: int, g: int) -> int:
@@ -49,11 +54,12 @@ def hash_grid(seeds: NDArray[np.uint64], values: int, g: int) -> NDArray[np.uint
 
 def count_support(seeds: NDArray[np.uint64], symbols: NDArray[np.integer], g: int, d: int) -> NDArray[np.int64]:
     """For every value v < d the number of reports i with hash(seed_i, v) == symbol_i."""
-    lows, highs = halves_many(seeds)
-    cells = np.asarray(symbols).astype(np.uint64)
-    starts, stops = ((((cells + np.uint64(k)) << np.uint64(32)) + np.uint64(g - 1)) // np.uint64(g) for k in (0, 1))
-    values = prepared(np.arange(d, dtype=np.uint32))
-    return _count_cells(lows, highs, starts.astype(np.uint32), (stops - starts).astype(np.uint32), values)
+
+    def hashes_of(cells: NDArray[np.uint64]) -> Intervals:
+        starts, stops = ((((cells + np.uint64(k)) << np.uint64(32)) + np.uint64(g - 1)) // np.uint64(g) for k in (0, 1))
+        return starts.astype(np.uint32), (stops - starts).astype(np.uint32)
+
+    return _count(seeds, symbols, hashes_of, d)
 
 
 def count_arcs(seeds: NDArray[np.uint64], cells: NDArray[np.integer], arc: int, g: int, d: int) -> NDArray[np.int64]:
@@ -61,11 +67,27 @@ def count_arcs(seeds: NDArray[np.uint64], cells: NDArray[np.integer], arc: int, 
 
     The g cells form a circle and must be a power of two: then the hashes that start such an arc are one interval too.
     """
-    lows, highs = halves_many(seeds)
     places = np.uint64(33 - g.bit_length())
-    starts = (np.asarray(cells).astype(np.uint64) + np.uint64(g - arc + 1) & np.uint64(g - 1)) << places
-    lengths = np.full(len(lows), arc << int(places), dtype=np.uint32)
-    return _count_cells(lows, highs, starts.astype(np.uint32), lengths, prepared(np.arange(d, dtype=np.uint32)))
+
+    def hashes_of(cells: NDArray[np.uint64]) -> Intervals:
+        starts = (cells + np.uint64(g - arc + 1) & np.uint64(g - 1)) << places
+        return starts.astype(np.uint32), np.full(len(cells), arc << int(places), dtype=np.uint32)
+
+    return _count(seeds, cells, hashes_of, d)
+
+
+def _count(
+    seeds: NDArray[np.uint64],
+    cells: NDArray[np.integer],
+    hashes_of: Callable[[NDArray[np.uint64]], Intervals],
+    d: int,
+) -> NDArray[np.int64]:
+    """How many reports each value supports, if a cell is supported by an interval of hashes."""
+    counts, values = np.zeros(d, dtype=np.int64), prepared(np.arange(d, dtype=np.uint32))
+    for first in range(0, len(seeds), _REPORTS):
+        some = slice(first, first + _REPORTS)
+        counts += _count_cells(*halves_many(seeds[some]), *hashes_of(cells[some].astype(np.uint64)), values)
+    return counts
 
 
 def collision(g: int) -> Fraction:
@@ -163,20 +185,15 @@ def _count_cells(
 ) -> NDArray[np.int64]:
     # Everything is cast back to 32 bits at each step: one wider intermediate would halve the lanes or worse.
     n, d = len(lows), len(values)
-    counts = np.zeros(d, dtype=np.int64)
-    votes = np.zeros(_VALUES, dtype=np.uint32)
+    votes = np.zeros(d, dtype=np.uint32)
     for first in range(0, d, _VALUES):
-        chunk = values[first : first + _VALUES]
-        for start in range(0, n, _REPORTS):
-            votes[:] = np.uint32(0)
-            for i in range(start, min(n, start + _REPORTS)):
-                low, high, begin, length = lows[i], highs[i], starts[i], lengths[i]
-                for v in range(len(chunk)):
-                    x = np.uint32(np.uint32(chunk[v] ^ low) * np.uint32(_FIRST))
-                    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) * np.uint32(_MIDDLE))
-                    x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) ^ high)
-                    x = np.uint32(x * np.uint32(_SECOND))
-                    votes[v] += np.uint32(np.uint32(x - begin) < length)
+        chunk, mine = values[first : first + _VALUES], votes[first : first + _VALUES]
+        for i in range(n):
+            low, high, begin, length = lows[i], highs[i], starts[i], lengths[i]
             for v in range(len(chunk)):
-                counts[first + v] += np.int64(votes[v])
-    return counts
+                x = np.uint32(np.uint32(chunk[v] ^ low) * np.uint32(_FIRST))
+                x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) * np.uint32(_MIDDLE))
+                x = np.uint32(np.uint32(x ^ np.uint32(x >> np.uint32(15))) ^ high)
+                x = np.uint32(x * np.uint32(_SECOND))
+                mine[v] += np.uint32(np.uint32(x - begin) < length)
+    return votes.astype(np.int64)

@@ -32,7 +32,10 @@ class PublicCells(NamedTuple):
     by_index: int
 
     def add(self, counts: Integers, key: bytes, publics: NDArray[np.uint8], answers: NDArray[Any]) -> None:
-        """Add reports to the counts, which must be contiguous; refused if an answer is not one."""
+        """Add reports to the counts, which must be contiguous.
+
+        Refused if an answer is not one; some of the others may have been counted by then.
+        """
         flat = counts.reshape(-1)
         if self.bound == 1:
             add_cells(flat, answers, self.answers)
@@ -94,25 +97,24 @@ def _add_public_numpy(counts: Integers, start: Words, words: Words, answers: NDA
 
 @kernel(twin=_add_public_numpy, steps=SIP, work=lambda counts, start, words, *rest: STEPS * len(words))
 def _add_public(counts: Integers, start: Words, words: Words, answers: NDArray[Any], places: Places) -> bool:
+    """A block of ids at a time, whose answers are looked at before they count."""
     below, bound, by_answer, by_index = places
     n = len(words)
-    largest = np.uint64(0)
-    for i in range(n):
-        largest = max(largest, np.uint64(answers[i]))  # negative ones become large
-    if n and largest >= np.uint64(below):
-        return False
     room = np.empty(ROOM, dtype=np.uint64)
-    hashes = np.empty(AT_ONCE, dtype=np.uint64)
+    cells = np.empty(AT_ONCE, dtype=np.uint64)
     # All factors are below 2**32, which the mask tells the compiler: products of 32 bits fit vector registers.
     high, low = np.uint64(32), np.uint64(0xFFFF_FFFF)
     scale, step, width = np.uint64(bound) & low, np.uint64(by_index) & low, np.uint64(by_answer) & low
     for first in range(0, n, AT_ONCE):
         some = min(AT_ONCE, n - first)
-        sip_block(start, words, first, some, room, hashes)
-        mine = answers[first : first + some]
+        sip_block(start, words, first, some, room, cells)
+        mine, largest = answers[first : first + some], np.uint64(0)
         for i in range(some):
-            index = ((hashes[i] >> high) * scale) >> high
-            hashes[i] = index * step + (np.uint64(mine[i]) & low) * width
+            index, answer = ((cells[i] >> high) * scale) >> high, np.uint64(mine[i])
+            largest = max(largest, answer)  # negative ones become large
+            cells[i] = index * step + (answer & low) * width
+        if largest >= np.uint64(below):
+            return False
         for i in range(some):
-            counts[hashes[i]] += 1
+            counts[cells[i]] += 1
     return True

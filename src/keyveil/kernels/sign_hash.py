@@ -128,7 +128,19 @@ def _add_tables_numpy(votes: Words32, seeds: Halves, counts: Words32, signs: Wor
             votes[sign] += counts[rows, places].sum(axis=0, dtype=np.uint32)
 
 
-@kernel(twin=_add_tables_numpy, steps=(mix_one,), work=_steps)
+def scaled(words: Seeds, factor: np.uint64, shift: np.uint64) -> None:
+    """Both 32-bit halves of every word, times a factor below 2**32 and without ``shift`` (32 or more) low bits.
+
+    In place. Products have 64 bits, and two halves at a time are what vector registers multiply without widening.
+    """
+    half, low = np.uint64(32), np.uint64(0xFFFF_FFFF)
+    small = factor & low  # tells the compiler
+    for i in range(len(words)):
+        word = words[i]
+        words[i] = ((word & low) * small >> shift) | ((word >> half) * small >> shift << half)
+
+
+@kernel(twin=_add_tables_numpy, steps=(mix_one, scaled), work=_steps)
 def _add_tables(votes: Words32, seeds: Halves, counts: Words32, signs: Words32, form: Form) -> None:
     (seed_low, seed_high), (buckets, step), lows, highs = seeds, form, signs[0], signs[1]
     # Everything is cast back to 32 bits at each step: one wider intermediate would halve the lanes.
@@ -137,24 +149,29 @@ def _add_tables(votes: Words32, seeds: Halves, counts: Words32, signs: Words32, 
     shift = 32
     while step >> (shift - 31):
         shift += 1
-    inverse, shift64 = (np.uint64(1) << np.uint64(shift)) // np.uint64(step), np.uint64(shift)
-    near, far = np.empty(len(lows), dtype=np.uint32), np.empty(len(lows), dtype=np.uint32)
+    last = np.uint32((buckets - 1) * step - 1)  # beyond which the hash was below ``shared``
+    inverse = min((np.uint64(1) << np.uint64(shift)) // np.uint64(step), np.uint64(_WORDS - 1))
+    keys = len(lows)
+    words, distances = np.empty((keys + 1) // 2, dtype=np.uint64), np.empty((keys + 1) // 2, dtype=np.uint64)
+    near, far = words.view(np.uint32), distances.view(np.uint32)
+    beyond = np.empty(keys, dtype=np.uint32)
     low_votes, high_votes = votes[0], votes[1]
     for g in range(len(seed_low)):
         low, high, table = seed_low[g], seed_high[g], counts[g]
-        for v in range(len(lows)):
-            x, y = mix_one(lows[v], low, high), mix_one(highs[v], low, high)
-            place = np.uint32((np.uint64(x) * np.uint64(wide)) >> np.uint64(32))
-            beyond = np.uint32(y - shared)
-            times = np.uint32((np.uint64(beyond) * inverse) >> shift64)
-            times = np.uint32(times + np.uint32(np.uint32(beyond - np.uint32(times * stride)) >= stride))
-            moved = np.uint32(np.uint32(place + times) + np.uint32(1))
+        for v in range(keys):
+            near[v] = mix_one(lows[v], low, high)
+            beyond[v] = np.uint32(mix_one(highs[v], low, high) - shared)
+            far[v] = beyond[v]
+        scaled(words, np.uint64(buckets), np.uint64(32))
+        scaled(distances, inverse, np.uint64(shift))
+        for v in range(keys):
+            times = np.uint32(far[v] + np.uint32(np.uint32(beyond[v] - np.uint32(far[v] * stride)) >= stride))
+            moved = np.uint32(np.uint32(near[v] + times) + np.uint32(1))
             moved = min(moved, np.uint32(moved - wide))  # below zero wraps around
-            near[v] = place
-            far[v] = moved if y >= shared else place
-        for v in range(len(lows)):
+            far[v] = moved if beyond[v] <= last else near[v]
+        for v in range(keys):
             low_votes[v] += table[near[v]]
-        for v in range(len(lows)):
+        for v in range(keys):
             high_votes[v] += table[far[v]]
 
 
@@ -165,20 +182,43 @@ def _add_answers_numpy(votes: Words32, seeds: Halves, answers: Words32, signs: W
             votes[sign] += (places == answers[some, None]).sum(axis=0, dtype=np.uint32)
 
 
-@kernel(twin=_add_answers_numpy, steps=(mix_one,), work=_steps)
+@kernel(twin=_add_answers_numpy, steps=(mix_one, scaled), work=_steps)
 def _add_answers(votes: Words32, seeds: Halves, answers: Words32, signs: Words32, form: Form) -> None:
+    """Two reports at a time: values and votes are then loaded and stored half as often.
+
+    A high sign is in the bucket of the answer if its hash, less ``shared``, is one of ``step`` from (gap - 1) · step
+    on, where gap is how far beyond the low sign the answer lies; or one of the last ``shared`` if they are the same.
+    """
     (seed_low, seed_high), (buckets, step), lows, highs = seeds, form, signs[0], signs[1]
-    # All in 32 bits: distances and hashes below zero wrap around, and of two candidates the smaller one is meant.
-    shared, wide, stride = np.uint32(_WORDS - (buckets - 1) * step), np.uint32(buckets), np.uint32(step)
-    before = np.uint32(shared - stride)
+    # All in 32 bits: what is below zero wraps around, and of two candidates the smaller one is meant.
+    one, shared = np.uint32(1), np.uint32(_WORDS - (buckets - 1) * step)
+    wide, stride = np.uint32(buckets), np.uint32(step)
+    keys, reports = len(lows), len(seed_low)
+    words = np.empty(keys, dtype=np.uint64)
+    place, place2 = words.view(np.uint32)[:keys], words.view(np.uint32)[keys:]
     low_votes, high_votes = votes[0], votes[1]
-    for g in range(len(seed_low)):
+    for g in range(0, reports, 2):
         low, high, answer = seed_low[g], seed_high[g], answers[g]
-        for v in range(len(lows)):
-            x, y = mix_one(lows[v], low, high), mix_one(highs[v], low, high)
-            gap = np.uint32(answer - np.uint32((np.uint64(x) * np.uint64(wide)) >> np.uint64(32)))
-            gap = min(gap, np.uint32(gap + wide))
-            start = np.uint32(before + np.uint32(gap * stride)) if gap else np.uint32(0)
-            room = stride if gap else shared
-            low_votes[v] += np.uint32(gap == 0)
-            high_votes[v] += np.uint32(np.uint32(y - start) < room)
+        low2, high2, answer2, shared2, stride2 = (
+            low,
+            high,
+            np.uint32(_WORDS - 1),
+            np.uint32(0),
+            np.uint32(0),
+        )  # nobody's
+        if g + 1 < reports:
+            low2, high2, answer2, shared2, stride2 = seed_low[g + 1], seed_high[g + 1], answers[g + 1], shared, stride
+        for v in range(keys):
+            place[v], place2[v] = mix_one(lows[v], low, high), mix_one(lows[v], low2, high2)
+        scaled(words, np.uint64(buckets), np.uint64(32))
+        for v in range(keys):
+            same, same2 = place[v] == answer, place2[v] == answer2
+            gap = np.uint32(np.uint32(answer - one) - place[v])  # less one
+            gap2 = np.uint32(np.uint32(answer2 - one) - place2[v])
+            gap, gap2 = min(gap, np.uint32(gap + wide)), min(gap2, np.uint32(gap2 + wide))
+            x = np.uint32(mix_one(highs[v], low, high) - shared)
+            y = np.uint32(mix_one(highs[v], low2, high2) - shared)
+            x, y = np.uint32(x - np.uint32(gap * stride)), np.uint32(y - np.uint32(gap2 * stride))
+            room, room2 = shared if same else stride, shared2 if same2 else stride2
+            low_votes[v] += np.uint32(same) + np.uint32(same2)
+            high_votes[v] += np.uint32(x < room) + np.uint32(y < room2)

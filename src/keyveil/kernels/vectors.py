@@ -17,7 +17,8 @@ from keyveil.kernels.backend import kernel
 from keyveil.kernels.bernoulli import perturb_unary
 from keyveil.kernels.bits import count_bits
 
-_NEAR = 1 << 14  # counts: 128 kB
+_NEAR = 1 << 13  # counts: 32 kB
+_CLOSE = 1 << 17  # bytes of rows
 _CELLS = 1 << 20  # labels drawn at once
 
 
@@ -105,15 +106,16 @@ def _count_labels_numpy(rows: NDArray[Any], labels: int) -> NDArray[np.int64]:
 def count_labels(rows: NDArray[Any], labels: int) -> NDArray[np.int64]:
     """How many people say each label about each key, [labels, d]."""
     n, d = rows.shape
+    counts = np.zeros((d, labels + 1), dtype=np.uint32)
+    people = max(1, _CLOSE // d)  # whose rows stay in the second cache while keys pass
+    some = max(1, _NEAR // (labels + 1))  # keys whose counts stay in the first one while those people pass
+    for start in range(0, n, people):
+        for first in range(0, d, some):
+            for i in range(start, min(start + people, n)):
+                for k in range(first, min(first + some, d)):
+                    counts[k, rows[i, k]] += np.uint32(1)
     spoken = np.empty((labels, d), dtype=np.int64)
-    some = max(1, _NEAR // (labels + 1))  # keys whose counts stay in a near cache while all people pass
-    for first in range(0, d, some):
-        stop = min(first + some, d)
-        counts = np.zeros((stop - first, labels + 1), dtype=np.int64)
-        for i in range(n):
-            for k in range(first, stop):
-                counts[k - first, rows[i, k]] += 1
-        for k in range(first, stop):
-            for label in range(labels):
-                spoken[label, k] = counts[k - first, label + 1]
+    for k in range(d):
+        for label in range(labels):
+            spoken[label, k] = counts[k, label + 1]
     return spoken

@@ -25,6 +25,7 @@ from keyveil.kernels.threads import in_ranges, threads_for
 from keyveil.kernels.writing import write
 
 BLOCK = 1 << 16  # people handled at once in bulk: bounded memory, long enough for the kernels
+CELLS_BLOCK = 1 << 18  # where a report adds to one cell: 64 Ki of them take as long as twenty calls
 ENCODED_BLOCK = 1 << 22  # bytes of encoded reports that become rows at once; rows take up to 32 times as many
 
 
@@ -73,11 +74,12 @@ class Counting(ABC):
     def tally(self, reports: Iterable[Report] | Reports, threads: int | None = None) -> Tally:
         """Count reports; tallies of parts add up to the tally of the whole, whatever the number of threads."""
         counted = reports if isinstance(reports, Reports) else self.gather(reports)
+        block = BLOCK if cells_of(self) is None else CELLS_BLOCK
 
         def work(start: int, stop: int) -> NDArray[np.int64]:
             counts = np.zeros(self.tally_shape, dtype=np.int64)
-            for first in range(start, stop, BLOCK):
-                some = slice(first, min(first + BLOCK, stop))
+            for first in range(start, stop, block):
+                some = slice(first, min(first + block, stop))
                 self._add_reports(counts, counted.payloads[some], counted.publics[some])
             return counts
 

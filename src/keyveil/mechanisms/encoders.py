@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,16 @@ def is_positive(value: int, coins: Coins) -> bool:
 
 def each_positive(values: NDArray[np.int64], coins: Coins) -> NDArray[np.bool_]:
     """``is_positive`` for the values of one person: equal values together, the lowest first."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = [0, *((ordered[1:] != ordered[:-1]).nonzero()[0] + 1).tolist(), len(values)]
     positive = np.empty(len(values), dtype=np.bool_)
-    ordered = np.sort(values)
-    rises = ordered[1:] != ordered[:-1]
-    for value in (*ordered[:1].tolist(), *ordered[1:][rises].tolist()):
-        places = np.flatnonzero(values == value)
-        positive[places] = coins.chances(GRID + value, 2 * GRID, len(places))
+    positive[order] = np.concatenate(
+        [
+            coins.chances(GRID + value, 2 * GRID, stop - start)
+            for value, (start, stop) in zip(ordered[starts[:-1]].tolist(), pairwise(starts), strict=True)
+        ]
+    )
     return positive
 
 

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.estimates import FLAGS, Column, Estimates, Header
 from keyveil.core.tally import Tally
-from keyveil.core.undercount import Undercount
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread, normal_quantile
+
+if TYPE_CHECKING:
+    from keyveil.core.undercount import Undercount
 
 Floats = NDArray[np.float64]
 
@@ -176,6 +179,8 @@ def _total(within: Floats, between: Floats, a: GroupValues, b: GroupValues, n: F
 
 def _unseen(groups: Sequence[Estimates]) -> Undercount | None:
     """The smallest cap of groups, whose effect on the merged answer nobody knows; nothing if no cap can bind."""
+    from keyveil.core.undercount import Undercount  # devices do not need it
+
     caps = [one.header.undercount.cap for one in groups if one.header.undercount is not None]
     return Undercount(min(caps)) if caps else None
 

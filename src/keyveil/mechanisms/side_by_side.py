@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +43,11 @@ from keyveil.mechanisms.merging import PartAnswer, merge, part_answers
 from keyveil.mechanisms.part_rows import PartedCodec, PartRows
 from keyveil.mechanisms.parting import Part, in_parts, parting_word, parting_words
 from keyveil.mechanisms.parts_capabilities import CapabilitiesOfParts
-from keyveil.mechanisms.reach import Reachable, averaged
 from keyveil.mechanisms.report_laws import Asked
 from keyveil.mechanisms.tally_laws import LimitDraws, crowd_law, normal_limit
+
+if TYPE_CHECKING:
+    from keyveil.mechanisms.reach import Reachable
 
 
 class SideBySide(NothingAnnounced, CapabilitiesOfParts):
@@ -327,6 +329,8 @@ class SideBySide(NothingAnnounced, CapabilitiesOfParts):
 
     def reachable(self, tally: Tally, of: Callable[[Mechanism, Tally], Reachable]) -> Reachable:
         """Weights follow from the data, so limits are those of all parts together: people may speak in any of them."""
+        from keyveil.mechanisms.reach import averaged  # devices do not need it
+
         own = [of(part, self.part_tally(tally, number)) for number, part in enumerate(self.parts)]
         tell = [part.estimated for part in self.parts]
         return own[0] if len(own) == 1 else lambda leave, come: averaged([one(leave, come) for one in own], tell)

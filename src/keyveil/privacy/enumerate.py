@@ -97,6 +97,11 @@ class PathCoins(Coins):
             answer = self._choice(_alike(combinations(range(bound), size), count), count)
         return list(answer)
 
+    def among(self, size: int, bound: int) -> NDArray[np.bool_]:
+        there = np.zeros(bound, dtype=np.bool_)
+        there[self.subset(size, bound)] = True
+        return there
+
     def chances(self, numerator: int, denominator: int, count: int) -> NDArray[np.bool_]:
         return np.array([self.chance(numerator, denominator) for _ in range(count)], dtype=np.bool_)
 

@@ -38,7 +38,6 @@ from keyveil.mechanisms.capabilities import (
     need,
 )
 from keyveil.mechanisms.dependence import Dependence
-from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.families.key_value import FREQUENCIES_AND_MEANS, refused
 from keyveil.mechanisms.keyvalue.apart_forecast import (
     CONTROLLED,
@@ -50,10 +49,7 @@ from keyveil.mechanisms.keyvalue.apart_forecast import (
     UNALIKE,
     Forecast,
 )
-from keyveil.mechanisms.keyvalue.apart_reach import ValueSums, with_values
-from keyveil.mechanisms.merging import Floats
-from keyveil.mechanisms.reach import Reachable
-from keyveil.mechanisms.responses import INSUFFICIENT, Solution, Spread
+from keyveil.mechanisms.responses import INSUFFICIENT, Floats, Solution, Spread
 from keyveil.mechanisms.rounds.presence import PresenceGroup
 from keyveil.mechanisms.rounds.topsel_project import best_channel, gain
 from keyveil.mechanisms.rounds.value_projection import (
@@ -68,7 +64,9 @@ from keyveil.mechanisms.side_by_side import SideBySide
 from keyveil.mechanisms.size_law import SizeLaw
 
 if TYPE_CHECKING:
+    from keyveil.mechanisms.effects import Effects
     from keyveil.mechanisms.keyvalue.block import Block
+    from keyveil.mechanisms.reach import Reachable
 
 UNEVEN = 1.3  # mean square of set sizes over the square of their mean, where the law is not known
 REACHES = (1.0, 1.5, 2.0)  # squared radius over the mean squared length of a vector
@@ -249,6 +247,8 @@ class Apart(SideBySide):
 
     def report_effects(self, tally: Tally) -> list[Effects]:
         """Keys from the one group; sums of values from the other, divided by what cutting left of vectors."""
+        from keyveil.mechanisms.effects import Effects  # devices do not need it
+
         values, d = self.values, self.schema.d
         own, theirs = (self.part_tally(tally, number) for number in (0, 1))
         keys = [one.scaled(1.0, 0.0, fixed=True) for one in need(self.who, ReportEffects).report_effects(own)]
@@ -259,6 +259,8 @@ class Apart(SideBySide):
 
     def reachable(self, tally: Tally, of: Callable[[Mechanism, Tally], Reachable]) -> Reachable:
         """Keys from the one group; what the other says, divided by any share that cutting may have left of vectors."""
+        from keyveil.mechanisms.keyvalue.apart_reach import ValueSums, with_values  # devices do not need it
+
         values, (own, theirs) = self.values, (self.part_tally(tally, number) for number in (0, 1))
         step = values.radius / (gain(values.channel) * values.unit)
         along = step * values._own(theirs) / (2 * max(theirs.reports, 1))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,17 @@ from keyveil.kernels.siphash import siphash_many
 from keyveil.kernels.threads import threads_for
 from keyveil.mechanisms.announcements import CalibratedOnDevice, accepted_forms
 from keyveil.mechanisms.base import Mechanism
-from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.families.cover import Cover, Given, Scheme, best_cover, best_kappa
 from keyveil.mechanisms.families.key_value import refused
 from keyveil.mechanisms.families.set_response import Held, Integers, Keys, Odds
 from keyveil.mechanisms.keyvalue.topsel import REDUCED_SEEDS, TopSel
-from keyveil.mechanisms.reach import Interval, Reach, Reachable
 from keyveil.mechanisms.responses import Floats, Solution, Spread
 from keyveil.mechanisms.size_law import SizeLaw
 from keyveil.mechanisms.totals import Constraint
+
+if TYPE_CHECKING:
+    from keyveil.mechanisms.effects import Effects
+    from keyveil.mechanisms.reach import Reach, Reachable
 
 MOST_COHORTS = 1 << 16
 MOST_COUNTS = 1 << 23  # cohorts times buckets: a tally of 64 MB
@@ -326,6 +328,8 @@ def _refined_slope(solution: Solution, cover: Cover) -> tuple[Floats, Floats]:
 
 def _refined_reach(plain: Reach, cover: Cover) -> Reach:
     """The limits of refined estimates: in every step both numbers are monotone in the clipped frequency."""
+    from keyveil.mechanisms.reach import Interval  # devices do not need it
+
     gain, other = _gain_of(cover), cover.supports().other
     frequency, scales = plain.frequency, np.ones((2, len(plain.frequency.low)))
     for _ in range(STEPS):

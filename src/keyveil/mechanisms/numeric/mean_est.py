@@ -90,8 +90,7 @@ class MeanEst(Numeric):
     def vote(self, values: NDArray[np.int64], coins: Coins) -> bytes:
         """The report about one person's values of all keys."""
         signs = each_positive(values, coins)
-        agreed = np.zeros(self.schema.d, dtype=np.bool_)
-        agreed[coins.subset(coins.choose(self.agreement), self.schema.d)] = True
+        agreed = coins.among(coins.choose(self.agreement), self.schema.d)
         return BitVector.pack(signs == agreed)
 
     def respond_many(self, records: Records, words: NDArray[np.uint64], coins: Coins) -> NDArray[Any]:
