@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -16,7 +15,8 @@ from keyveil.kernels.bits import count_bits
 from keyveil.kernels.em import window_em
 from keyveil.kernels.hashing import count_support, hash_many
 from keyveil.kernels.subsets import count_symbols
-from keyveil.mechanisms.numeric.square_wave import SquareWave
+from keyveil.mechanisms.capabilities import Windows, need
+from keyveil.mechanisms.registry import create
 
 D = 1024
 BLOCK = 1024
@@ -114,7 +114,8 @@ def subset_counting(quick: bool) -> Race:
 def _distributions(many: int, quick: bool) -> Race:
     """So many steps of EM for ``many`` collections of square wave with 1024 cells, against dense matrix products."""
     steps = 10 if quick else 50
-    window = SquareWave(Schema(keys=1, low=-1, high=1), Fraction(1)).window
+    wave = create("square-wave", Schema(keys=1, low=-1, high=1), 1)
+    window = need(wave, Windows).window_counts(wave.tally([])).window
     matrix, channel = window.matrix(), window.channel
     bell = np.exp(-(np.linspace(-3, 3, window.inputs) ** 2) / 2)
     counts = np.random.default_rng(6).multinomial(1_000_000, matrix @ (bell / bell.sum()), many).astype(np.float64)

@@ -151,7 +151,7 @@ class Estimates:
             return wide
         below = column.values - column.low
         with np.errstate(invalid="ignore"):
-            alike = below >= ALMOST * below[wide].min()
+            alike: NDArray[np.bool_] = below >= ALMOST * below[wide].min()
         return column.longer(ALMOST * WIDE) | alike
 
     @property

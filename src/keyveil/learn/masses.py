@@ -109,7 +109,7 @@ class WindowMasses(Masses):
     def noise(self, key: int, weights: Floats) -> Floats:
         shares = self.values[key] / self.scale
         groups = np.arange(len(shares)) * min(GROUPS, len(shares)) // len(shares)
-        total = np.bincount(groups, shares)
+        total = np.bincount(groups, shares).astype(np.float64)
         if not shares.sum() > 0:
             return np.full(len(weights), np.nan)
         inner = np.zeros((len(shares), len(total)))  # the law within each group
