@@ -200,12 +200,23 @@ class ForeseenValues(Protocol):
         """
 
 
+class ForeseenCases(Protocol):
+    """What may be said of a cap, in equally likely cases."""
+
+    @property
+    def scales(self) -> Floats:
+        """What frequencies will be divided by in each case."""
+
+    def each(self) -> Sequence[Undercount]:
+        """All that will be said in each case."""
+
+
 @runtime_checkable
 class ForeseenUndercount(Protocol):
     """What a cap hides is measured, stated, and maybe corrected. Only predictions look for it, too."""
 
-    def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Sequence[Undercount]:
-        """What will be said of the cap, in equally likely cases.
+    def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> ForeseenCases | None:
+        """What will be said of the cap, in equally likely cases; ``None`` if nobody is asked.
 
         ``frequency`` is what the cap leaves and ``spread`` its errors, ``sizes`` the shares of people by true set size.
         """

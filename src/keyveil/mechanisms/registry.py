@@ -323,8 +323,7 @@ def _load(name: str, *tables: dict[str, str]) -> Any:
         raise MechanismError("mechanism/unknown", f"A mechanism is named by a string, not {name!r}.")
     for table in tables:
         if name in table:
-            module, attribute = table[name].split(":")
-            return getattr(import_module(module), attribute)
+            return _imported(table[name])
     other = None if name in MECHANISMS or name in PROTOCOLS or name in ROUNDS else _other(name)
     if other is not None and (issubclass(other, Mechanism) or PROTOCOLS in tables):
         return other
@@ -336,6 +335,13 @@ def _load(name: str, *tables: dict[str, str]) -> Any:
     known = [*MECHANISMS, *PROTOCOLS, *_registered, *_entry_points()]
     hint = did_you_mean(name, known) or f"; there are {', '.join(one for table in tables for one in table)}"
     raise MechanismError("mechanism/unknown", f"There is no mechanism {name!r}{hint}.")
+
+
+@cache
+def _imported(reference: str) -> Any:
+    """What a reference such as ``package.module:Name`` stands for."""
+    module, attribute = reference.split(":")
+    return getattr(import_module(module), attribute)
 
 
 def _listed(title: str, table: dict[str, str]) -> str:

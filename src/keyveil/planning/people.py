@@ -29,7 +29,7 @@ TYPICAL = 0.5  # root mean square of a value on [-1, 1] where nothing is known o
 MOST_HELD = 0.9  # share of the people who hold the most frequent of invented keys, unless all are held more often
 GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples, without whole parts, lie evenly in [0, 1] whatever their number is
 MOST_PEOPLE = 10**12
-MOST_LOOKED_AT = 150  # keys over which errors of means are averaged, where there are more
+MOST_LOOKED_AT = 100  # keys over which errors of means are averaged, where there are more
 RARE, TERMS = 0.1, 24  # frequencies up to which a series of so many terms is exact to 1e-16: (2·0.1)^24
 CLOSE = 0.02  # relative difference up to which two statements about the mean set size agree
 

@@ -110,7 +110,7 @@ def _of_average(one: Prediction) -> float:
 def _of_correction(one: Prediction) -> float:
     """The relative variance that a correction for the cap gives all frequencies together."""
     assert isinstance(one.stated, Stated)
-    factors = np.array([1 / case.scale for case in one.stated.cases])
+    factors = 1 / one.stated.scales
     return float(np.var(factors) / np.mean(factors) ** 2)
 
 
