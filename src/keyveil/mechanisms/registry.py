@@ -143,7 +143,12 @@ def find_mechanism(name: str) -> type[Mechanism]:
 
 def forms() -> Iterator[tuple[str, Mechanism]]:
     """Every mechanism for three keys in the forms that tell different things, with a title such as "kvue with bins"."""
-    return iter(_forms(tuple((name, find_mechanism(name)) for name in mechanism_names())))
+    return iter(_forms(kinds()))
+
+
+def kinds() -> tuple[tuple[str, type[Mechanism]], ...]:
+    """Every mechanism by name, with its class."""
+    return tuple((name, find_mechanism(name)) for name in mechanism_names())
 
 
 @lru_cache(maxsize=2)

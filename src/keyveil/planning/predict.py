@@ -337,7 +337,8 @@ class _Asked:
 
     @classmethod
     def of(cls, mechanism: Mechanism, sizes: Floats) -> _Asked:
-        readings = tuple(str(mechanism.options.get(name)) for name in sorted(mechanism.readings))
+        options = mechanism.options if mechanism.readings else {}
+        readings = tuple(str(options.get(name)) for name in sorted(mechanism.readings))
         return cls((mechanism.fingerprint, readings, sizes.tobytes()), mechanism, sizes)
 
 

@@ -125,18 +125,16 @@ class Forecast:
         if not self._measures(weight * moments.counted, noise, size, var_size):
             control, total = np.zeros_like(product), np.zeros_like(product)
         one = ahead * times
+        said, on_average = one * moments.cut, one * moments.cut - control * moments.counted - total * moments.sizes
         between = (
             one**2 * moments.squares
             + control**2 * moments.counted_squares
             + total**2 * moments.size_squares
-            - 2 * one * control * moments.cut_counted
-            - 2 * one * total * moments.cut_sizes
+            - 2 * one * (control * moments.cut_counted + total * moments.cut_sizes)
             + 2 * control * total * moments.counted_sizes
-            - (one * moments.cut - control * moments.counted - total * moments.sizes) ** 2
+            - on_average**2
         )
-        with_key = (one * moments.cut - control * moments.held_counted - total * moments.held_sizes) - frequency * (
-            one * moments.cut - control * moments.counted - total * moments.sizes
-        )
+        with_key = said - control * moments.held_counted - total * moments.held_sizes - frequency * on_average
         fixed_f, fixed_size = self._within(frequency, sizes)
         share = fixed_f / max(float(fixed_f.sum()), 1e-300)  # of the error of the size that a key has a part in
         relative = fixed_size / max(size, 1e-9) ** 2 if control.any() or total.any() else 0.0
@@ -144,8 +142,9 @@ class Forecast:
         variance = noise * square + np.maximum(between, 0) / self.n + moments.cut**2 * spread_of_times
         variance = variance + product**2 * relative
         covariance = -back * with_key / self.n + product * share * relative * size
-        said = noise / max(weight * moments.counted, 1e-9) ** 2 + var_size / max(size, 1e-9) ** 2
-        stated = noise * square + self._allowed(frequency, product, float(np.sort(cases)[len(cases) // 2]), min(said, GUESSED_SPREAD))
+        measured = noise / max(weight * moments.counted, 1e-9) ** 2 + var_size / max(size, 1e-9) ** 2
+        middle = float(np.sort(cases)[len(cases) // 2])
+        stated = noise * square + self._allowed(frequency, product, middle, min(measured, GUESSED_SPREAD))
         return Foreseen(product - moments.whole, variance, covariance, stated, -product * (1 - frequency) / self.n)
 
     def _allowed(self, frequency: Floats, product: Floats, left: float, relative: float) -> Floats:
@@ -268,12 +267,9 @@ def _presence(asked: _Asked) -> tuple[Floats, Floats]:
 
     Whoever tells keys tells nothing of values, so means do not matter.
     """
-    own, nothing = need(asked.who, PredictedVariance), np.zeros_like(asked.frequency)
-    fixed, sampled = (
-        own.predicted_spread(asked.frequency, nothing, asked.sizes, asked.people, whole).frequency
-        for whole in (False, True)
-    )
-    return fixed, sampled
+    own, frequency = need(asked.who, PredictedVariance), asked.frequency
+    fixed = own.predicted_spread(frequency, np.zeros_like(frequency), asked.sizes, asked.people, False).frequency
+    return fixed, fixed + frequency * (1 - frequency) / asked.people
 
 
 @cache

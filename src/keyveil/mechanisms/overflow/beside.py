@@ -261,14 +261,19 @@ class BesideOverflow(SideBySide):
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
     ) -> Spread:
-        """Errors of the main group's people, and of those whom it does not hear; the cap is taken not to bind."""
+        """Errors of the main group's people, and of those whom it does not hear; the cap is taken not to bind.
+
+        Estimates are unbiased, so that people who are a sample add the variance of what they hold.
+        """
         own, heard = need(self.main, PredictedVariance), float(self.shares[0] / sum(self.shares))
         people = max(round(n * heard), 1)
-        sampled = own.predicted_spread(frequency, mean, sizes, people, True)
         if population:
-            return sampled
+            return own.predicted_spread(frequency, mean, sizes, people, True)
         fixed = own.predicted_spread(frequency, mean, sizes, people, False)
-        return Spread(*(a + (1 - heard) * (b - a) for a, b in zip(fixed, sampled, strict=True)))
+        unheard = (1 - heard) * frequency * (1 - frequency) / people
+        return Spread(
+            fixed.frequency + unheard, fixed.product + mean**2 * unheard, fixed.covariance + mean * unheard
+        )
 
     def foreseen_values(
         self,
