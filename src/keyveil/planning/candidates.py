@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
@@ -22,12 +22,12 @@ from keyveil.protocols.weights import fair_weights
 
 USUAL_CAP = 0.9  # share of the people within the cap, as simulations choose it
 CAPS = (0.5, 0.75, USUAL_CAP, 0.97, 1.0)
-"""Shares of the people within the caps that are tried for the mechanisms that are best with the usual one. Where keys
-are so rare that hardly anything is learnt, a cap of one pair has the least squared error of all: it hides much of
-little. But noise can be shrunk afterwards and what is hidden cannot be found again, so caps stop at half of the people
-(docs/decisions/0100-errors-as-shown.md)."""
-SHRUNK_CAPS = (0.05, 0.25, *CAPS)
-"""The same where errors count after shrinkage, which foretell what a cap hides and what is left of the noise."""
+"""Shares of the people within the caps that are tried for the mechanisms that are best with the usual one. A smaller cap
+hides much to save a little noise. But noise can be shrunk afterwards and what is hidden cannot be found again, so caps
+stop at half of the people (docs/decisions/0100-errors-as-shown.md)."""
+ALL_CAPS = (0.05, 0.25, *CAPS)
+"""The same where errors count after shrinkage, which foretell what a cap hides and what is left of the noise; and where
+nothing is learnt about single keys anyhow (docs/decisions/0172-where-a-guess-is-better.md)."""
 FAIR = 0.5  # exponent of weights for rare keys (docs/fairness.md)
 STATES, WIDTHS = (3, 4, 5), (1, 2, 3, 4)
 BINS = 4  # of a distribution
@@ -75,12 +75,17 @@ def forms(name: str, schema: Schema, epsilon: Fraction, people: People, goal: Go
         raise refused
 
 
-def with_other_caps(made: Mechanism, people: People, goal: Goal) -> tuple[Iterator[Mechanism], Iterator[Mechanism]]:
-    """The same form of a capped mechanism with smaller and smaller caps, and with larger and larger ones."""
+def with_other_caps(
+    made: Mechanism, people: People, goal: Goal, shares: Sequence[float] = CAPS
+) -> tuple[Iterator[Mechanism], Iterator[Mechanism]]:
+    """The same form of a capped mechanism with smaller and smaller caps, and with larger and larger ones.
+
+    The caps are those that these shares of the people keep to.
+    """
     own = {option: made.options[option] for option in _KEPT if made.options.get(option) is not None}
     kept = {option: tuple(value) if isinstance(value, list) else value for option, value in own.items()}
     form, usual = form_of(find_mechanism(made.name), kept), need(made, Capped).cap()
-    caps = sorted({people.cap_for(share) for share in (SHRUNK_CAPS if goal.shrunk else CAPS)})
+    caps = sorted({people.cap_for(share) for share in shares})
 
     def with_caps(some: list[int]) -> Iterator[Mechanism]:
         for cap in some:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyveil.core.epsilon import Number, decimal_text, parse_epsilon
@@ -20,13 +19,13 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.questions import who_answers
 from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
-from keyveil.planning.candidates import considered, forms, with_other_caps
+from keyveil.planning.candidates import ALL_CAPS, CAPS, considered, forms, with_other_caps
 from keyveil.planning.goals import Goal, goals, processed
 from keyveil.planning.people import People
 from keyveil.planning.predict import Prediction, predict, root_mean_square
-from keyveil.planning.shrunk import shrunk
+from keyveil.planning.shrunk import by_draws, shrunk
 from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people, tried_protocol
-from keyveil.planning.words import reason
+from keyveil.planning.words import nothing_learnt, reason
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from keyveil.planning.groups import GroupCost
     from keyveil.planning.wanted import Solved
 
-CLOSED, TRIED = "closed form", "simulation"
+CLOSED, DRAWN, TRIED = "closed form", "drawn estimates", "simulation"
 REFINED = 3  # capped mechanisms whose cap is tried at other shares of the people
 WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism: more rounds take time, and trials err
 EVEN = 1.02  # times the least error up to which a mechanism is as good after shrinkage: predictions err by more
@@ -119,6 +118,13 @@ class Plan(Shown):
         return self.lines[0]
 
     @property
+    def note(self) -> str | None:
+        """Said where nothing is learnt about single keys: a guess that hears nobody errs by no more."""
+        if len(self.goals) > 1 or not _hopeless(self.lines, self.goals[0], self.people):
+            return None
+        return nothing_learnt(self.goals[0], self.people, self.best.error)
+
+    @property
     def mechanism(self) -> Mechanism | Protocol:
         """The best mechanism with all its options; a protocol if several rounds are allowed and worth it."""
         return self.best.made
@@ -144,6 +150,7 @@ class Plan(Shown):
             "pairs": self.people.pairs,
             "about": self.people.about,
             "left_out": self.left_out,
+            **({} if self.note is None else {"note": self.note}),
             **({} if self.solved is None else {"solved": self.solved.document()}),
             **({"groups": [one.document() for one in self.group_costs]} if self.group_costs else {}),
             **({"curves": [curve.document() for curve in self.curves]} if self.curves else {}),
@@ -209,23 +216,27 @@ class _Search:
         found = {
             name: line for name in (considered(goal) if names is None else names) if (line := self._best(name, goal))
         }
-        ranked = sorted(found.values(), key=lambda line: line.error)
-        for line in islice((line for line in ranked if can(line.mechanism, Capped)), REFINED):
-            found[line.name] = self._with_best_cap(line, goal)
-        lines = sorted(found.values(), key=lambda line: line.error)
+        ranked = sorted(found.values(), key=_error)
+        capped = [line for line in ranked if can(line.mechanism, Capped)]
+        for line in capped if goal.shrunk else capped[:REFINED]:
+            found[line.name] = self._with_best_cap(line, goal, ALL_CAPS if goal.shrunk else CAPS)
+        lines = sorted(found.values(), key=_error)
+        if _hopeless(lines, goal, self.people) and not goal.shrunk and goal.tuned == "frequency":
+            found |= {line.name: self._with_best_cap(line, goal, ALL_CAPS) for line in capped}
+            lines = sorted(found.values(), key=_error)
         if goal.shrunk and lines:  # where nothing but an average is learnt, all are alike but for what else they tell
             even = [line for line in lines if line.error <= EVEN * lines[0].error]
             first = min(even, key=_of_frequencies)
             lines.sort(key=lambda line: line is not first)
         return lines
 
-    def _with_best_cap(self, line: Line, goal: Goal) -> Line:
+    def _with_best_cap(self, line: Line, goal: Goal, shares: Sequence[float]) -> Line:
         """The line with the cap of least error: smaller ones are tried as long as they are better, or else larger ones.
 
         A smaller cap has less noise and more bias, so the error falls and then rises with the cap.
         """
         best = line
-        for others in with_other_caps(line.mechanism, self.people, goal):
+        for others in with_other_caps(line.mechanism, self.people, goal, shares):
             for other in map(partial(self._line, goal=goal), filter(self._short, others)):
                 if other.error >= best.error:
                     break
@@ -288,7 +299,7 @@ class _Search:
                 except KeyveilError as refused:
                     self.left_out["split"] = refused.sentence
         names_once: dict[str, Line] = {}
-        for line in sorted(lines, key=lambda line: line.error):
+        for line in sorted(lines, key=_error):
             names_once.setdefault(line.name, line)
         return list(names_once.values())
 
@@ -299,7 +310,8 @@ class _Search:
         found = [self._line(made, goal) for goal in wanted]
         ratios = [line.error / best[goal.name][0].error for line, goal in zip(found, wanted, strict=True)]
         error = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        return Line(found[0].prediction, error, TRIED if any(line.method == TRIED for line in found) else CLOSED)
+        methods = {line.method for line in found}
+        return Line(found[0].prediction, error, next(one for one in (TRIED, DRAWN, CLOSED) if one in methods))
 
     def _best(self, name: str, goal: Goal) -> Line | None:
         """The form of a mechanism with the least error; nothing if none will do, with the reason in ``left_out``."""
@@ -333,8 +345,18 @@ class _Search:
     def _line(self, made: Mechanism, goal: Goal) -> Line:
         prediction = predict(made, self.people)
         if goal.error is not None:
-            return Line(prediction, goal.error(prediction), CLOSED)
+            method = DRAWN if goal.shrunk and by_draws(self.people) else CLOSED
+            return Line(prediction, goal.error(prediction), method)
         return Line(prediction, tried_error(made, self.people, self._crowd_now, goal), TRIED)
+
+
+def _error(line: Line) -> float:
+    return line.error
+
+
+def _hopeless(lines: Sequence[Line], goal: Goal, people: People) -> bool:
+    """Whether a guess that hears nobody is as good as the best mechanism."""
+    return bool(lines) and goal.guessed is not None and lines[0].error >= goal.guessed(people)
 
 
 def _of_frequencies(line: Line) -> float:

@@ -13,9 +13,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from keyveil.learn.laws import ROUNDS, VAGUE_KEYS
+from keyveil.learn.laws import ROUNDS, SMALL, VAGUE_KEYS
 from keyveil.mechanisms.capabilities import KeyDependence, can
-from keyveil.planning.people import Floats, Places
+from keyveil.planning.drawn import Drawn, drawn
+from keyveil.planning.people import Floats, People, Places
 from keyveil.planning.predict import NORMAL_CASES, Prediction, Stated
 
 ALONE, CROWDS = 40, 80  # the most frequent keys stand for themselves, the others in so many groups of like frequencies
@@ -46,9 +47,18 @@ class Shrunk:
         return _means(self.one, few, *self.law) if len(few) else np.empty(0)
 
 
+def by_draws(people: People) -> bool:
+    """Whether keys are too few to teach a law, so that estimates are drawn (``planning.drawn``)."""
+    return people.d < SMALL
+
+
 @lru_cache(maxsize=4)  # a goal that is about both asks twice
-def shrunk(one: Prediction) -> Shrunk:
+def shrunk(one: Prediction) -> Shrunk | Drawn:
     """What shrinkage is expected to leave of the errors of a prediction; only of a mechanism of one round."""
+    return drawn(one) if by_draws(one.people) else _by_formula(one)
+
+
+def _by_formula(one: Prediction) -> Shrunk:
     frequency, shown, left = _frequencies(one)
     return Shrunk(one, frequency, _law_of_means(one, shown, left))
 

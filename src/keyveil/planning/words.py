@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from keyveil.mechanisms.capabilities import Capped, Parted, can
 from keyveil.planning.goals import Goal
+from keyveil.planning.people import People
 from keyveil.planning.predict import Prediction, root_mean_square
 
 DENSE = 0.3  # share of all keys that people hold on average from which on most reports about one key find it held
@@ -14,6 +15,17 @@ def reason(one: Prediction, error: float, best: float, wanted: tuple[Goal, ...])
     """Why a mechanism is as good or as bad as it is for the goals, in one sentence."""
     cause = "tried by simulation, several rounds" if one.sent is not None else _cause(one, wanted)
     return f"{_place(error, best)}: {cause}."
+
+
+def nothing_learnt(goal: Goal, people: People, error: float) -> str:
+    """What to do where the best mechanism errs by as much as a guess does."""
+    assert goal.guessed is not None
+    guess = f"{goal.guessed(people):.2g}"
+    return (
+        f"Nothing is learnt about single keys: who hears nobody and guesses errs by {guess}, the best mechanism by "
+        f"{error:.2g}. A plan for --error {guess} says how many people or which epsilon that takes; or ask for "
+        "fewer keys."
+    )
 
 
 def _place(error: float, best: float) -> str:
