@@ -30,7 +30,9 @@ def people_of(name: str, n: int) -> tuple[Dataset, Schema]:
     return data, Schema(keys=data.schema.d)
 
 
-def told_and_seen(name: str, n: int, mechanism: str, epsilon: float | str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+def told_and_seen(
+    name: str, n: int, mechanism: str, epsilon: float | str, **options: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """Foreseen and measured squared errors: of frequencies, means, and means of the 20 most frequent keys."""
     data, schema = people_of(name, n)
     made = make(mechanism, schema, epsilon, **options)
@@ -88,7 +90,7 @@ def test_a_plan_for_shrunk_means_takes_what_tells_more_and_not_what_shows_nothin
 
 def test_caps_below_half_of_the_people_are_tried_where_nothing_is_learnt_or_errors_are_shrunk() -> None:
     """At an epsilon of 4 a plan keeps to caps of half of the people; where a guess is better, it says so."""
-    data, schema = people_of("plaw", 2_000)
+    data, schema = people_of("peaks", 2_000)
     half = sampled(data.population, schema).cap_for(0.5)
 
     def planned(epsilon: float, **told: Any) -> Plan:

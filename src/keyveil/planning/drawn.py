@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from keyveil.core.coins import Coins
 from keyveil.core.undercount import Undercount
+from keyveil.lab.coins import SeededCoins
 from keyveil.learn.shrinkage import bayes
 from keyveil.mechanisms.capabilities import KeyDependence, can
 from keyveil.mechanisms.overflow.undercount import judged
@@ -39,10 +41,11 @@ class Drawn:
 def drawn(one: Prediction) -> Drawn:
     """What shrinkage leaves of errors in ``DRAWS`` equally likely collections; only of a mechanism of one round."""
     assert isinstance(one.stated, Stated)
-    chances, people = np.random.Generator(np.random.Philox(SEED)), one.people
+    coins, people = SeededCoins(SEED), one.people
     squares = np.zeros((2, people.d))
     for case in _cases(one.stated):
-        solution = _solution(one, one.stated, chances.standard_normal((2, people.d)), float(chances.standard_normal()))
+        common, *own = _normal(coins, 2 * people.d + 1)
+        solution = _solution(one, one.stated, np.reshape(own, (2, people.d)), float(common))
         header = one.mechanism.header(people.n)
         unknown = None if np.isfinite(solution.product).any() else "unknown"
         told = solution.estimates(header, respondents=np.full(people.d, people.n), no_mean=unknown)
@@ -53,6 +56,13 @@ def drawn(one: Prediction) -> Drawn:
         squares[1] += (np.clip(shown.mean.values, -1, 1) - people.mean) ** 2
     frequency, mean = np.sqrt(squares / DRAWS)
     return Drawn(frequency, np.where(np.isfinite(one.mean_se), np.nan_to_num(mean, nan=1.0), np.nan))
+
+
+def _normal(coins: Coins, count: int) -> Floats:
+    """Independent numbers of a standard normal law (Box and Muller)."""
+    first, second = (coins.words(2 * count).reshape(2, count) + 0.5) / 2.0**64
+    drawn: Floats = np.sqrt(-2 * np.log(first)) * np.cos(2 * np.pi * second)
+    return drawn
 
 
 def _cases(stated: Stated) -> list[Undercount | None]:

@@ -19,7 +19,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.questions import who_answers
 from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
-from keyveil.planning.candidates import ALL_CAPS, CAPS, considered, forms, with_other_caps
+from keyveil.planning.candidates import ALL_CAPS, CAPS, USUAL_CAP, considered, forms, with_other_caps
 from keyveil.planning.goals import Goal, goals, processed
 from keyveil.planning.people import People
 from keyveil.planning.predict import Prediction, predict, root_mean_square
@@ -222,13 +222,19 @@ class _Search:
             found[line.name] = self._with_best_cap(line, goal, ALL_CAPS if goal.shrunk else CAPS)
         lines = sorted(found.values(), key=_error)
         if _hopeless(lines, goal, self.people) and not goal.shrunk and goal.tuned == "frequency":
-            found |= {line.name: self._with_best_cap(line, goal, ALL_CAPS) for line in capped}
-            lines = sorted(found.values(), key=_error)
+            lines = sorted((self._narrowest(line, goal) for line in lines), key=_error)
         if goal.shrunk and lines:  # where nothing but an average is learnt, all are alike but for what else they tell
             even = [line for line in lines if line.error <= EVEN * lines[0].error]
             first = min(even, key=_of_frequencies)
             lines.sort(key=lambda line: line is not first)
         return lines
+
+    def _narrowest(self, line: Line, goal: Goal) -> Line:
+        """The line, or the same mechanism with a cap below half of the people where that is better."""
+        narrow = self._best(line.name, goal, min(ALL_CAPS))
+        if narrow is None or can(narrow.mechanism, Capped) is None:
+            return line
+        return min(line, self._with_best_cap(narrow, goal, ALL_CAPS), key=_error)
 
     def _with_best_cap(self, line: Line, goal: Goal, shares: Sequence[float]) -> Line:
         """The line with the cap of least error: smaller ones are tried as long as they are better, or else larger ones.
@@ -313,13 +319,16 @@ class _Search:
         methods = {line.method for line in found}
         return Line(found[0].prediction, error, next(one for one in (TRIED, DRAWN, CLOSED) if one in methods))
 
-    def _best(self, name: str, goal: Goal) -> Line | None:
-        """The form of a mechanism with the least error; nothing if none will do, with the reason in ``left_out``."""
+    def _best(self, name: str, goal: Goal, within: float = USUAL_CAP) -> Line | None:
+        """The form of a mechanism with the least error; nothing if none will do, with the reason in ``left_out``.
+
+        Where it has a cap, a share ``within`` of the people keep to it.
+        """
         find_mechanism(name)  # an unknown name is a mistake
         best: Line | None = None
         told = f"It does not tell {goal.meaning}."
         try:
-            for made in forms(name, self.schema, self.epsilon, self.people, goal):
+            for made in forms(name, self.schema, self.epsilon, self.people, goal, within):
                 if not goal.served(made):
                     continue
                 if not self._short(made):

@@ -22,6 +22,7 @@ from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.rounds.topsel_project import gain
 
 if TYPE_CHECKING:
+    from keyveil.mechanisms.base import Mechanism
     from keyveil.mechanisms.keyvalue.apart import Apart
     from keyveil.mechanisms.rounds.value_projection import ValueProjection
 
@@ -255,9 +256,17 @@ class _Asked:
         return hash((id(self.who), self.people, id(self.frequency)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Asked) and self.people == other.people and all(
-            one is another
-            for one, another in ((self.who, other.who), (self.frequency, other.frequency), (self.sizes, other.sizes))
+        return (
+            isinstance(other, _Asked)
+            and self.people == other.people
+            and all(
+                one is another
+                for one, another in (
+                    (self.who, other.who),
+                    (self.frequency, other.frequency),
+                    (self.sizes, other.sizes),
+                )
+            )
         )
 
 

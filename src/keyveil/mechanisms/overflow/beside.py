@@ -9,7 +9,6 @@ all of its other options are those of SSR.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
@@ -54,7 +53,6 @@ from keyveil.mechanisms.overflow.cases import Cases
 from keyveil.mechanisms.overflow.levers import lever_groups
 from keyveil.mechanisms.overflow.reach import corrected_by
 from keyveil.mechanisms.overflow.undercount import (
-    Surplus,
     Whole,
     among_everybody,
     cuts_alike,
@@ -271,9 +269,7 @@ class BesideOverflow(SideBySide):
             return own.predicted_spread(frequency, mean, sizes, people, True)
         fixed = own.predicted_spread(frequency, mean, sizes, people, False)
         unheard = (1 - heard) * frequency * (1 - frequency) / people
-        return Spread(
-            fixed.frequency + unheard, fixed.product + mean**2 * unheard, fixed.covariance + mean * unheard
-        )
+        return Spread(fixed.frequency + unheard, fixed.product + mean**2 * unheard, fixed.covariance + mean * unheard)
 
     def foreseen_values(
         self,
