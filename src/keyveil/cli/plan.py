@@ -214,7 +214,8 @@ def _show(found: Plan, top: int, shifts: Mapping[str, float | None] | None = Non
     for curve in found.curves:
         _show_curve(found, curve.axis)
     if len(found.lines) > top:
-        say(f"{len(found.lines) - top} more mechanisms are left out of the table; --top shows them.")
+        more = len(found.lines) - top
+        say(f"{more} more mechanism{' is' if more == 1 else 's are'} left out of the table; --top shows them.")
 
 
 def _known(number: float | None) -> str:

@@ -7,7 +7,7 @@ goals("frequency,distribution")   several: a mechanism that serves all of them, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,9 +47,10 @@ class Goal:
         return all(ASKABLE[kind].answered(mechanism) for kind in self.needs)
 
 
-def goals(text: str) -> tuple[Goal, ...]:
-    """The goals in a text with commas; each once."""
-    found = {goal.name: goal for goal in (_read(part.strip()) for part in str(text).split(",") if part.strip())}
+def goals(given: str | Sequence[str]) -> tuple[Goal, ...]:
+    """The goals in a text with commas, or in several texts; each once."""
+    text = given if isinstance(given, str) else ",".join(map(str, given))
+    found = {goal.name: goal for goal in (_read(part.strip()) for part in text.split(",") if part.strip())}
     if not found:
         raise PlanError("plan/goal", f"A plan has a goal: {', '.join(NAMES)}.")
     return tuple(found.values())

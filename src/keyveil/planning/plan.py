@@ -21,7 +21,7 @@ from keyveil.mechanisms.questions import who_answers
 from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
 from keyveil.planning.candidates import ALL_CAPS, CAPS, USUAL_CAP, considered, forms, with_other_caps
 from keyveil.planning.goals import Goal, goals, processed
-from keyveil.planning.people import People
+from keyveil.planning.people import People, number
 from keyveil.planning.predict import Prediction, predict, root_mean_square
 from keyveil.planning.shrunk import by_draws, shrunk
 from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people, tried_protocol
@@ -38,6 +38,7 @@ CLOSED, DRAWN, TRIED = "closed form", "drawn estimates", "simulation"
 REFINED = 3  # capped mechanisms whose cap is tried at other shares of the people
 WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism: more rounds take time, and trials err
 EVEN = 1.02  # times the least error up to which a mechanism is as good after shrinkage: predictions err by more
+NOTHING = 1e-12  # an error that counts as none, where errors are compared
 SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
 
 
@@ -160,12 +161,12 @@ class Plan(Shown):
 def ranked(
     people: People,
     epsilon: Number = 1,
-    goal: str = "both",
+    goal: str | Sequence[str] = "both",
     *,
     schema: Schema | None = None,
     bits: float | None = None,
     rounds: int = 1,
-    mechanisms: Sequence[str] | None = None,
+    mechanisms: Sequence[str] | str | None = None,
     postprocess: str | None = None,
 ) -> Plan:
     """Every mechanism that serves the goal within ``bits`` and ``rounds``, ranked by its predicted error.
@@ -178,10 +179,12 @@ def ranked(
     known = schema or Schema(keys=people.d)
     if known.d != people.d:
         raise PlanError("plan/people", f"The schema has {known.d:,} keys, and {people.d:,} are planned for.")
-    if bits is not None and not bits > 0:
+    if bits is not None and not number("the bits of a report", bits) > 0:
         raise PlanError("plan/bits", f"A report has more than 0 bits, not {bits:g}.")
-    if rounds < 1:
-        raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds}.")
+    if not isinstance(rounds, int) or rounds < 1:
+        raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds!r}.")
+    if isinstance(mechanisms, str):
+        mechanisms = [name.strip() for name in mechanisms.split(",")]
     wanted = wanted if postprocess is None else processed(wanted, postprocess)
     tried = [one.name for one in wanted if one.error is None]
     if tried and people.d > MOST_TRIED_KEYS:
@@ -193,6 +196,10 @@ def ranked(
     search = _Search(people, known, spent, bits)
     single = None if mechanisms is None else [name for name in mechanisms if not is_protocol(name)]
     lines = search.one(wanted[0], single) if len(wanted) == 1 else search.several(wanted, single)
+    if rounds == 1 and mechanisms is not None:
+        search.left_out |= dict.fromkeys(
+            filter(is_protocol, mechanisms), "It takes several rounds, and one is allowed."
+        )
     if rounds > 1:
         lines = sorted([*lines, *search.protocols(wanted, rounds, mechanisms)], key=_worth)
     if not lines:
@@ -314,7 +321,8 @@ class _Search:
         if not all(goal.served(made) for goal in wanted) or not self._short(made):
             return None
         found = [self._line(made, goal) for goal in wanted]
-        ratios = [line.error / best[goal.name][0].error for line, goal in zip(found, wanted, strict=True)]
+        least = [best[goal.name][0].error for goal in wanted]
+        ratios = [max(line.error, NOTHING) / max(error, NOTHING) for line, error in zip(found, least, strict=True)]
         error = math.exp(sum(map(math.log, ratios)) / len(ratios))
         methods = {line.method for line in found}
         return Line(found[0].prediction, error, next(one for one in (TRIED, DRAWN, CLOSED) if one in methods))
@@ -388,7 +396,9 @@ def _impossible(wanted: tuple[Goal, ...], bits: float | None, search: _Search) -
     name, least = min(search.least_bits.items(), key=lambda one: one[1], default=("", 0.0))
     if bits is not None and least > bits:
         return PlanError(
-            "plan/bits", f"No report of {bits:g} bits tells {told}; with {math.ceil(least):,} bits {name} does."
+            "plan/bits",
+            f"No report of {bits:g} bit{'' if bits == 1 else 's'} tells {told}; "
+            f"with {math.ceil(least):,} bits {name} does.",
         )
     able = set(search.least_bits) - {name for name, why in search.left_out.items() if why.endswith(" bits.")}
     first = sorted(search.left_out.items(), key=lambda one: one[0] not in able)  # who fails for no other reason

@@ -290,7 +290,9 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
         spread = Spread(var_f, values.product, values.covariance)
         stated = Spread(var_f, values.stated_product, values.stated_covariance)
     undercount = can(mechanism, ForeseenUndercount)
-    cases = undercount and undercount.foreseen_undercounts(frequency, spread, people.law.by_size, people.n)
+    cases = (
+        None if undercount is None else undercount.foreseen_undercounts(frequency, spread, people.law.by_size, people.n)
+    )
     scales = _UNSCALED if cases is None else cases.scales
     factors = 1 / scales
     times, larger = float(factors.mean()), float(factors @ factors) / len(factors)
@@ -318,7 +320,9 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
 def _values(mechanism: Mechanism, people: People, frequency: Floats, mean: Floats, sizes: Floats) -> Foreseen | None:
     """Errors of f·m that depend on how values are cut, where a mechanism does that."""
     cutting = can(mechanism, ForeseenValues)
-    return cutting and cutting.foreseen_values(
+    if cutting is None:
+        return None
+    return cutting.foreseen_values(
         people.known_records, SeededCoins(0), frequency, mean, people.spread, sizes, people.n
     )
 

@@ -32,6 +32,8 @@ def nothing_learnt(goal: Goal, people: People, error: float) -> str:
 def _place(error: float, best: float) -> str:
     if error <= best:
         return "least error"
+    if not best:
+        return "more error than none"
     ratio = error / best
     return f"{(ratio - 1):.0%} more error" if ratio < 2 else f"{ratio:.1f} times the error"
 

@@ -284,7 +284,9 @@ class BesideOverflow(SideBySide):
         """Of the main group's people; nothing where it cuts no values."""
         people = max(round(n * float(self.shares[0] / sum(self.shares))), 1)
         cutting = can(self.main, ForeseenValues)
-        return cutting and cutting.foreseen_values(records, coins, frequency, mean, deviation, sizes, people)
+        if cutting is None:
+            return None
+        return cutting.foreseen_values(records, coins, frequency, mean, deviation, sizes, people)
 
     def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Cases | None:
         """What the overflow group will say: its two numbers, and the sum of all frequencies, may come out otherwise."""
