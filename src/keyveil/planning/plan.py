@@ -181,7 +181,7 @@ def ranked(
         raise PlanError("plan/people", f"The schema has {known.d:,} keys, and {people.d:,} are planned for.")
     if bits is not None and not number("the bits of a report", bits) > 0:
         raise PlanError("plan/bits", f"A report has more than 0 bits, not {bits:g}.")
-    if not isinstance(rounds, int) or rounds < 1:
+    if number("the rounds", rounds) < 1 or int(rounds) != rounds:
         raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds!r}.")
     if isinstance(mechanisms, str):
         mechanisms = [name.strip() for name in mechanisms.split(",")]
@@ -225,7 +225,7 @@ class _Search:
         }
         ranked = sorted(found.values(), key=_error)
         capped = [line for line in ranked if can(line.mechanism, Capped)]
-        for line in capped if goal.shrunk else capped[:REFINED]:
+        for line in capped if goal.shrunk and by_draws(self.people) else capped[:REFINED]:
             found[line.name] = self._with_best_cap(line, goal, ALL_CAPS if goal.shrunk else CAPS)
         lines = sorted(found.values(), key=_error)
         if _hopeless(lines, goal, self.people) and not goal.shrunk and goal.tuned == "frequency":
