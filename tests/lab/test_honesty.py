@@ -19,7 +19,7 @@ from keyveil.frames.population import Population
 from keyveil.lab.honesty import page
 from keyveil.lab.honesty.cells import PARTS, Cell, Count, Measured, Part, enough, measure
 from keyveil.lab.honesty.people import crowd
-from keyveil.lab.honesty.rule import faults, holm
+from keyveil.lab.honesty.rule import biased, faults, holm
 from keyveil.lab.honesty.truths import Facts, resampled
 from keyveil.mechanisms.keyvalue.kvue import KVUE
 
@@ -111,6 +111,24 @@ def count(**given: Any) -> Count:
 def test_what_breaks_the_rule(seen: Count, kind: str | None) -> None:
     found = faults([Measured(CELL, 1, 1, {"frequency": seen})])
     assert [one.kind for one in found] == ([] if kind is None else [kind])
+
+
+def test_a_bias_is_measured_on_more_people_too() -> None:
+    def seen(who: str, tested: int, above: float) -> Measured:
+        return Measured(replace(CELL, contender=who), 1, 1, {"frequency": count(tested=tested, above=above)})
+
+    told = [seen("ssr", 900, -360.0), seen("apart", 900, 360.0), seen("wsr", 900, 180.0), seen("kvoh", 9, -9.0)]
+    assert biased(told) == {("ssr", "skewed"), ("apart", "skewed")}  # 0.4 ± 0.03; not 0.2 ± 0.03, nor 1 ± 0.3
+    assert biased([*told, seen("ssr", 900, 360.0)]) == {("apart", "skewed")}
+    more = page.more_cells(biased(told), page.SOME)
+    assert {(one.contender, one.n) for one in more} == {("apart", 10**6)} and len(more) == len(page.EPSILONS)
+    assert not page.more_cells(biased(told), 100)
+
+
+def test_measured_values_say_how_far_they_lie_off() -> None:
+    (plain,) = measure(CELL, 3, ("raw",), least=200)
+    own = plain.counts["frequency"]
+    assert 0 < abs(own.above) / own.tested < 0.3  # about one over the root of 200
 
 
 def test_after_shrinkage_a_little_less_is_enough() -> None:

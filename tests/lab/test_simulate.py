@@ -12,12 +12,12 @@ import pytest
 
 import keyveil as kv
 from keyveil.core.errors import MechanismError
-from keyveil.core.schema import Schema
+from keyveil.core.schema import GRID, Schema
 from keyveil.frames.population import Population
 from keyveil.lab import datasets
 from keyveil.lab import rounds as module
 from keyveil.lab.datasets import Dataset
-from keyveil.lab.public_options import with_public
+from keyveil.lab.public_options import with_public, with_typical
 from keyveil.lab.rounds import Blocks, ask
 from keyveil.lab.simulate import simulate
 from keyveil.protocols.privkvm import PrivKVM
@@ -172,6 +172,19 @@ def test_a_missing_cap_is_taken_from_the_sizes_and_said() -> None:
     assert with_public("pckv-ue", sizes, 20, {"max_pairs": 5}) == ({"max_pairs": 5}, ())
     assert with_public("pckv-ue", sizes, 2, {})[0] == {"max_pairs": 2}
     assert with_public("kvue", sizes, 20, {}) == ({}, ())
+
+
+def test_how_large_values_are_is_taken_from_the_data_and_said(five: Dataset) -> None:
+    people = five.population.keyed(five.schema)
+    square = float(np.mean((people.records(five.schema).values / GRID) ** 2))
+    options, notes = with_typical("apart", people, five.schema, {"mode": "dense"})
+    assert options == {"mode": "dense", "typical": f"{square**0.5:.2f}"} and "root mean square" in notes[0]
+    assert with_typical("apart", people, five.schema, {"typical": "0.3"}) == ({"typical": "0.3"}, ())
+    assert with_typical("ssr", people, five.schema, {}) == ({}, ())
+    told = simulate("apart", five.population, five.schema, 1, seed=1)
+    assert as_protocol(told.protocol).parameters["typical"] == f"{square**0.5:.2f}" and any(
+        "typical" in note for note in told.notes
+    )
 
 
 def test_a_missing_law_of_sizes_is_that_of_the_data() -> None:

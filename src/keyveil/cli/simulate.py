@@ -53,7 +53,7 @@ from keyveil.display.estimates import remarks
 from keyveil.display.report import About
 from keyveil.lab import datasets
 from keyveil.lab.metrics import most_frequent
-from keyveil.lab.public_options import collected_for
+from keyveil.lab.public_options import collected_for, with_typical
 from keyveil.lab.simulate import Simulation
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import histogram_of
@@ -187,8 +187,10 @@ def _made(
     if mechanism == AUTO:
         found = resolve(dataset.schema, epsilon, sample=dataset.population, **options)
         return found.mechanism, (f"Chosen: {found.reason}",)
-    sizes = dataset.population.keyed(dataset.schema).sizes
-    return collected_for(mechanism, dataset.schema, epsilon, sizes, options)
+    people = dataset.population.keyed(dataset.schema)
+    told, typical = with_typical(mechanism, people, dataset.schema, options)
+    made, notes = collected_for(mechanism, dataset.schema, epsilon, people.sizes, told)
+    return made, (*typical, *notes)
 
 
 def _table(estimates: Estimates, top: int, raw: bool) -> Table:

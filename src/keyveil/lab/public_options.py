@@ -1,12 +1,13 @@
-"""Options about people's sets that a collection must fix in public, filled in from the data of a simulation.
+"""Options about people that a collection must fix in public, filled in from the data of a simulation.
 
 A mechanism or protocol that has the option ``max_pairs`` gets a cap, one that has ``set_sizes`` the law of set sizes,
-unless they are given, or its rounds find them out (``Protocol.finds_out``). A collection with a cap also gets the usual
-overflow group, as a campaign does.
+one that has ``typical`` how large values are, unless they are given, or its rounds find them out
+(``Protocol.finds_out``). A collection with a cap also gets the usual overflow group, as a campaign does.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.epsilon import Number
-from keyveil.core.schema import Schema
+from keyveil.core.schema import GRID, Schema
+from keyveil.frames.population import Population
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, LearnsSizes
 from keyveil.mechanisms.construction import form_of
@@ -49,6 +51,19 @@ def collected_for(
         told = f"{share} of 100 people are asked how far they exceed the cap instead; overflow=off asks nobody."
         notes += (told,)
     return made, notes
+
+
+def with_typical(
+    name: str, people: Population, schema: Schema, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The options of a mechanism or protocol with how large values typically are, and what to say about it."""
+    given = spelled(options)
+    if given.get("typical") is not None or "typical" not in option_names(find(name)):
+        return given, ()
+    values = people.records(schema).values / GRID
+    square = float(np.mean(values**2)) if len(values) else 0.0
+    given["typical"] = f"{max(math.sqrt(square), 0.01):.2f}"
+    return given, (f"typical is {given['typical']}, the root mean square of values on [-1, 1]; {_IN_PUBLIC}",)
 
 
 def with_public(

@@ -35,7 +35,7 @@ from keyveil.lab.metrics import (
     variance_error,
     wasserstein,
 )
-from keyveil.lab.public_options import collected_for
+from keyveil.lab.public_options import collected_for, with_typical
 from keyveil.lab.rounds import Announce, Blocks, Progress, ask, bits_per_person
 from keyveil.lab.streams import MOST_STREAMED, StreamBlocks, crowd_tally, types_of
 from keyveil.mechanisms.base import Mechanism
@@ -336,8 +336,9 @@ def _made(
     if isinstance(mechanism, str):
         schema = schema or population.schema()
         people = population.keyed(schema)
-        made, notes = collected_for(mechanism, schema, 1 if epsilon is None else epsilon, people.sizes, options)
-        return made, people, notes
+        told, typical = with_typical(mechanism, people, schema, options)
+        made, notes = collected_for(mechanism, schema, 1 if epsilon is None else epsilon, people.sizes, told)
+        return made, people, (*typical, *notes)
     if options:
         raise MechanismError(
             "simulate/object", f"{mechanism.name} is made already, so it takes no option {min(options)!r} here."

@@ -11,7 +11,7 @@ refusal says. Signs alone tell nothing but means. What is promised, and what is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -78,7 +78,11 @@ def distribution(
         )
     estimates = mechanism.estimate(tally, confidence, population)
     frequency = estimates.frequency
-    doubtful = estimates.respondents == 0 if frequency.absent else ~(frequency.values - z * frequency.se > 0)
+    doubtful = estimates.respondents == 0
+    if not frequency.absent:  # among many keys some lie far from zero by chance
+        doubtful = ~(frequency.values - z * frequency.se > 0) | ~estimates.told
+    if (found := estimates.header.undercount) is not None and found.shift:
+        masses = replace(masses, dropped=found.shifts(frequency.values))
     return Distributions(
         schema=mechanism.schema,
         mechanism=mechanism.name,
@@ -111,7 +115,8 @@ class Law:
 class Distributions:
     """The distributions of all keys, each on its levels, points or cells of [-1, 1].
 
-    A key that cannot be told from one that nobody holds is flagged insufficient: its law is noise, or NaN.
+    A key that cannot be told from one that nobody holds, decided over all keys as for means, is flagged insufficient:
+    its law is noise, or NaN.
     """
 
     schema: Schema

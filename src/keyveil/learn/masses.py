@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 GROUPS = 16  # groups of neighbouring cells in the Fisher information of EM: docs/distributions.md
 _LEAST = 2.0  # standard errors: a smaller frequency is taken as this large, since EM would fit noise
 _EMPTY = 1e-6  # the share below which a group is not in the support
+_CUT = 0.25  # of the range of weights: a larger step between neighbouring cells asks how their group is divided
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,6 +42,7 @@ class Masses:
     values: Floats
     all_places: tuple[Places, ...]  # where they lie: one for all keys, or one for each
     respondents: NDArray[np.int64]  # per key, the reports that could speak about it
+    dropped: Floats | None = None  # per key, the variance that is allowed for shares of values that a cap drops
 
     def places(self, key: int) -> Places:
         """Where the masses of a key lie."""
@@ -50,9 +52,19 @@ class Masses:
         """The masses of a key at its places."""
         return self.values[key, : len(self.places(key).points)]
 
-    @abstractmethod
     def variance(self, key: int, weights: Floats) -> Floats:
-        """Of Σ weight · mass over the places of a key, for each row of weights; NaN if nothing is known of the key."""
+        """Of Σ weight · mass over the places of a key, for each row of weights; NaN if nothing is known of the key.
+
+        The pairs that a cap drops may have other values than those that it keeps.
+        """
+        noise = self.noise(key, weights)
+        if self.dropped is None:
+            return noise
+        return np.asarray(noise + self.dropped[key] * (self.of(key).sum() * np.ptp(weights, axis=1)) ** 2)
+
+    @abstractmethod
+    def noise(self, key: int, weights: Floats) -> Floats:
+        """The part of ``variance`` that comes from reports."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,7 +73,7 @@ class LabelMasses(Masses):
 
     sums: LabelSums
 
-    def variance(self, key: int, weights: Floats) -> Floats:
+    def noise(self, key: int, weights: Floats) -> Floats:
         one = slice(key, key + 1)
         padded = np.pad(weights, ((0, 0), (0, self.values.shape[1] - weights.shape[1])))
         return np.asarray(self.sums.of(one).variance(self.values[one], padded)[0])
@@ -76,7 +88,7 @@ class LevelMasses(Masses):
 
     covariances: tuple[Floats, ...]  # per key
 
-    def variance(self, key: int, weights: Floats) -> Floats:
+    def noise(self, key: int, weights: Floats) -> Floats:
         return np.asarray(np.einsum("ma,ab,mb->m", weights, self.covariances[key], weights))
 
 
@@ -84,8 +96,9 @@ class LevelMasses(Masses):
 class WindowMasses(Masses):
     """EM through a window: variances from the inverse Fisher information of at most GROUPS groups of cells.
 
-    The masses of the groups are free, silence and fakes included; within a group the law is as EM found it. People
-    count as a sample, so for fixed people the variance is a little too large.
+    The masses of the groups are free, silence and fakes included; within a group the law is as EM found it, unless
+    weights cut the group: then what its two parts have is free, too, up to all of its mass. People count as a sample,
+    so for fixed people the variance is a little too large.
     """
 
     window: Window
@@ -93,7 +106,7 @@ class WindowMasses(Masses):
     fake: float  # how often a key that was not sampled speaks; 0 if there is no such thing
     scale: float  # by how much masses exceed the share of people whose pair was sampled
 
-    def variance(self, key: int, weights: Floats) -> Floats:
+    def noise(self, key: int, weights: Floats) -> Floats:
         shares = self.values[key] / self.scale
         groups = np.arange(len(shares)) * min(GROUPS, len(shares)) // len(shares)
         total = np.bincount(groups, shares)
@@ -103,15 +116,38 @@ class WindowMasses(Masses):
         inner[np.arange(len(shares)), groups] = shares / np.maximum(total[groups], np.finfo(float).tiny)
         inner = inner[:, total > _EMPTY * shares.sum()]
         outputs = self.window.outputs
-        slopes = self.seen * self._through(inner) - self.fake / outputs
+        slopes = self._slopes(inner)
         expected = self.seen * self._through(shares[:, None])[:, 0] + (1 - shares.sum()) * self.fake / outputs
         if self.fake:
-            slopes = np.vstack([slopes, np.full(slopes.shape[1], self.fake - self.seen)])
             expected = np.append(expected, 1 - expected.sum())
-        information = (slopes.T / expected) @ slopes * self.respondents[key]
+        reports = self.respondents[key]
+        weighted = slopes.T / expected * reports
+        covariance = np.linalg.inv(weighted @ slopes)
         grouped = weights @ inner
-        noise: Floats = np.einsum("mg,mg->m", grouped, np.linalg.solve(information, grouped.T).T) * self.scale**2
-        return noise
+        noise = np.einsum("mg,mg->m", grouped @ covariance, grouped)
+        # Weights that change inside a group ask how its mass is divided there, which counts tell little of.
+        cuts = np.flatnonzero(groups[1:] == groups[:-1])
+        changes = np.abs(weights[:, cuts + 1] - weights[:, cuts]) > _CUT * np.ptp(weights, axis=1)[:, None]
+        rows, columns = np.nonzero(changes)
+        asked, columns = np.unique(columns, return_inverse=True)
+        if len(asked):
+            moved, most = _moved(shares, groups, total, cuts[asked])
+            own = self._slopes(moved)
+            with_groups = weighted @ own
+            by_groups = covariance @ with_groups
+            left = np.sum(own**2 / expected[:, None], axis=0) * reports - np.sum(with_groups * by_groups, axis=0)
+            rises = weights[rows, cuts[asked][columns]] - weights[rows, cuts[asked][columns] + 1]
+            told = rises - np.einsum("mg,gm->m", grouped[rows], by_groups[:, columns])
+            with np.errstate(divide="ignore"):
+                apart = np.minimum(told**2 / np.maximum(left[columns], 0), (rises * most[columns]) ** 2)
+            noise += np.bincount(rows, apart, minlength=len(noise))
+        return np.asarray(noise * self.scale**2)
+
+    def _slopes(self, masses: Floats) -> Floats:
+        """How the chances of all outputs, and of silence where keys may be silent, grow with columns of masses."""
+        held = masses.sum(axis=0)
+        slopes = self.seen * self._through(masses) - held * self.fake / self.window.outputs
+        return np.vstack([slopes, held * (self.fake - self.seen)]) if self.fake else slopes
 
     def _through(self, columns: Floats) -> Floats:
         """The window's matrix times columns over the inputs, by cumulative sums."""
@@ -122,6 +158,18 @@ class WindowMasses(Masses):
         sums = running[np.minimum(outputs + 1, inputs)] - running[np.maximum(outputs + 1 - width, 0)]
         through: Floats = float(channel.miss) * running[-1] + float(channel.hit - channel.miss) * sums
         return through
+
+
+def _moved(shares: Floats, groups: NDArray[np.int64], total: Floats, cuts: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """For every cut behind a cell, one unit of mass moved within the cell's group from above the cut to below.
+
+    The parts keep the law that they have, or an even one if they have no mass. And how much mass the group has.
+    """
+    cell, group = np.arange(len(shares))[:, None], groups[cuts]
+    inside = groups[:, None] == group
+    even = shares[:, None] + _EMPTY * np.maximum(total[group], np.finfo(float).tiny)
+    below, above = (np.where(inside & side, even, 0.0) for side in (cell <= cuts, cell > cuts))
+    return below / below.sum(axis=0) - above / above.sum(axis=0), total[group]
 
 
 def label_masses(mechanism: Mechanism, tally: Tally, population: bool) -> LabelMasses:

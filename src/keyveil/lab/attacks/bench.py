@@ -32,7 +32,7 @@ from keyveil.lab.attacks.crafting import (
 )
 from keyveil.lab.attacks.goals import QUANTITIES, Goal, Quantity, need_possible, possible, usual_target
 from keyveil.lab.coins import SeededCoins
-from keyveil.lab.public_options import collected_for
+from keyveil.lab.public_options import collected_for, with_typical
 from keyveil.lab.rounds import Blocks, ask
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.report_laws import AskedAbout, OnePairSupports
@@ -259,5 +259,6 @@ def _made(
         return mechanism, population.keyed(mechanism.schema), ()
     schema = schema or population.schema()
     people = population.keyed(schema)
-    made, notes = collected_for(mechanism, schema, epsilon, people.sizes, options)
-    return made, people, notes
+    told, typical = with_typical(mechanism, people, schema, options)
+    made, notes = collected_for(mechanism, schema, epsilon, people.sizes, told)
+    return made, people, (*typical, *notes)

@@ -40,7 +40,7 @@ from keyveil.lab.honesty.cells import (
     coins_of,
     measure,
 )
-from keyveil.lab.honesty.rule import Fault, faults
+from keyveil.lab.honesty.rule import Fault, biased, faults
 from keyveil.mechanisms.registry import names
 
 EPSILONS = ("0.5", "1", "2", "4")
@@ -62,11 +62,13 @@ group, as a campaign has it. *People* are asked again and again and are the targ
 are sampled with replacement, and the target is what is true of all of them.
 
 The rule (`keyveil.lab.honesty.rule`): 95 % intervals that have no flag, or only *shrunk*, hold the truth in at least
-93 % of cases (92 % after shrinkage), and plain ones of keys that are common enough in at most 97 %: one-sided tests
-with Holm's correction over all cells. Of keys called *truncated* at least 80 % are undercounted by more than a quarter
-of a standard error. Of keys whose true frequency is beyond five standard errors at most half are flagged; *wide* does
-not count there, since a key may be certain while its frequency or mean is not, and the interval shows it. Plain are
-intervals that allow for noise alone; where others are longer, the page says how many times.
+93 % of cases (92 % after shrinkage); plain ones of keys that are common enough, and of which 200 reports could tell, in
+at most 97 %: one-sided tests with Holm's correction over all cells. Of keys called *truncated* at least 80 % are
+undercounted by more than a quarter of a standard error. Of keys whose true frequency is beyond five standard errors at
+most half are flagged; *wide* does not count there, since a key may be certain while its frequency or mean is not, and
+the interval shows it. Plain are intervals that allow for noise alone; where others are longer, the page says how many
+times. Some contenders are measured on a million people as well, and so is whoever is off the truth by more than 0.2
+standard errors on average on a population, since there a bias shows that noise hides elsewhere.
 
 The page is written by"""
 
@@ -114,6 +116,13 @@ def cells(contenders: Sequence[str], populations: Sequence[str], people: int = S
         drawn.append((turns[cell.contender, cell.population, cell.n], cell.n, together, cell))
         turns[cell.contender, cell.population, cell.n] += 1
     yield from (cell for *_, cell in sorted(drawn, key=lambda one: one[:3]))
+
+
+def more_cells(biased: Iterable[tuple[str, str]], people: int) -> list[Cell]:
+    """A million people for those who show a bias and are not measured on so many anyway."""
+    pairs = sorted(pair for pair in biased if pair[0] not in MANY and people == SOME)
+    found = (Cell(who, population, epsilon, LOTS, "people") for who, population in pairs for epsilon in EPSILONS)
+    return sorted(found, key=lambda cell: (cell.population, coins_of(cell, 0)))
 
 
 def real_cells(contenders: Sequence[str], files: Iterable[Path]) -> Iterator[Cell]:
@@ -288,7 +297,12 @@ def main() -> None:
     wanted += real_cells(given.names.split(","), given.files)
     parts, files = [part for part in PARTS if part in given.parts.split(",")], {one.stem: one for one in given.files}
     results = given.page.with_suffix(".jsonl")
+    end = time.monotonic() + 60 * given.minutes
     measured = measure_all(wanted, results, seed, given.minutes, given.workers, parts, files)
+    real_people = {one.stem for one in given.files}
+    wanted += more_cells((pair for pair in biased(measured) if pair[1] not in real_people), given.people)
+    left = (end - time.monotonic()) / 60
+    measured = measure_all(wanted, results, seed, left, given.workers, parts, files)
     command = shlex.join(["python", "-m", "keyveil.lab.honesty.page", *sys.argv[1:]])
     given.page.write_text(page(measured, command, len(wanted)) + "\n", encoding="utf-8")
 

@@ -7,6 +7,7 @@ are not, quite; a cell has few runs where it has many keys, so the rule errs tow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,9 @@ ALARM = 0.05
 DESERVED = 0.8  # share of truncated keys whose undercount must matter
 HIDDEN = 0.5  # share of the strong keys that may be flagged
 FEW = 20  # keys below which a share says nothing
+BIASED, SURE = 0.2, 3.0
+"""Standard errors by which estimates lie off the truth on average, beyond so many standard errors of that average, from
+which on a contender is measured on so many people that a bias outweighs noise."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,21 @@ def faults(measured: Iterable[Measured]) -> list[Fault]:
         if count.strong >= FEW and count.strong_flagged > HIDDEN * count.strong:
             found.append(Fault(cell, question, "hides", count.strong_flagged / count.strong, count.strong))
     return found
+
+
+def biased(measured: Iterable[Measured]) -> set[tuple[str, str]]:
+    """The contenders whose unshrunk estimates show a bias on a population, all epsilons taken together."""
+    told: dict[tuple[str, str, str], tuple[int, float]] = {}
+    for one in measured:
+        for question, count in one.counts.items():
+            pair = one.cell.contender, one.cell.population, question
+            tested, above = told.get(pair, (0, 0.0))
+            told[pair] = tested + count.tested, above + count.above
+    return {
+        (contender, population)
+        for (contender, population, _), (tested, above) in told.items()
+        if tested and abs(above) / tested - SURE / math.sqrt(tested) > BIASED
+    }
 
 
 def _coverage(rows: Sequence[tuple[Cell, str, Count]], *, low: bool) -> list[Fault]:

@@ -26,10 +26,11 @@ Floats = NDArray[np.float64]
 
 ONE_SIDED = 1.645  # standard errors of a one-sided limit of 95 %
 DESERVED = 0.25  # standard errors that the cap must move a key by, for the flag truncated
-SURE = 2.6
-"""Standard errors of a one-sided limit of 99.5 %, which says that it does. Where few answers tell the surplus, all
-frequent keys are flagged in the same collections, those in which it came out too large: at 95 % seven of ten flags were
-not deserved (``peaks`` at ε = 1; tests/mechanisms/test_overflow_people.py). Upper limits do not wait for the flag."""
+SURE = 3.7
+"""Standard errors of a one-sided limit of 99.99 %, which says that it does. All frequent keys are flagged in the same
+collections, those in which the surplus came out too large, so a false alarm says something false of a whole table; at
+99.5 % one of a hundred collections had one (``constant`` at ε = 1; docs/decisions/0178). Upper limits do not wait for
+the flag."""
 MOST_FREQUENT = 20  # keys whose error decides whether a correction pays
 FULL = 0.45
 """The largest mean answer of people above the cap, as a share of what an answer can tell, up to which answers are taken
