@@ -213,3 +213,33 @@ def test_two_rounds_are_tried_where_they_are_allowed() -> None:
     assert [line.name for line in kv.plan(**DENSE, mechanisms=["kvue", "pilot"]).lines] == ["kvue"]
     with pytest.raises(PlanError, match="one round or more"):
         kv.plan(**DENSE, rounds=0)
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"bits": "long"}, "number for the bits of a report, not 'long'"),
+        ({"rounds": 1.5}, "one round or more, not 1.5"),
+        ({"error": "small"}, "number for a wish, not 'small'"),
+        ({"change": 0.1, "at": "fries"}, "number for the share of the people, not 'fries'"),
+        ({"mechanisms": ["privkvm"]}, "privkvm: It takes several rounds, and one is allowed"),
+        ({"users": 10**13}, "from 1 to 1,000,000,000,000"),
+    ],
+)
+def test_what_is_no_number_is_said(told: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        kv.plan(**{**DENSE, **told})
+
+
+def test_goals_and_mechanisms_may_be_lists_or_texts() -> None:
+    listed = kv.plan(**SPARSE, goal=["frequency", "mean"], mechanisms=["ssr", "kvue"])
+    written = kv.plan(**SPARSE, goal="frequency,mean", mechanisms="ssr, kvue")
+    assert listed.document() == written.document()
+
+
+def test_one_key_that_everybody_holds_is_planned_for() -> None:
+    """Its frequency has no error with mechanisms that know how many pairs people hold."""
+    found = kv.plan(users=1_000, keys=1, pairs=1, sizes="1")
+    assert found.best.error == 0 and found.best.why.startswith("least error")
+    assert found.lines[-1].error > 0 and found.lines[-1].why.startswith("more error than none")
+    assert kv.plan(users=1_000, keys=1, pairs=1, goal="mean,frequency").best.error >= 1

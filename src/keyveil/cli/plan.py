@@ -196,7 +196,12 @@ def _show(found: Plan, top: int, shifts: Mapping[str, float | None] | None = Non
         page.print(f"{line.name}{f' ({line.rounds} rounds)' if line.rounds > 1 else ''}: {line.why}")
     page.print(f"Best: {found.best.name} with {_options(found.best.options)}.")
     page.print(f"For {found.people.about}")
+    if found.note is not None:
+        page.print(found.note)
     tried = [line.name for line in found.lines if line.method == "simulation"]
+    drawn = [line.name for line in found.lines if line.method == "drawn estimates"]
+    if drawn:
+        page.print("Errors after shrinkage are those of estimates that were drawn and shrunk: keys are few.")
     if tried:
         page.print(f"By simulation, as there is no closed form of the error: {', '.join(tried)}.")
     if found.solved is not None:
@@ -209,7 +214,8 @@ def _show(found: Plan, top: int, shifts: Mapping[str, float | None] | None = Non
     for curve in found.curves:
         _show_curve(found, curve.axis)
     if len(found.lines) > top:
-        say(f"{len(found.lines) - top} more mechanisms are left out of the table; --top shows them.")
+        more = len(found.lines) - top
+        say(f"{more} more mechanism{' is' if more == 1 else 's are'} left out of the table; --top shows them.")
 
 
 def _known(number: float | None) -> str:

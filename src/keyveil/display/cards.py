@@ -123,7 +123,7 @@ def of_plan(found: Plan) -> str:
         columns = (line.error, known["se_frequency"], known["se_mean"], known["smallest"], known["bits"])
         body.append((line.name, *map(number, columns), line.why))
     head = ("mechanism", "error", "se of a frequency", "se of a mean", "smallest seen", "bits", "why")
-    notes = [f"For {found.people.about}"]
+    notes = [f"For {found.people.about}", *([] if found.note is None else [found.note])]
     if found.solved is not None:
         notes += list(found.solved.sentences(found.people.n, found.epsilon))
     return card(

@@ -12,7 +12,7 @@ Capabilities have methods only: looking for one must not compute anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -200,12 +200,23 @@ class ForeseenValues(Protocol):
         """
 
 
+class ForeseenCases(Protocol):
+    """What may be said of a cap, in equally likely cases."""
+
+    @property
+    def scales(self) -> Floats:
+        """What frequencies will be divided by in each case."""
+
+    def each(self) -> Sequence[Undercount]:
+        """All that will be said in each case."""
+
+
 @runtime_checkable
 class ForeseenUndercount(Protocol):
     """What a cap hides is measured, stated, and maybe corrected. Only predictions look for it, too."""
 
-    def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Sequence[Undercount]:
-        """What will be said of the cap, in equally likely cases.
+    def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> ForeseenCases | None:
+        """What will be said of the cap, in equally likely cases; ``None`` if nobody is asked.
 
         ``frequency`` is what the cap leaves and ``spread`` its errors, ``sizes`` the shares of people by true set size.
         """
@@ -331,7 +342,15 @@ def who_can(*capabilities: type) -> str:
 
     Where the usual options do not bring it, the name comes with the first that do: "kvue with bins".
     """
-    from keyveil.mechanisms.registry import forms  # which loads every mechanism, and only a refusal needs it
+    from keyveil.mechanisms.registry import kinds  # which loads every mechanism, and only a refusal needs it
+
+    return _who_can(kinds(), capabilities)
+
+
+@lru_cache(maxsize=64)  # a plan is refused the same by several mechanisms, and says of each why
+def _who_can(_: tuple[tuple[str, type], ...], capabilities: tuple[type, ...]) -> str:
+    """The phrase, as long as the mechanisms that there are stay the same."""
+    from keyveil.mechanisms.registry import forms
 
     told: list[str] = []
     for _, of_name in groupby(forms(), key=lambda form: form[1].name):

@@ -143,7 +143,12 @@ def find_mechanism(name: str) -> type[Mechanism]:
 
 def forms() -> Iterator[tuple[str, Mechanism]]:
     """Every mechanism for three keys in the forms that tell different things, with a title such as "kvue with bins"."""
-    return iter(_forms(tuple((name, find_mechanism(name)) for name in mechanism_names())))
+    return iter(_forms(kinds()))
+
+
+def kinds() -> tuple[tuple[str, type[Mechanism]], ...]:
+    """Every mechanism by name, with its class."""
+    return tuple((name, find_mechanism(name)) for name in mechanism_names())
 
 
 @lru_cache(maxsize=2)
@@ -323,8 +328,7 @@ def _load(name: str, *tables: dict[str, str]) -> Any:
         raise MechanismError("mechanism/unknown", f"A mechanism is named by a string, not {name!r}.")
     for table in tables:
         if name in table:
-            module, attribute = table[name].split(":")
-            return getattr(import_module(module), attribute)
+            return _imported(table[name])
     other = None if name in MECHANISMS or name in PROTOCOLS or name in ROUNDS else _other(name)
     if other is not None and (issubclass(other, Mechanism) or PROTOCOLS in tables):
         return other
@@ -336,6 +340,13 @@ def _load(name: str, *tables: dict[str, str]) -> Any:
     known = [*MECHANISMS, *PROTOCOLS, *_registered, *_entry_points()]
     hint = did_you_mean(name, known) or f"; there are {', '.join(one for table in tables for one in table)}"
     raise MechanismError("mechanism/unknown", f"There is no mechanism {name!r}{hint}.")
+
+
+@cache
+def _imported(reference: str) -> Any:
+    """What a reference such as ``package.module:Name`` stands for."""
+    module, attribute = reference.split(":")
+    return getattr(import_module(module), attribute)
 
 
 def _listed(title: str, table: dict[str, str]) -> str:

@@ -100,17 +100,19 @@ class Response:
         holder, stranger = self._numbers
         share, unknown = frequency * (1 - frequency), 1 - known
 
-        def combined(of_holder: Floats, of_stranger: float, between: Floats) -> Floats:
-            within = frequency * of_holder + (1 - frequency) * of_stranger
-            result: Floats = (within + unknown * share * between) / np.maximum(respondents, 1)
+        others, between_people, reports = 1 - frequency, unknown * share, np.maximum(respondents, 1)
+
+        def combined(of_holder: Floats | float, of_stranger: float, between: Floats | float) -> Floats:
+            within = frequency * of_holder + others * of_stranger
+            result: Floats = (within + between_people * between) / reports
             return result
 
         signed = holder["signed"] * mean
         steps = self.gain, signed - stranger["signed"]
         supports = combined(
-            np.full_like(mean, holder["square"] - holder["support"] ** 2),
+            holder["square"] - holder["support"] ** 2,
             stranger["square"] - stranger["support"] ** 2,
-            np.full_like(mean, steps[0] ** 2),
+            steps[0] ** 2,
         )
         var_f = supports / self.gain**2
         if not holder["signed"]:

@@ -13,7 +13,7 @@ from keyveil.core.schema import Schema
 from keyveil.frames.population import Population
 from keyveil.planning.curves import curves
 from keyveil.planning.groups import group_costs, read_shares, shares_of, with_groups, without_groups
-from keyveil.planning.people import Floats, People, expected_shares, invented, sampled
+from keyveil.planning.people import Floats, People, expected_shares, invented, number, sampled
 from keyveil.planning.plan import Plan, ranked
 from keyveil.planning.wanted import SERVING, WISHES, Wish, solve
 
@@ -25,7 +25,7 @@ def plan(
     keys: int | None = None,
     pairs: float | None = None,
     epsilon: Number = 1,
-    goal: str | None = None,
+    goal: str | Sequence[str] | None = None,
     *,
     sample: Population | str | Path | None = None,
     schema: Schema | None = None,
@@ -36,7 +36,7 @@ def plan(
     groups: Any = None,
     bits: float | None = None,
     rounds: int = 1,
-    mechanisms: Sequence[str] | None = None,
+    mechanisms: Sequence[str] | str | None = None,
     postprocess: str | None = None,
     error: float | None = None,
     smallest: float | None = None,
@@ -114,7 +114,10 @@ def wished(error: float | None, smallest: float | None, change: float | None, at
         raise PlanError("plan/wish", f"A plan is solved for one wish at a time, not for {' and '.join(dict(given))}.")
     if at is not None and [kind for kind, _ in given] != ["change"]:
         raise PlanError("plan/wish", "The share of the people who hold a key belongs to a wish for a change.")
-    return Wish(given[0][0], float(given[0][1]), at) if given else None
+    if not given:
+        return None
+    (kind, value), *_ = given
+    return Wish(kind, number("a wish", value), None if at is None else number("the share of the people", at))
 
 
 def planned_people(

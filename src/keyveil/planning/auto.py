@@ -82,5 +82,6 @@ def resolve(schema: Schema, epsilon: Number, **told: Any) -> Resolved:
     found = plan(schema=schema, epsilon=epsilon, **told)
     goal = ",".join(one.name for one in found.goals)
     read = "" if told.get("postprocess") is None else f" after {told['postprocess']}"
-    reason = f"{found.best.name} for the goal {goal}{read}, {found.best.why} Planned for {found.people.about}"
+    why = found.best.why if found.note is None else f"{found.best.why} {found.note}"
+    reason = f"{found.best.name} for the goal {goal}{read}, {why} Planned for {found.people.about}"
     return Resolved(found.mechanism, reason, found.best.options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
@@ -22,12 +22,12 @@ from keyveil.protocols.weights import fair_weights
 
 USUAL_CAP = 0.9  # share of the people within the cap, as simulations choose it
 CAPS = (0.5, 0.75, USUAL_CAP, 0.97, 1.0)
-"""Shares of the people within the caps that are tried for the mechanisms that are best with the usual one. Where keys
-are so rare that hardly anything is learnt, a cap of one pair has the least squared error of all: it hides much of
-little. But noise can be shrunk afterwards and what is hidden cannot be found again, so caps stop at half of the people
-(docs/decisions/0100-errors-as-shown.md)."""
-SHRUNK_CAPS = (0.05, 0.25, *CAPS)
-"""The same where errors count after shrinkage, which foretell what a cap hides and what is left of the noise."""
+"""Shares of the people within the caps that are tried for the mechanisms that are best with the usual one. Smaller caps
+hide much to save some noise. But noise can be shrunk afterwards and what is hidden cannot be found again, so caps stop
+at half of the people (docs/decisions/0100-errors-as-shown.md)."""
+ALL_CAPS = (0.001, 0.05, 0.25, *CAPS)
+"""The same where errors count after shrinkage, which foretell what a cap hides and what is left of the noise; and where
+nothing is learnt about single keys anyhow (docs/decisions/0172-where-a-guess-is-better.md)."""
 FAIR = 0.5  # exponent of weights for rare keys (docs/fairness.md)
 STATES, WIDTHS = (3, 4, 5), (1, 2, 3, 4)
 BINS = 4  # of a distribution
@@ -55,15 +55,17 @@ def considered(goal: Goal) -> tuple[str, ...]:
     )
 
 
-def forms(name: str, schema: Schema, epsilon: Fraction, people: People, goal: Goal) -> Iterator[Mechanism]:
-    """A mechanism in the forms that suit people and goal, with the usual cap.
+def forms(
+    name: str, schema: Schema, epsilon: Fraction, people: People, goal: Goal, within: float = USUAL_CAP
+) -> Iterator[Mechanism]:
+    """A mechanism in the forms that suit people and goal, with the cap that a share ``within`` of the people keep to.
 
     As a campaign would collect it: with the usual overflow group beside a cap. Forms that cannot be made are left out;
     if none can, the reason is raised.
     """
     refused: KeyveilError | None = None
     made = 0
-    for options in _options(name, people, goal):
+    for options in _options(name, people, goal, people.cap_for(within)):
         try:
             mechanism = _built(name, schema, epsilon, tuple(options.items()))
         except KeyveilError as reason:
@@ -75,12 +77,17 @@ def forms(name: str, schema: Schema, epsilon: Fraction, people: People, goal: Go
         raise refused
 
 
-def with_other_caps(made: Mechanism, people: People, goal: Goal) -> tuple[Iterator[Mechanism], Iterator[Mechanism]]:
-    """The same form of a capped mechanism with smaller and smaller caps, and with larger and larger ones."""
+def with_other_caps(
+    made: Mechanism, people: People, goal: Goal, shares: Sequence[float] = CAPS
+) -> tuple[Iterator[Mechanism], Iterator[Mechanism]]:
+    """The same form of a capped mechanism with smaller and smaller caps, and with larger and larger ones.
+
+    The caps are those that these shares of the people keep to.
+    """
     own = {option: made.options[option] for option in _KEPT if made.options.get(option) is not None}
     kept = {option: tuple(value) if isinstance(value, list) else value for option, value in own.items()}
     form, usual = form_of(find_mechanism(made.name), kept), need(made, Capped).cap()
-    caps = sorted({people.cap_for(share) for share in (SHRUNK_CAPS if goal.shrunk else CAPS)})
+    caps = sorted({people.cap_for(share) for share in shares})
 
     def with_caps(some: list[int]) -> Iterator[Mechanism]:
         for cap in some:
@@ -99,15 +106,13 @@ def _built(name: str, schema: Schema, epsilon: Fraction, options: tuple[tuple[st
     return mechanism
 
 
-def _options(name: str, people: People, goal: Goal) -> Iterator[dict[str, Any]]:
+def _options(name: str, people: People, goal: Goal, cap: int) -> Iterator[dict[str, Any]]:
     kind = find_mechanism(name)
     for mode in dict.fromkeys(example.get("mode") for example in kind.examples):
         chosen: dict[str, Any] = {} if mode is None else {"mode": mode}
         with suppress(KeyveilError):
             form = form_of(kind, chosen)
-            yield from _variants(
-                {**chosen, **_suited(form, people, goal, people.cap_for(USUAL_CAP))}, form, people, goal
-            )
+            yield from _variants({**chosen, **_suited(form, people, goal, cap)}, form, people, goal)
 
 
 def _suited(form: type[Mechanism], people: People, goal: Goal, cap: int) -> dict[str, Any]:

@@ -55,10 +55,10 @@ def _of(name: str, d: int) -> Cost | None:
 def _between(place: float, places: list[float], times: list[float]) -> float:
     """On a straight line between logarithms; beyond the largest size as steep as before it, below the smallest flat."""
     logs = np.log(times)
-    if place > places[-1] and len(places) > 1:
-        steep = max((logs[-1] - logs[-2]) / (places[-1] - places[-2]), 0.0)
-        return float(np.exp(logs[-1] + steep * (place - places[-1])))
-    return float(np.exp(np.interp(place, places, logs)))
+    log, beyond = float(np.interp(place, places, logs)), place - places[-1]
+    if beyond > 0 and len(places) > 1:
+        log += beyond * max((logs[-1] - logs[-2]) / (places[-1] - places[-2]), 0.0)
+    return float(f"{math.exp(log):.3g}")  # a measured time is known no better
 
 
 def _of_groups(groups: str, d: int) -> Cost | None:

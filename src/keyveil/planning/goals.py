@@ -7,7 +7,7 @@ goals("frequency,distribution")   several: a mechanism that serves all of them, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from keyveil.core.errors import PlanError
 from keyveil.core.hints import did_you_mean
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.questions import ASKABLE
-from keyveil.planning.people import Places
+from keyveil.planning.people import People, Places
 from keyveil.planning.predict import Prediction, root_mean_square
 from keyveil.planning.shrunk import shrunk
 
@@ -39,6 +39,7 @@ class Goal:
     error: Callable[[Prediction], float] | None
     tuned: str = "both"
     size: int = 0
+    guessed: Callable[[People], float] | None = None  # the same error of the best guess that hears nobody
     shrunk: bool = False  # whether errors count after empirical Bayes
 
     def served(self, mechanism: Mechanism) -> bool:
@@ -46,9 +47,10 @@ class Goal:
         return all(ASKABLE[kind].answered(mechanism) for kind in self.needs)
 
 
-def goals(text: str) -> tuple[Goal, ...]:
-    """The goals in a text with commas; each once."""
-    found = {goal.name: goal for goal in (_read(part.strip()) for part in str(text).split(",") if part.strip())}
+def goals(given: str | Sequence[str]) -> tuple[Goal, ...]:
+    """The goals in a text with commas, or in several texts; each once."""
+    text = given if isinstance(given, str) else ",".join(map(str, given))
+    found = {goal.name: goal for goal in (_read(part.strip()) for part in text.split(",") if part.strip())}
     if not found:
         raise PlanError("plan/goal", f"A plan has a goal: {', '.join(NAMES)}.")
     return tuple(found.values())
@@ -68,6 +70,20 @@ def _read(text: str) -> Goal:
 
 def _frequencies(one: Prediction) -> float:
     return root_mean_square(one.frequency_error)
+
+
+def _guessed_frequencies(people: People, count: int | None = None) -> float:
+    """The error of guessing that every key is held by nobody, or by the average share."""
+    f = people.frequency[people.by_frequency[:count]]
+    return min(root_mean_square(f), root_mean_square(f - float(people.frequency.mean())))
+
+
+def _guessed_means(people: People, count: int | None = None) -> float:
+    """The error of guessing that every mean is 0, or the mean of all values."""
+    places = people.by_frequency[:count]
+    m = people.mean[places[people.frequency[places] > 0]]
+    average = float(people.frequency @ people.mean) / max(people.pairs, 1e-12)
+    return min(root_mean_square(m), root_mean_square(m - average)) if len(m) else math.inf
 
 
 def _means(one: Prediction, count: int | None = None) -> float:
@@ -141,12 +157,20 @@ def _top(size: int | None) -> Goal:
     def error(one: Prediction) -> float:
         return root_mean_square(one.frequency_error[_most_frequent(one, count)])
 
-    return Goal("top", meaning, ("top",), error, "frequency", count)
+    return Goal("top", meaning, ("top",), error, "frequency", count, lambda people: _guessed_frequencies(people, count))
 
 
 def _mean(size: int | None) -> Goal:
     meaning = "the mean value of each key" if size is None else f"the mean values of the {size} most frequent keys"
-    return Goal("mean", meaning, ("mean",), lambda one: _means(one, size), "mean", size or 0)
+    return Goal(
+        "mean",
+        meaning,
+        ("mean",),
+        lambda one: _means(one, size),
+        "mean",
+        size or 0,
+        lambda people: _guessed_means(people, size),
+    )
 
 
 def _conditional(size: int | None) -> Goal:
@@ -161,12 +185,15 @@ def _fixed(
     needs: tuple[str, ...],
     error: Callable[[Prediction], float] | None,
     tuned: str = "both",
+    guessed: Callable[[People], float] | None = None,
 ) -> Callable[[int | None], Goal]:
-    return lambda _: Goal(name, meaning, needs, error, tuned)
+    return lambda _: Goal(name, meaning, needs, error, tuned, guessed=guessed)
 
 
 NAMES: dict[str, Callable[[int | None], Goal]] = {
-    "frequency": _fixed("frequency", "how many people have each key", ("frequency",), _frequencies, "frequency"),
+    "frequency": _fixed(
+        "frequency", "how many people have each key", ("frequency",), _frequencies, "frequency", _guessed_frequencies
+    ),
     "mean": _mean,
     "both": _fixed("both", "how many people have each key, and its mean", ("frequency", "mean"), _both),
     "top": _top,

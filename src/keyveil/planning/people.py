@@ -29,7 +29,7 @@ TYPICAL = 0.5  # root mean square of a value on [-1, 1] where nothing is known o
 MOST_HELD = 0.9  # share of the people who hold the most frequent of invented keys, unless all are held more often
 GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples, without whole parts, lie evenly in [0, 1] whatever their number is
 MOST_PEOPLE = 10**12
-MOST_LOOKED_AT = 150  # keys over which errors of means are averaged, where there are more
+MOST_LOOKED_AT = 100  # keys over which errors of means are averaged, where there are more
 RARE, TERMS = 0.1, 24  # frequencies up to which a series of so many terms is exact to 1e-16: (2·0.1)^24
 CLOSE = 0.02  # relative difference up to which two statements about the mean set size agree
 
@@ -194,7 +194,7 @@ def invented(
     if law is None:
         law = independent_sizes(f)
         told.append("keys are held independently of each other")
-    square = (TYPICAL if typical is None else _number("a typical value", typical)) ** 2
+    square = (TYPICAL if typical is None else number("a typical value", typical)) ** 2
     if not 0 < square <= 1:
         raise PlanError("plan/people", "A typical value is the root mean square on [-1, 1]: above 0, and at most 1.")
     if mean is None:
@@ -219,7 +219,7 @@ def expected_shares(given: Any, names: Sequence[str] | None) -> Floats | Sequenc
         parts = [(name.strip(), share) for name, _, share in (one.rpartition(":") for one in given.split(","))]
     else:
         parts = [(str(name), share) for name, share in given.items()]
-    each = [_number("a share of the people", share) for _, share in parts]
+    each = [number("a share of the people", share) for _, share in parts]
     if not any(name for name, _ in parts):
         return each
     numbers = {name: share for (name, _), share in zip(parts, each, strict=True)}
@@ -304,7 +304,7 @@ def _mean_size(pairs: Any, law: SizeLaw | None, frequency: Any, d: int) -> float
     """Pairs a person from whatever says it; refused if nothing does, or two things say different numbers."""
     said: dict[str, float] = {}
     if pairs is not None:
-        said["pairs"] = _number("the mean set size", pairs)
+        said["pairs"] = number("the mean set size", pairs)
     if law is not None:
         said["the law of set sizes"] = law.mean
     if frequency is not None:
@@ -330,11 +330,14 @@ def _count(what: str, given: Any) -> int:
     except (TypeError, ValueError, OverflowError):
         number, whole = 0, False
     if not whole or not 1 <= number <= MOST_PEOPLE:
-        raise PlanError("plan/people", f"A plan needs a whole number of {what} from 1, not {given!r}.")
+        raise PlanError(
+            "plan/people", f"A plan needs a whole number of {what} from 1 to {MOST_PEOPLE:,}, not {given!r}."
+        )
     return number
 
 
-def _number(what: str, given: Any) -> float:
+def number(what: str, given: Any) -> float:
+    """A finite number that somebody gave for something; refused in words if it is none."""
     try:
         return float(read_fraction(given))
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):

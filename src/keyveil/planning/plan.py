@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyveil.core.epsilon import Number, decimal_text, parse_epsilon
@@ -20,13 +19,13 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, can
 from keyveil.mechanisms.questions import who_answers
 from keyveil.mechanisms.registry import build, find_mechanism, is_protocol, protocol_names
-from keyveil.planning.candidates import considered, forms, with_other_caps
+from keyveil.planning.candidates import ALL_CAPS, CAPS, USUAL_CAP, considered, forms, with_other_caps
 from keyveil.planning.goals import Goal, goals, processed
-from keyveil.planning.people import People
+from keyveil.planning.people import People, number
 from keyveil.planning.predict import Prediction, predict, root_mean_square
-from keyveil.planning.shrunk import shrunk
+from keyveil.planning.shrunk import by_draws, shrunk
 from keyveil.planning.trials import MOST_TRIED_KEYS, tried_error, tried_people, tried_protocol
-from keyveil.planning.words import reason
+from keyveil.planning.words import nothing_learnt, reason
 from keyveil.protocols.base import Protocol
 from keyveil.protocols.registry import as_protocol
 
@@ -35,10 +34,11 @@ if TYPE_CHECKING:
     from keyveil.planning.groups import GroupCost
     from keyveil.planning.wanted import Solved
 
-CLOSED, TRIED = "closed form", "simulation"
+CLOSED, DRAWN, TRIED = "closed form", "drawn estimates", "simulation"
 REFINED = 3  # capped mechanisms whose cap is tried at other shares of the people
 WORTH = 1.1  # times the error of a protocol must stay below that of a mechanism: more rounds take time, and trials err
 EVEN = 1.02  # times the least error up to which a mechanism is as good after shrinkage: predictions err by more
+NOTHING = 1e-12  # an error that counts as none, where errors are compared
 SHARES = ("3:1", "1:1", "1:3")  # of the people, between the two groups of a split
 
 
@@ -119,6 +119,13 @@ class Plan(Shown):
         return self.lines[0]
 
     @property
+    def note(self) -> str | None:
+        """Said where nothing is learnt about single keys: a guess that hears nobody errs by no more."""
+        if len(self.goals) > 1 or not _hopeless(self.lines, self.goals[0], self.people):
+            return None
+        return nothing_learnt(self.goals[0], self.people, self.best.error)
+
+    @property
     def mechanism(self) -> Mechanism | Protocol:
         """The best mechanism with all its options; a protocol if several rounds are allowed and worth it."""
         return self.best.made
@@ -144,6 +151,7 @@ class Plan(Shown):
             "pairs": self.people.pairs,
             "about": self.people.about,
             "left_out": self.left_out,
+            **({} if self.note is None else {"note": self.note}),
             **({} if self.solved is None else {"solved": self.solved.document()}),
             **({"groups": [one.document() for one in self.group_costs]} if self.group_costs else {}),
             **({"curves": [curve.document() for curve in self.curves]} if self.curves else {}),
@@ -153,12 +161,12 @@ class Plan(Shown):
 def ranked(
     people: People,
     epsilon: Number = 1,
-    goal: str = "both",
+    goal: str | Sequence[str] = "both",
     *,
     schema: Schema | None = None,
     bits: float | None = None,
     rounds: int = 1,
-    mechanisms: Sequence[str] | None = None,
+    mechanisms: Sequence[str] | str | None = None,
     postprocess: str | None = None,
 ) -> Plan:
     """Every mechanism that serves the goal within ``bits`` and ``rounds``, ranked by its predicted error.
@@ -171,10 +179,12 @@ def ranked(
     known = schema or Schema(keys=people.d)
     if known.d != people.d:
         raise PlanError("plan/people", f"The schema has {known.d:,} keys, and {people.d:,} are planned for.")
-    if bits is not None and not bits > 0:
+    if bits is not None and not number("the bits of a report", bits) > 0:
         raise PlanError("plan/bits", f"A report has more than 0 bits, not {bits:g}.")
-    if rounds < 1:
-        raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds}.")
+    if number("the rounds", rounds) < 1 or int(rounds) != rounds:
+        raise PlanError("plan/rounds", f"A collection has one round or more, not {rounds!r}.")
+    if isinstance(mechanisms, str):
+        mechanisms = [name.strip() for name in mechanisms.split(",")]
     wanted = wanted if postprocess is None else processed(wanted, postprocess)
     tried = [one.name for one in wanted if one.error is None]
     if tried and people.d > MOST_TRIED_KEYS:
@@ -186,6 +196,10 @@ def ranked(
     search = _Search(people, known, spent, bits)
     single = None if mechanisms is None else [name for name in mechanisms if not is_protocol(name)]
     lines = search.one(wanted[0], single) if len(wanted) == 1 else search.several(wanted, single)
+    if rounds == 1 and mechanisms is not None:
+        search.left_out |= dict.fromkeys(
+            filter(is_protocol, mechanisms), "It takes several rounds, and one is allowed."
+        )
     if rounds > 1:
         lines = sorted([*lines, *search.protocols(wanted, rounds, mechanisms)], key=_worth)
     if not lines:
@@ -209,23 +223,33 @@ class _Search:
         found = {
             name: line for name in (considered(goal) if names is None else names) if (line := self._best(name, goal))
         }
-        ranked = sorted(found.values(), key=lambda line: line.error)
-        for line in islice((line for line in ranked if can(line.mechanism, Capped)), REFINED):
-            found[line.name] = self._with_best_cap(line, goal)
-        lines = sorted(found.values(), key=lambda line: line.error)
+        ranked = sorted(found.values(), key=_error)
+        capped = [line for line in ranked if can(line.mechanism, Capped)]
+        for line in capped if goal.shrunk and by_draws(self.people) else capped[:REFINED]:
+            found[line.name] = self._with_best_cap(line, goal, ALL_CAPS if goal.shrunk else CAPS)
+        lines = sorted(found.values(), key=_error)
+        if _hopeless(lines, goal, self.people) and not goal.shrunk and goal.tuned == "frequency":
+            lines = sorted((self._narrowest(line, goal) for line in lines), key=_error)
         if goal.shrunk and lines:  # where nothing but an average is learnt, all are alike but for what else they tell
             even = [line for line in lines if line.error <= EVEN * lines[0].error]
             first = min(even, key=_of_frequencies)
             lines.sort(key=lambda line: line is not first)
         return lines
 
-    def _with_best_cap(self, line: Line, goal: Goal) -> Line:
+    def _narrowest(self, line: Line, goal: Goal) -> Line:
+        """The line, or the same mechanism with a cap below half of the people where that is better."""
+        narrow = self._best(line.name, goal, min(ALL_CAPS))
+        if narrow is None or can(narrow.mechanism, Capped) is None:
+            return line
+        return min(line, self._with_best_cap(narrow, goal, ALL_CAPS), key=_error)
+
+    def _with_best_cap(self, line: Line, goal: Goal, shares: Sequence[float]) -> Line:
         """The line with the cap of least error: smaller ones are tried as long as they are better, or else larger ones.
 
         A smaller cap has less noise and more bias, so the error falls and then rises with the cap.
         """
         best = line
-        for others in with_other_caps(line.mechanism, self.people, goal):
+        for others in with_other_caps(line.mechanism, self.people, goal, shares):
             for other in map(partial(self._line, goal=goal), filter(self._short, others)):
                 if other.error >= best.error:
                     break
@@ -288,7 +312,7 @@ class _Search:
                 except KeyveilError as refused:
                     self.left_out["split"] = refused.sentence
         names_once: dict[str, Line] = {}
-        for line in sorted(lines, key=lambda line: line.error):
+        for line in sorted(lines, key=_error):
             names_once.setdefault(line.name, line)
         return list(names_once.values())
 
@@ -297,17 +321,22 @@ class _Search:
         if not all(goal.served(made) for goal in wanted) or not self._short(made):
             return None
         found = [self._line(made, goal) for goal in wanted]
-        ratios = [line.error / best[goal.name][0].error for line, goal in zip(found, wanted, strict=True)]
+        least = [best[goal.name][0].error for goal in wanted]
+        ratios = [max(line.error, NOTHING) / max(error, NOTHING) for line, error in zip(found, least, strict=True)]
         error = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        return Line(found[0].prediction, error, TRIED if any(line.method == TRIED for line in found) else CLOSED)
+        methods = {line.method for line in found}
+        return Line(found[0].prediction, error, next(one for one in (TRIED, DRAWN, CLOSED) if one in methods))
 
-    def _best(self, name: str, goal: Goal) -> Line | None:
-        """The form of a mechanism with the least error; nothing if none will do, with the reason in ``left_out``."""
+    def _best(self, name: str, goal: Goal, within: float = USUAL_CAP) -> Line | None:
+        """The form of a mechanism with the least error; nothing if none will do, with the reason in ``left_out``.
+
+        Where it has a cap, a share ``within`` of the people keep to it.
+        """
         find_mechanism(name)  # an unknown name is a mistake
         best: Line | None = None
         told = f"It does not tell {goal.meaning}."
         try:
-            for made in forms(name, self.schema, self.epsilon, self.people, goal):
+            for made in forms(name, self.schema, self.epsilon, self.people, goal, within):
                 if not goal.served(made):
                     continue
                 if not self._short(made):
@@ -333,8 +362,18 @@ class _Search:
     def _line(self, made: Mechanism, goal: Goal) -> Line:
         prediction = predict(made, self.people)
         if goal.error is not None:
-            return Line(prediction, goal.error(prediction), CLOSED)
+            method = DRAWN if goal.shrunk and by_draws(self.people) else CLOSED
+            return Line(prediction, goal.error(prediction), method)
         return Line(prediction, tried_error(made, self.people, self._crowd_now, goal), TRIED)
+
+
+def _error(line: Line) -> float:
+    return line.error
+
+
+def _hopeless(lines: Sequence[Line], goal: Goal, people: People) -> bool:
+    """Whether a guess that hears nobody is as good as the best mechanism."""
+    return bool(lines) and goal.guessed is not None and lines[0].error >= goal.guessed(people)
 
 
 def _of_frequencies(line: Line) -> float:
@@ -357,7 +396,9 @@ def _impossible(wanted: tuple[Goal, ...], bits: float | None, search: _Search) -
     name, least = min(search.least_bits.items(), key=lambda one: one[1], default=("", 0.0))
     if bits is not None and least > bits:
         return PlanError(
-            "plan/bits", f"No report of {bits:g} bits tells {told}; with {math.ceil(least):,} bits {name} does."
+            "plan/bits",
+            f"No report of {bits:g} bit{'' if bits == 1 else 's'} tells {told}; "
+            f"with {math.ceil(least):,} bits {name} does.",
         )
     able = set(search.least_bits) - {name for name, why in search.left_out.items() if why.endswith(" bits.")}
     first = sorted(search.left_out.items(), key=lambda one: one[0] not in able)  # who fails for no other reason

@@ -23,6 +23,7 @@ from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import (
     Capped,
     Foreseen,
+    ForeseenCases,
     ForeseenUndercount,
     ForeseenValues,
     KeyDependence,
@@ -48,16 +49,22 @@ SEEN = 1.96 + 0.84
 class Stated:
     """What estimates will be made of: f and f·m as expected with their errors, and the errors that will be stated.
 
-    ``cases`` are what may be said of the cap, equally likely.
+    ``cases`` are what may be said of the cap; nothing where nobody is asked of it.
     """
 
     expected: Solution
     stated: Spread
-    cases: tuple[Undercount, ...]
+    cases: ForeseenCases | None
+
+    @property
+    def scales(self) -> Floats:
+        """What frequencies will be divided by, in equally likely cases."""
+        return _UNSCALED if self.cases is None else self.cases.scales
 
     def half_widths(self, schema: Schema) -> tuple[Floats, Floats]:
         """Half of the 95 % intervals of frequencies and means, in the middle of the cases: a few may be far wider."""
-        both = [self._of_case(schema, one) for one in self.cases]
+        cases = [Undercount(schema.d)] if self.cases is None else self.cases.each()
+        both = [self._of_case(schema, one) for one in cases]
         return np.median([one for one, _ in both], axis=0), np.median([one for _, one in both], axis=0)
 
     def mean_errors(self, truth: Floats, keys: Places) -> Floats:
@@ -74,9 +81,13 @@ class Stated:
         for some in np.array_split(_PAIRS, max(1, len(_PAIRS) * len(truth) >> 17)):  # a few at a time, to fit in caches
             first, second = some.T[:, :, None]
             ratio = score + first
-            moved = np.interp(ratio, _PLACES, _HAZARDS, right=0.0)  # as ``given_positive`` of estimates does
-            shown = product + along * (first + moved) + rest * second
-            shown /= se * (ratio + moved)
+            moved = _hazard(ratio)  # as ``given_positive`` of estimates does
+            shown = (first + moved) * along
+            shown += product
+            shown += second * rest
+            moved += ratio
+            moved *= se
+            shown /= moved
             np.clip(shown, -1, 1, out=shown)
             shown[ratio <= 0] = 0.0
             shown -= truth
@@ -116,8 +127,18 @@ class Tried:
 NORMAL_CASES = np.array([NormalDist().inv_cdf((place + 0.5) / CASES) for place in range(CASES)])
 _PAIRS = np.stack((NORMAL_CASES, NORMAL_CASES[np.arange(CASES) * _STEP % CASES]), axis=1)
 """Points of a lattice as standard errors of two independent normal laws."""
-_PLACES = np.linspace(-6.0, 6.0, 241)
-_HAZARDS = hazard(_PLACES)
+_UNSCALED = np.ones(1)
+_STEPS, _FAR = 200, 6  # of the table of hazards: places a unit, and up to where; beyond it they are 0
+_HAZARDS = np.append(hazard(np.linspace(-_FAR, _FAR, 2 * _FAR * _STEPS + 1)), 0.0)
+
+
+def _hazard(ratio: Floats) -> Floats:
+    """The hazard of normal laws at the nearest place of the table, right to 0.003: much faster than to compute it."""
+    place = ratio * _STEPS
+    place += _FAR * _STEPS + 0.5
+    np.clip(place, 0, len(_HAZARDS) - 1, out=place)
+    found: Floats = _HAZARDS[place.astype(np.intp)]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,19 +289,19 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
         var_f = own.predicted_spread(frequency, kept.mean, sizes, people.n, False).frequency
         spread = Spread(var_f, values.product, values.covariance)
         stated = Spread(var_f, values.stated_product, values.stated_covariance)
+    undercount = can(mechanism, ForeseenUndercount)
     cases = (
-        mechanism.foreseen_undercounts(frequency, spread, people.law.by_size, people.n)
-        if isinstance(mechanism, ForeseenUndercount)
-        else ()
-    ) or (Undercount(people.d),)
-    scales = np.array([one.scale for one in cases])
-    larger = float(np.mean(scales**-2))
-    bias, correcting = frequency * float(np.mean(1 / scales)) - people.frequency, frequency**2 * np.var(1 / scales)
+        None if undercount is None else undercount.foreseen_undercounts(frequency, spread, people.law.by_size, people.n)
+    )
+    scales = _UNSCALED if cases is None else cases.scales
+    factors = 1 / scales
+    times, larger = float(factors.mean()), float(factors @ factors) / len(factors)
+    bias, correcting = frequency * times - people.frequency, frequency**2 * max(larger - times**2, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         m = kept.mean + (0.0 if values is None else np.where(frequency > 0, values.bias / frequency, 0.0))
         var_m = np.maximum(spread.product + m**2 * spread.frequency - 2 * m * spread.covariance, 0) / frequency**2
     held = people.frequency > 0
-    seen = kept.share * float(np.mean(1 / scales))  # what is left of a frequency, and so of a change of it
+    seen = kept.share * times  # what is left of a frequency, and so of a change of it
     seen_of_all = float(seen @ people.frequency) / max(people.pairs, 1e-12)
     return Prediction(
         mechanism,
@@ -292,15 +313,16 @@ def predict(mechanism: Mechanism, people: People) -> Prediction:
         np.sqrt((spread.frequency + frequency * (1 - frequency) / people.n) * larger) / np.maximum(seen, 1e-9),
         math.sqrt(absent) / max(seen_of_all, 1e-9),
         heard,
-        Stated(Solution(frequency, frequency * m, spread), stated, tuple(cases)),
+        Stated(Solution(frequency, frequency * m, spread), stated, cases),
     )
 
 
 def _values(mechanism: Mechanism, people: People, frequency: Floats, mean: Floats, sizes: Floats) -> Foreseen | None:
     """Errors of f·m that depend on how values are cut, where a mechanism does that."""
-    if not isinstance(mechanism, ForeseenValues):
+    cutting = can(mechanism, ForeseenValues)
+    if cutting is None:
         return None
-    return mechanism.foreseen_values(
+    return cutting.foreseen_values(
         people.known_records, SeededCoins(0), frequency, mean, people.spread, sizes, people.n
     )
 
@@ -319,7 +341,8 @@ class _Asked:
 
     @classmethod
     def of(cls, mechanism: Mechanism, sizes: Floats) -> _Asked:
-        readings = tuple(str(mechanism.options.get(name)) for name in sorted(mechanism.readings))
+        options = mechanism.options if mechanism.readings else {}
+        readings = tuple(str(options.get(name)) for name in sorted(mechanism.readings))
         return cls((mechanism.fingerprint, readings, sizes.tobytes()), mechanism, sizes)
 
 

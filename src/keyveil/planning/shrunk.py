@@ -8,17 +8,19 @@ limits: docs/plan.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
-from keyveil.learn.laws import ROUNDS, VAGUE_KEYS
+from keyveil.learn.laws import ROUNDS, SMALL, VAGUE_KEYS
 from keyveil.mechanisms.capabilities import KeyDependence, can
-from keyveil.planning.people import Floats, Places
+from keyveil.planning.drawn import Drawn, drawn
+from keyveil.planning.people import Floats, People, Places
 from keyveil.planning.predict import NORMAL_CASES, Prediction, Stated
 
 ALONE, CROWDS = 40, 80  # the most frequent keys stand for themselves, the others in so many groups of like frequencies
+TAUGHT = 1_000  # keys, or up to twice as many, that a law of means is learnt from
 LOOKED_AT = 30  # keys over which errors of means are averaged, where there are more
 PLACES = (10, 20)  # the same numbers for the frequencies that means are judged at
 CASES, _STEP = 29, 12  # equally likely errors of f and f·m in pairs: a lattice with the points (k, 12·k modulo 29)
@@ -37,7 +39,13 @@ class Shrunk:
 
     one: Prediction
     frequency: Floats
-    law: tuple[float, float]  # centre and variance
+    shown: Floats  # posterior means of frequencies, on average
+    left: Floats  # and their posterior variances
+
+    @cached_property
+    def law(self) -> tuple[float, float]:
+        """Centre and variance of the law of means, as they are learnt."""
+        return _law_of_means(self.one, self.shown, self.left)
 
     def means(self, keys: Places) -> Floats:
         """The same of means, of at most ``LOOKED_AT`` of some keys; without keys whose mean nobody tells."""
@@ -46,11 +54,19 @@ class Shrunk:
         return _means(self.one, few, *self.law) if len(few) else np.empty(0)
 
 
+def by_draws(people: People) -> bool:
+    """Whether keys are too few to teach a law, so that estimates are drawn (``planning.drawn``)."""
+    return people.d < SMALL
+
+
 @lru_cache(maxsize=4)  # a goal that is about both asks twice
-def shrunk(one: Prediction) -> Shrunk:
+def shrunk(one: Prediction) -> Shrunk | Drawn:
     """What shrinkage is expected to leave of the errors of a prediction; only of a mechanism of one round."""
-    frequency, shown, left = _frequencies(one)
-    return Shrunk(one, frequency, _law_of_means(one, shown, left))
+    return drawn(one) if by_draws(one.people) else _by_formula(one)
+
+
+def _by_formula(one: Prediction) -> Shrunk:
+    return Shrunk(one, *_frequencies(one))
 
 
 def _frequencies(one: Prediction) -> tuple[Floats, Floats, Floats]:
@@ -110,7 +126,7 @@ def _of_average(one: Prediction) -> float:
 def _of_correction(one: Prediction) -> float:
     """The relative variance that a correction for the cap gives all frequencies together."""
     assert isinstance(one.stated, Stated)
-    factors = np.array([1 / case.scale for case in one.stated.cases])
+    factors = 1 / one.stated.scales
     return float(np.var(factors) / np.mean(factors) ** 2)
 
 
@@ -121,8 +137,12 @@ def _law_of_means(one: Prediction, shown: Floats, left: Floats) -> tuple[float, 
     variance ``left`` is what is not known of the frequency. Keys that nobody holds look as if their mean were 0.
     """
     assert isinstance(one.stated, Stated)
-    product, (var_f, var_u, covariance) = one.stated.expected.product, one.stated.expected.spread
-    centre, variance, keys = 0.0, VAGUE_VARIANCE, len(product) + VAGUE_KEYS
+    places = one.people.by_frequency
+    few = places[:: max(len(places) // TAUGHT, 1)]  # each tells as much as all around it
+    product, shown, left = one.stated.expected.product[few], shown[few], left[few]
+    var_f, var_u, covariance = (part[few] for part in one.stated.expected.spread)
+    centre, variance, vague = 0.0, VAGUE_VARIANCE, VAGUE_KEYS * len(few) / len(places)
+    keys = len(few) + vague
     if not np.isfinite(product).any():
         return centre, variance
     along, shown = covariance / np.maximum(var_f, _LEAST), np.maximum(shown, _LEAST)
@@ -131,9 +151,9 @@ def _law_of_means(one: Prediction, shown: Floats, left: Floats) -> tuple[float, 
     noise = np.clip(noise / shown**2, _LEAST, _MOST)
     for _ in range(ROUNDS):
         trust = variance / (variance + noise)
-        moved = centre + (float(trust @ (m - centre)) - VAGUE_KEYS * centre) / keys
+        moved = centre + (float(trust @ (m - centre)) - vague * centre) / keys
         squares = (1 - trust) * variance + trust**2 * ((m - centre) ** 2 + noise)
-        total = float(squares.sum()) + VAGUE_KEYS * (VAGUE_VARIANCE + centre**2)
+        total = float(squares.sum()) + vague * (VAGUE_VARIANCE + centre**2)
         variance, centre = max(total / keys - (moved - centre) ** 2, 1e-6), moved
     return centre, variance
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from keyveil.mechanisms.capabilities import Capped, Parted, can
 from keyveil.planning.goals import Goal
+from keyveil.planning.people import People
 from keyveil.planning.predict import Prediction, root_mean_square
 
 DENSE = 0.3  # share of all keys that people hold on average from which on most reports about one key find it held
+HIDDEN = 0.5  # share of all pairs that a cap must hide to be named first
 BIASED = 0.5  # share of the squared error that bias must have to be named first
 
 
@@ -16,9 +18,22 @@ def reason(one: Prediction, error: float, best: float, wanted: tuple[Goal, ...])
     return f"{_place(error, best)}: {cause}."
 
 
+def nothing_learnt(goal: Goal, people: People, error: float) -> str:
+    """What to do where the best mechanism errs by as much as a guess does."""
+    assert goal.guessed is not None
+    guess = f"{goal.guessed(people):.2g}"
+    return (
+        f"Nothing is learnt about single keys: who hears nobody and guesses errs by {guess}, the best mechanism by "
+        f"{error:.2g}. A plan for --error {guess} says how many people or which epsilon that takes; or ask for "
+        "fewer keys."
+    )
+
+
 def _place(error: float, best: float) -> str:
     if error <= best:
         return "least error"
+    if not best:
+        return "more error than none"
     ratio = error / best
     return f"{(ratio - 1):.0%} more error" if ratio < 2 else f"{ratio:.1f} times the error"
 
@@ -28,9 +43,10 @@ def _cause(one: Prediction, wanted: tuple[Goal, ...]) -> str:
     if len(wanted) > 1 and can(one.mechanism, Parted) is not None:
         return "its groups each answer the question that they answer best"
     capped = can(one.mechanism, Capped)
-    if capped is not None and root_mean_square(one.frequency_bias) ** 2 > BIASED * square:
-        kept = people.kept(capped.cap()).share
-        return f"a cap of {capped.cap()} hides {1 - float(kept @ people.frequency) / people.pairs:.0%} of all pairs"
+    if capped is not None:
+        hidden = 1 - float(people.kept(capped.cap()).share @ people.frequency) / people.pairs
+        if hidden > HIDDEN or root_mean_square(one.frequency_bias) ** 2 > BIASED * square:
+            return f"a cap of {capped.cap()} hides {hidden:.0%} of all pairs"
     dense = people.pairs > DENSE * people.d
     if one.heard <= 8.5 / people.d and one.heard < 0.5:
         about = "one key" if one.heard <= 1.5 / people.d else f"{round(one.heard * people.d)} keys"
@@ -44,4 +60,5 @@ def _cause(one: Prediction, wanted: tuple[Goal, ...]) -> str:
         told = f"people hold {people.pairs:.2g} of {people.d:,} keys"
     if capped is None:
         return f"all pairs of a person count, and {told}"
-    return f"up to {capped.cap()} pairs of a person count, and {told}"
+    counted = "one pair of a person counts" if capped.cap() == 1 else f"up to {capped.cap()} pairs of a person count"
+    return f"{counted}, and {told}"

@@ -184,6 +184,10 @@ class SetResponse(KeyValue):
         return self.response.rates
 
     def dependence(self, population: bool = False) -> Dependence:
+        return self._dependence.of_sets(population)
+
+    @cached_property
+    def _dependence(self) -> Dependence:
         """From the first group of keys: weights raise the support of a key by all people alike, which cancels out."""
         _, odds = self.odds[0]
         labels, held, foreign = self.labels.count, float(odds.own_and_other), float(odds.two_others)
@@ -193,7 +197,7 @@ class SetResponse(KeyValue):
             labels**2 * foreign,
             labels * held + labels * (labels - 1) * aside,
             (2 * labels - 1) * held + (labels - 1) ** 2 * aside,
-        ).of_sets(population)
+        )
 
     @property
     def tally_shape(self) -> tuple[int, ...]:

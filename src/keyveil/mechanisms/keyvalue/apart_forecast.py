@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from keyveil.mechanisms.responses import Spread
 from keyveil.mechanisms.rounds.topsel_project import gain
 
 if TYPE_CHECKING:
+    from keyveil.mechanisms.base import Mechanism
     from keyveil.mechanisms.keyvalue.apart import Apart
     from keyveil.mechanisms.rounds.value_projection import ValueProjection
 
@@ -125,18 +126,16 @@ class Forecast:
         if not self._measures(weight * moments.counted, noise, size, var_size):
             control, total = np.zeros_like(product), np.zeros_like(product)
         one = ahead * times
+        said, on_average = one * moments.cut, one * moments.cut - control * moments.counted - total * moments.sizes
         between = (
             one**2 * moments.squares
             + control**2 * moments.counted_squares
             + total**2 * moments.size_squares
-            - 2 * one * control * moments.cut_counted
-            - 2 * one * total * moments.cut_sizes
+            - 2 * one * (control * moments.cut_counted + total * moments.cut_sizes)
             + 2 * control * total * moments.counted_sizes
-            - (one * moments.cut - control * moments.counted - total * moments.sizes) ** 2
+            - on_average**2
         )
-        with_key = (one * moments.cut - control * moments.held_counted - total * moments.held_sizes) - frequency * (
-            one * moments.cut - control * moments.counted - total * moments.sizes
-        )
+        with_key = said - control * moments.held_counted - total * moments.held_sizes - frequency * on_average
         fixed_f, fixed_size = self._within(frequency, sizes)
         share = fixed_f / max(float(fixed_f.sum()), 1e-300)  # of the error of the size that a key has a part in
         relative = fixed_size / max(size, 1e-9) ** 2 if control.any() or total.any() else 0.0
@@ -144,8 +143,9 @@ class Forecast:
         variance = noise * square + np.maximum(between, 0) / self.n + moments.cut**2 * spread_of_times
         variance = variance + product**2 * relative
         covariance = -back * with_key / self.n + product * share * relative * size
-        said = noise / max(weight * moments.counted, 1e-9) ** 2 + var_size / max(size, 1e-9) ** 2
-        stated = noise * square + self._allowed(frequency, product, float(np.median(cases)), min(said, GUESSED_SPREAD))
+        measured = noise / max(weight * moments.counted, 1e-9) ** 2 + var_size / max(size, 1e-9) ** 2
+        middle = float(np.sort(cases)[len(cases) // 2])
+        stated = noise * square + self._allowed(frequency, product, middle, min(measured, GUESSED_SPREAD))
         return Foreseen(product - moments.whole, variance, covariance, stated, -product * (1 - frequency) / self.n)
 
     def _allowed(self, frequency: Floats, product: Floats, left: float, relative: float) -> Floats:
@@ -195,8 +195,7 @@ class Forecast:
     def _within(self, frequency: Floats, sizes: Floats) -> tuple[Floats, float]:
         """The variances of frequencies and of the mean size that come from coins alone."""
         who, people = self.mechanism.who, self._people[0]
-        nothing = np.zeros_like(frequency)
-        fixed = need(who, PredictedVariance).predicted_spread(frequency, nothing, sizes, people, False).frequency
+        fixed, _ = _presence(_Asked(who, people, frequency, sizes))
         known = can(who, KeyDependence)
         if known is None:
             return fixed, self.mechanism.size_variance(people, float(frequency.sum()), fixed, 0.0)
@@ -225,11 +224,8 @@ class Forecast:
     def _errors(self, frequency: Floats, sizes: Floats) -> Errors:
         """Those of the two groups; who tells keys tells nothing of values, so means do not matter."""
         one, heard, size = self.mechanism, float(self.mechanism.presence), float(np.arange(len(sizes)) @ sizes)
-        own, unheard = need(one.who, PredictedVariance), 1.0 if self.population else 1 - heard
-        fixed, sampled = (
-            own.predicted_spread(frequency, np.zeros_like(frequency), sizes, self._people[0], whole).frequency
-            for whole in (False, True)
-        )
+        unheard = 1.0 if self.population else 1 - heard
+        fixed, sampled = _presence(_Asked(one.who, self._people[0], frequency, sizes))
         var_f = fixed + unheard * (sampled - fixed)
         noise = (one.values.radius / (gain(one.values.channel) * one.values.unit)) ** 2 / self._people[1]
         return Errors(var_f, noise, size, one.size_variance(self._people[0], size, var_f, unheard))
@@ -248,6 +244,41 @@ class Forecast:
         """By what sums are divided if the share ``left`` is left of vectors, and the relative variance of that."""
         relative = noise / self._counted(left, size) ** 2 + var_size / max(size**2, 1e-12)
         return (GUESSED, 0.0) if relative * SURE**2 > 1 else (left, relative)  # too little to measure what is left
+
+
+class _Asked:
+    """Who tells keys, how many they are, and what they hold; equal if the same arrays are meant."""
+
+    def __init__(self, who: Mechanism, people: int, frequency: Floats, sizes: Floats) -> None:
+        self.who, self.people, self.frequency, self.sizes = who, people, frequency, sizes
+
+    def __hash__(self) -> int:
+        return hash((id(self.who), self.people, id(self.frequency)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Asked)
+            and self.people == other.people
+            and all(
+                one is another
+                for one, another in (
+                    (self.who, other.who),
+                    (self.frequency, other.frequency),
+                    (self.sizes, other.sizes),
+                )
+            )
+        )
+
+
+@lru_cache(maxsize=1)  # a prediction asks for the same several times
+def _presence(asked: _Asked) -> tuple[Floats, Floats]:
+    """Variances of frequencies for the people who tell keys: of these people, and of those of whom they are a sample.
+
+    Whoever tells keys tells nothing of values, so means do not matter.
+    """
+    own, frequency = need(asked.who, PredictedVariance), asked.frequency
+    fixed = own.predicted_spread(frequency, np.zeros_like(frequency), asked.sizes, asked.people, False).frequency
+    return fixed, fixed + frequency * (1 - frequency) / asked.people
 
 
 @cache

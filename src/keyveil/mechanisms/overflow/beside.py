@@ -9,12 +9,10 @@ all of its other options are those of SSR.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, make_dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -51,17 +49,16 @@ from keyveil.mechanisms.dependence import Dependence
 from keyveil.mechanisms.effects import Effects
 from keyveil.mechanisms.merging import Floats, PartAnswer
 from keyveil.mechanisms.options import fitted, option_names, spelled
+from keyveil.mechanisms.overflow.cases import Cases
 from keyveil.mechanisms.overflow.levers import lever_groups
 from keyveil.mechanisms.overflow.reach import corrected_by
 from keyveil.mechanisms.overflow.undercount import (
-    Surplus,
     Whole,
     among_everybody,
     cuts_alike,
     judged,
     size_error,
     undercount,
-    undercount_of,
 )
 from keyveil.mechanisms.reach import Reachable
 from keyveil.mechanisms.registry import find
@@ -76,21 +73,6 @@ if TYPE_CHECKING:
 
 OPTION = "overflow"
 USUAL_SHARE = Fraction(3, 100)  # of the people; costs 3 % of variance (docs/decisions/0048-overflow-group.md)
-TOGETHER = 0.5
-"""The correlation of the errors of the two numbers that the group tells, at small ε: √((1 - 2q)/(2 - 2q)) at q = 1/3,
-the share of false answers of each kind. At large ε it goes to 0.7."""
-
-
-def _chances(count: int = 31, steps: tuple[int, ...] = (1, 12, 20)) -> Iterator[tuple[float, float, float]]:
-    """Points of a lattice in three dimensions, as standard errors of normal laws; 12² is 20 modulo 31."""
-    for place in range(count):
-        one, other, size = (NormalDist().inv_cdf((place * step % count + 0.5) / count) for step in steps)
-        yield one, TOGETHER * one + math.sqrt(1 - TOGETHER**2) * other, size
-
-
-CHANCES = tuple(_chances())
-"""Standard errors by which what the group tells (the surplus, and how many people have one) and the sum of all
-frequencies may be off, equally likely, for predictions."""
 
 _OWN = frozenset({"schema", "epsilon", OPTION})
 _UNBIASED = {"estimator": "unbiased", "variant": "repaired"}  # forms of which only the cap is to be judged
@@ -277,14 +259,17 @@ class BesideOverflow(SideBySide):
     def predicted_spread(
         self, frequency: Floats, mean: Floats, sizes: Floats, n: int, population: bool = False
     ) -> Spread:
-        """Errors of the main group's people, and of those whom it does not hear; the cap is taken not to bind."""
+        """Errors of the main group's people, and of those whom it does not hear; the cap is taken not to bind.
+
+        Estimates are unbiased, so that people who are a sample add the variance of what they hold.
+        """
         own, heard = need(self.main, PredictedVariance), float(self.shares[0] / sum(self.shares))
         people = max(round(n * heard), 1)
-        sampled = own.predicted_spread(frequency, mean, sizes, people, True)
         if population:
-            return sampled
+            return own.predicted_spread(frequency, mean, sizes, people, True)
         fixed = own.predicted_spread(frequency, mean, sizes, people, False)
-        return Spread(*(a + (1 - heard) * (b - a) for a, b in zip(fixed, sampled, strict=True)))
+        unheard = (1 - heard) * frequency * (1 - frequency) / people
+        return Spread(fixed.frequency + unheard, fixed.product + mean**2 * unheard, fixed.covariance + mean * unheard)
 
     def foreseen_values(
         self,
@@ -298,35 +283,19 @@ class BesideOverflow(SideBySide):
     ) -> Foreseen | None:
         """Of the main group's people; nothing where it cuts no values."""
         people = max(round(n * float(self.shares[0] / sum(self.shares))), 1)
-        if isinstance(self.main, ForeseenValues):
-            return self.main.foreseen_values(records, coins, frequency, mean, deviation, sizes, people)
-        return None
+        cutting = can(self.main, ForeseenValues)
+        if cutting is None:
+            return None
+        return cutting.foreseen_values(records, coins, frequency, mean, deviation, sizes, people)
 
-    def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> list[Undercount]:
-        """What the overflow group will say, in as many equally likely cases as there are ``CHANCES``.
-
-        The group's two numbers and the sum of all frequencies, which it is held against, all may come out otherwise.
-        """
+    def foreseen_undercounts(self, frequency: Floats, spread: Spread, sizes: Floats, n: int) -> Cases | None:
+        """What the overflow group will say: its two numbers, and the sum of all frequencies, may come out otherwise."""
         if self.question is None:
-            return []
+            return None
         heard = max(round(n * float(self.shares[0])), 1)
         solution = Solution(frequency, np.full_like(frequency, np.nan), spread)
         whole = Whole.of(solution, size_error(self.main, heard, solution, False))
-        expected, cap = self.question.predicted_surplus(sizes, max(n - heard, 1)), self.cap()
-        return [
-            undercount_of(
-                cap,
-                Surplus(
-                    expected.mean + surplus * expected.se,
-                    expected.se,
-                    expected.over + over * expected.over_se,
-                    expected.over_se,
-                    expected.reach,
-                ),
-                whole._replace(size=whole.size + size * whole.size_se),
-            )
-            for surplus, over, size in CHANCES
-        ]
+        return Cases(self.cap(), self.question.predicted_surplus(sizes, max(n - heard, 1)), whole)
 
 
 @cache

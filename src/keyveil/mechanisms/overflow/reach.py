@@ -64,7 +64,7 @@ def largest_correction(question: OverflowQuestion, group: Tally, leave: int, com
         return 1.0
     people = max(group.reports - leave, 1), group.reports + come
     low, high = _boxes(counts, leave, come)
-    cap, (true, false) = question.max_pairs, question.chances()
+    cap, (true, false) = question.max_pairs, question.chances
     over_low = _mean(low, np.ones(low.shape[1]), true, false)
     spread = np.where((low.sum(axis=1) <= 0.5) & (high.sum(axis=1) >= 0.5), 0.25, 0.0)  # of s(1 - s)
     for ends in (low.sum(axis=1), high.sum(axis=1)):

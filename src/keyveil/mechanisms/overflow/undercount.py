@@ -115,7 +115,9 @@ def stated_spread(told: Estimates) -> Spread:
 
 def size_error(mechanism: Mechanism, reports: int, solution: Solution, population: bool) -> float:
     """The standard error of the sum of all frequencies, or the most that it may be, from so many reports."""
-    frequency, se = np.nan_to_num(solution.frequency), np.nan_to_num(np.sqrt(solution.spread.frequency))
+    frequency, se = solution.frequency, np.sqrt(solution.spread.frequency)
+    if not (np.isfinite(frequency).all() and np.isfinite(se).all()):
+        frequency, se = np.nan_to_num(frequency), np.nan_to_num(se)
     known = can(mechanism, KeyDependence)
     if known is None:
         return float(np.sqrt(np.sum(se**2)))
@@ -136,12 +138,13 @@ class Whole(NamedTuple):
     def of(cls, solution: Solution, size_se: float) -> Whole:
         """From the estimates of all keys and the error of their sum."""
         frequency, variance = solution.frequency, solution.spread.frequency
-        known = np.isfinite(frequency) & np.isfinite(variance)
+        known, size = np.isfinite(frequency) & np.isfinite(variance), float(np.nansum(frequency))
         if not known.any():
-            return cls(float(np.nansum(frequency)), size_se, None, 0.0, len(frequency))
-        squares = np.sort(frequency[known])[-MOST_FREQUENT:] ** 2
-        mean_square, mean_variance = float(squares.mean()), float(variance[known].mean())
-        return cls(float(np.nansum(frequency)), size_se, mean_square, mean_variance, len(frequency))
+            return cls(size, size_se, None, 0.0, len(frequency))
+        if not known.all():
+            frequency, variance = frequency[known], variance[known]
+        squares = np.sort(frequency)[-MOST_FREQUENT:] ** 2
+        return cls(size, size_se, float(squares.mean()), float(variance.mean()), len(known))
 
 
 def undercount(cap: int, told: Surplus, solution: Solution, size_se: float, exact: bool = True) -> Undercount:
@@ -156,10 +159,8 @@ def undercount_of(cap: int, told: Surplus, whole: Whole, exact: bool = True) -> 
     """The same from what has to be known of the estimates."""
     by_pairs = (told.mean + ONE_SIDED * told.se) / min(cap + 1, told.reach)
     limit = max(0.0, min(1.0, told.over + ONE_SIDED * told.over_se, by_pairs))
-    surplus = max(0.0, told.mean)
-    least = cap * max(0.0, told.over - ONE_SIDED * told.over_se)  # whoever exceeds the cap keeps so many
-    size = min(max(whole.size, least), float(cap))
-    kept, error = _kept(surplus, told.se, size, whole.size_se)
+    surplus, size = max(0.0, told.mean), float(_size(cap, told, whole))
+    kept, error = map(float, _kept(surplus, told.se, size, whole.size_se))
     return Undercount(
         cap,
         told.over,
@@ -174,6 +175,23 @@ def undercount_of(cap: int, told: Surplus, whole: Whole, exact: bool = True) -> 
         beyond=not told.reached,
         **_consequences(told, whole, surplus, size, kept, error, limit, exact),
     )
+
+
+def scales(cap: int, told: Surplus, whole: Whole) -> Floats:
+    """What frequencies would be divided by in several cases: the ``scale`` of ``undercount_of`` for each.
+
+    The mean and the share that are ``told`` and the size of the ``whole`` are arrays of one length.
+    """
+    surplus, size = np.maximum(0.0, told.mean), _size(cap, told, whole)
+    kept, error = _kept(surplus, told.se, size, whole.size_se)
+    corrected = (size > 0) & (surplus > ONE_SIDED * told.se) & _pays(surplus, told.se, size, kept, error, whole)
+    return np.where(corrected, kept, 1.0)
+
+
+def _size(cap: int, told: Surplus, whole: Whole) -> Any:
+    """The pairs of a person that count, on average, of one case or of several."""
+    least = cap * np.maximum(0.0, told.over - ONE_SIDED * told.over_se)  # whoever exceeds the cap keeps so many
+    return np.minimum(np.maximum(whole.size, least), float(cap))
 
 
 def cuts_alike(mechanism: Mechanism) -> bool:
@@ -195,27 +213,30 @@ def _consequences(
         # what is not ruled out belongs into the interval
         return {"stretch": 1 / kept, "raised": raised, "raised_se": EVEN * told.se / whole.keys}
     seen = {"seen": True, "shift": SHIFT**2, "raised": raised if told.reached else limit}
-    surely_kept, _ = _kept(max(0.0, surplus - 2 * told.se), 0.0, size, 0.0)
-    if exact and _pays(surely_kept, kept, error, whole):
+    if exact and _pays(surplus, told.se, size, kept, error, whole):
         return {**seen, "corrected": True, "common": (error / kept) ** 2 + ((1 - kept) / 2) ** 2}
     return {**seen, "common": (1 / kept - 1) ** 2, "stretch": 1 / kept}
 
 
-def _kept(surplus: float, surplus_se: float, size: float, size_se: float) -> tuple[float, float]:
-    """size/(size + surplus) with its standard error, to first order in both errors; (1, 0) where nothing is held."""
-    whole = size + surplus
-    if size <= 0:
-        return 1.0, 0.0
-    return size / whole, math.hypot(size * surplus_se, surplus * size_se) / whole**2
+def _kept(surplus: Any, surplus_se: float, size: Any, size_se: float) -> tuple[Any, Any]:
+    """size/(size + surplus) with its standard error, to first order in both errors; (1, 0) where nothing is held.
+
+    Of one case or of several, as are the size and the surplus.
+    """
+    held = np.asarray(size) > 0
+    whole = np.where(held, size + surplus, 1.0)
+    error = np.hypot(size * surplus_se, surplus * size_se) / whole**2
+    return np.where(held, size / whole, 1.0), np.where(held, error, 0.0)
 
 
-def _pays(surely_kept: float, kept: float, error: float, whole: Whole) -> bool:
+def _pays(surplus: Any, surplus_se: float, size: Any, kept: Any, error: Any, whole: Whole) -> Any:
     """Whether a correction makes the squared errors of the most frequent keys smaller than it makes noise larger.
 
-    ``surely_kept`` is the share of kept pairs at a surplus of two standard errors less than what was found.
+    What it gains is counted at a surplus of two standard errors less than what was found.
     """
     if whole.squares is None:
         return False
+    surely_kept, _ = _kept(np.maximum(0.0, surplus - 2 * surplus_se), 0.0, size, 0.0)
     bias = whole.squares * (1 - surely_kept) ** 2
     price = whole.variance * (1 / kept**2 - 1) + whole.squares * error**2
     return bias > price

@@ -167,7 +167,7 @@ class OverflowQuestion(AboutSets):
         """What ``surplus`` will say on average, and its standard errors, from n people of these shares by set size."""
         pairs = np.arange(len(sizes)) - self.max_pairs
         states = -np.diff([1.0, *(float(sizes @ share) for share in self._or_more(pairs))], append=0)
-        true, false = self.chances()
+        true, false = self.chances
         return self._told(false + (true - false) * states, n)
 
     def _told(self, seen: NDArray[np.float64], n: int) -> Surplus:
@@ -181,12 +181,13 @@ class OverflowQuestion(AboutSets):
 
     def _mean(self, values: Sequence[int], seen: NDArray[np.float64], n: int) -> tuple[float, float]:
         """The mean over people of what their states stand for, zero for the first, and its standard error."""
-        true, false = self.chances()
+        true, false = self.chances
         each = np.array(values[: self.answers], dtype=np.float64)
         mean = float(each @ seen)
         variance = max(float(each**2 @ seen) - mean**2, each.max() ** 2 * FEWEST / n) / n
         return (mean - false * float(each.sum())) / (true - false), math.sqrt(variance) / (true - false)
 
+    @cached_property
     def chances(self) -> tuple[float, float]:
         """The probabilities of an answer for people in its state and for all others."""
         return float(self.channel.probability(1, 1)), float(self.channel.probability(0, 1))

@@ -78,14 +78,14 @@ own average ([decision 124](decisions/0124-decoders-are-not-mechanisms.md)).
 published over that of `auto`; a cell is lost if the published one is better by more than two standard errors of the
 difference.
 
-A form that others have and `auto` never takes for estimates as they are is a cap below what half of the people hold.
-Where hardly anything is learnt of single keys, a cap of one pair has the least squared error as estimated: it hides
-most of what people hold, and with that most of the noise ([decision 100](decisions/0100-errors-as-shown.md)). Such
-losses are listed as others. Beside them stands whether a **guess** that hears nobody is better than both: that every
-frequency is 0, or the mean set size over the number of keys; that every mean is 0, or the mean of all values.
+Beside regrets and losses stands whether a **guess** that hears nobody is better than both: that every frequency is 0,
+or the mean set size over the number of keys; that every mean is 0, or the mean of all values. Where `auto` foresees
+that, it also takes caps below what half of the people hold for frequencies as estimated, and its plan says that nothing
+is learnt about single keys ([decision 172](decisions/0172-where-a-guess-is-better.md)). Elsewhere others may have such
+caps, and `auto` does not ([decision 100](decisions/0100-errors-as-shown.md)).
 
-Cells whose results were seen before `auto` was told of shrinkage
-([decision 158](decisions/0158-errors-after-shrinkage.md)) are measured last; the seed draws the order of the others.
+Cells whose results were seen before the rules of `auto` were what they are
+([decision 173](decisions/0173-few-keys-are-drawn.md)) are measured last; the seed draws the order of the others.
 
 The page is written by"""
 

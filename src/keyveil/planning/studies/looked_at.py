@@ -1,7 +1,8 @@
 """Cells of the studies whose results were seen before the rules that they measure were fixed.
 
-The rules are predictions after shrinkage and the errors of estimates in shrinkage (docs/decisions, 158 and 159). What
-these cells show is no test of the rules, so studies measure them last and tell the others apart.
+The rules are predictions after shrinkage, the errors of estimates in shrinkage, small caps where a guess is better, and
+drawn estimates (docs/decisions, 158, 159, 172 and 173). What these cells show is no test of the rules, so studies
+measure them last and tell the others apart.
 """
 
 from __future__ import annotations
@@ -9,13 +10,22 @@ from __future__ import annotations
 import zlib
 
 LOOKED_AT = {
-    "0.5": "dependent gauss gaussian linear-beta lone msnbc_page_categories pckv-gg plaw plaw-beta survey tail",
-    "1": (
-        "baskets complete_journey_sample gauss grid linear-beta lnr-beta lone online_retail_orders plaw ratings "
-        "skewed survey zipf zipf-beta"
+    "0.5": (
+        "activity complete_journey_sample dependent gauss gaussian linear-beta linear-s lone msnbc_page_categories "
+        "peaks pckv-gg plaw plaw-beta survey tail"
     ),
-    "2": "baskets dependent emoji_sentiment linear-s lnr lone online_retail_units peaks plaw ratings skewed sparse",
-    "4": "activity constant heavy movietweetings_100k normal-beta pckv-uu uniform womens_clothing_reviews zipf",
+    "1": (
+        "activity baskets complete_journey_sample dependent gauss gaussian grid linear-beta linear-s lnr-beta lone "
+        "online_retail_orders plaw ratings skewed survey uniform-beta womens_clothing_reviews zipf zipf-beta"
+    ),
+    "2": (
+        "baskets complete_journey_sample dependent emoji_sentiment linear-beta linear-s lnr lone online_retail_units "
+        "peaks plaw ratings skewed sparse survey"
+    ),
+    "4": (
+        "activity constant dependent heavy linear-beta linear-s movietweetings_100k normal-beta pckv-uu uniform "
+        "womens_clothing_reviews zipf"
+    ),
 }
 """By ε, the names of data sets, in one text."""
 

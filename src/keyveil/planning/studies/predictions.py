@@ -31,7 +31,7 @@ from keyveil.planning.studies.scenarios import (
     predicted,
 )
 
-SCENARIOS = 1_000
+SCENARIOS, FIRST = 1_000, 0
 RIGHT = (0.9, 1.1)  # predicted over simulated
 GOAL = 0.95  # of the scenarios
 LONGEST = (math.inf, math.inf, 0.5, 1.0)
@@ -152,12 +152,17 @@ def again(results: Path) -> None:
     sys.stderr.write(f"{len(kept):,} predicted again\n")
 
 
-def study(results: Path, scenarios: int = SCENARIOS, minutes: float = 240, most: int = MOST) -> list[Document]:
-    """Simulate what is missing until so many scenarios count, and return all lines."""
+def study(
+    results: Path, scenarios: int = SCENARIOS, minutes: float = 240, most: int = MOST, first: int = FIRST
+) -> list[Document]:
+    """Simulate what is missing until so many scenarios count, and return all lines.
+
+    Scenarios have numbers, from which all that is random in them follows; they are taken from the ``first`` one on.
+    """
     lines = go_on(
         results,
         KEY,
-        count(),
+        count(first),
         lambda number: measured(number, most),
         minutes,
         lambda known: len(counted(known.values())) >= scenarios,
@@ -165,9 +170,9 @@ def study(results: Path, scenarios: int = SCENARIOS, minutes: float = 240, most:
     return [lines[number] for number in sorted(lines)]
 
 
-def command(page: Path = PAGE) -> str:
+def command(page: Path = PAGE, first: int = FIRST) -> str:
     """How the page is written."""
-    return f"python -m keyveil.planning.studies.predictions {page}"
+    return f"python -m keyveil.planning.studies.predictions {page}{f' --first={first}' if first else ''}"
 
 
 def main() -> None:
@@ -175,13 +180,14 @@ def main() -> None:
     reader.add_argument("page", type=Path, help="where the page is written; the results lie beside it")
     reader.add_argument("--scenarios", type=int, default=SCENARIOS, help="how many must count")
     reader.add_argument("--minutes", type=float, default=240, help="after which no further scenario begins")
+    reader.add_argument("--first", type=int, default=FIRST, help="number of the first scenario: others are drawn anew")
     reader.add_argument("--again", action="store_true", help="predict what was simulated before anew")
     given = reader.parse_args()
     results = given.page.with_suffix(".jsonl")
     if given.again:
         again(results)
-    lines = study(results, given.scenarios, given.minutes)
-    given.page.write_text(page(lines, command()), encoding="utf-8")
+    lines = study(results, given.scenarios, given.minutes, first=given.first)
+    given.page.write_text(page(lines, command(first=given.first)), encoding="utf-8")
 
 
 if __name__ == "__main__":
