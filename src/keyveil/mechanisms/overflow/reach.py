@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.tally import Tally
-from keyveil.mechanisms.overflow.undercount import ONE_SIDED
+from keyveil.core.undercount import ONE_SIDED
 from keyveil.mechanisms.reach import Reach, Reachable, corrected
 from keyveil.mechanisms.responses import FEWEST
 

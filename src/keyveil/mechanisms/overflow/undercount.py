@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyveil.core.estimates import Estimates, Header
-from keyveil.core.undercount import Undercount
+from keyveil.core.undercount import ONE_SIDED, Undercount
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.capabilities import Capped, KeyDependence, Parted, can, need
 from keyveil.mechanisms.merging import carried_flags, with_flags
@@ -24,7 +24,6 @@ from keyveil.mechanisms.side_by_side import SideBySide
 
 Floats = NDArray[np.float64]
 
-ONE_SIDED = 1.645  # standard errors of a one-sided limit of 95 %
 DESERVED = 0.25  # standard errors that the cap must move a key by, for the flag truncated
 SURE = 3.7
 """Standard errors of a one-sided limit of 99.99 %, which says that it does. All frequent keys are flagged in the same
