@@ -226,7 +226,7 @@ def test_the_error_does_not_grow_with_epsilon_where_no_key_stands_out() -> None:
 
 
 def test_the_error_of_means_does_not_grow_with_epsilon_either() -> None:
-    """One mean for a hundred rare keys: shown from two standard errors of their frequency on, it had 0.075 at ε = 2 and 0.22 for other people.
+    """One mean for a hundred rare keys; shown from two standard errors of their frequency on, it had 0.075 at ε = 2.
 
     Saying nothing has 0.04, the squared mean; ten runs each.
     """
