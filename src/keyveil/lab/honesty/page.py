@@ -304,7 +304,8 @@ def main() -> None:
     wanted += more_cells((pair for pair in biased(measured) if pair[1] not in real_people), given.people)
     left = (end - time.monotonic()) / 60
     measured = measure_all(wanted, results, seed, left, given.workers, parts, files)
-    command = shlex.join(["python", "-m", "keyveil.lab.honesty.page", *sys.argv[1:]])
+    told = (Path(word).name if Path(word) in given.files else word for word in sys.argv[1:])  # wherever the files are
+    command = shlex.join(["python", "-m", "keyveil.lab.honesty.page", *told])
     given.page.write_text(page(measured, command, len(wanted)) + "\n", encoding="utf-8")
 
 
