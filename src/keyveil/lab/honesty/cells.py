@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -188,7 +189,8 @@ def measure(
             if not one.open:
                 continue
             if part == "shrunk" and not estimates.frequency.absent:
-                _columns(one.counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
+                with suppress(KeyveilError):  # from so few reports that no key has an estimate nothing is learnt
+                    _columns(one.counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
             elif part == "raw":
                 if one.open_for("frequency", "mean"):
                     _columns(one.counts, estimates, without_undercount(estimates), facts, lost, "")
@@ -279,7 +281,8 @@ def _columns(
             count.above = round(count.above + float(np.nansum(errors[tested & np.isfinite(errors)])), 3)
         inside = (column.low <= target) & (target <= column.high)
         # an unshrunk interval is as long as its error says; with noise alone it would be shorter
-        once = before.se * (column.high - column.low) / column.se if not form else before.high - before.low
+        with np.errstate(invalid="ignore"):
+            once = before.se * (column.high - column.low) / column.se if not form else before.high - before.low
         ordinary = enough
         if (
             question == "mean"
