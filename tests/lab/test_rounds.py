@@ -145,7 +145,9 @@ def test_a_pilot_of_set_sizes_tells_what_the_cap_hides() -> None:
     """The pilot of sizes has no cap; the round after it has the one that the pilot found, and is judged by it."""
     result = simulate(create("pilot", NAMED, 8, quantile="0.5"), OVER, seed=1)
     first, last = result.rounds
-    assert "truncated" not in first.flag and "truncated" in last.flag[:3]
+    assert "truncated" not in first.flag
+    column = last.frequency  # 9 % hold b and c, and one of their three pairs counts
+    assert (column.values[1:3] < 0.06).all() and (column.high[1:3] >= 0.09).all()
     assert first.header.undercount is None
     found = last.header.undercount
     assert found is not None and (found.cap, found.state, result.notes) == (1, "truncated", ())

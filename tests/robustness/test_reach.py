@@ -13,7 +13,7 @@ from keyveil.core.tally import Tally
 from keyveil.kernels.normal import hazard
 from keyveil.lab.attacks.crafting import thought_of
 from keyveil.lab.coins import SeededCoins
-from keyveil.mechanisms import reach, side_by_side
+from keyveil.mechanisms import reach
 from keyveil.mechanisms.base import Mechanism
 from keyveil.mechanisms.counting import counts_of_each
 from keyveil.mechanisms.registry import create
@@ -118,6 +118,7 @@ def test_the_worst_people_replaced_in_random_tallies_do_not_go_beyond(
 
 
 plain_parted: Any = influence_module._one_parted
+plain_averaged = reach.averaged
 
 
 def nobody_comes(*given: Any) -> reach.Interval:
@@ -126,11 +127,11 @@ def nobody_comes(*given: Any) -> reach.Interval:
 
 
 def only_the_first(parts: Any, tell: Any) -> reach.Reach:
-    return reach.averaged(parts[:1], tell[:1])
+    return plain_averaged(parts[:1], tell[:1])
 
 
 PLANTED = {
-    "parts that attackers may be in": (side_by_side, "averaged", only_the_first),
+    "parts that attackers may be in": (reach, "averaged", only_the_first),
     "people who come": (influence_module, "_one_parted", nobody_comes),
 }
 

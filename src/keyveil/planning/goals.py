@@ -47,9 +47,9 @@ class Goal:
         return all(ASKABLE[kind].answered(mechanism) for kind in self.needs)
 
 
-def goals(given: str | Sequence[str]) -> tuple[Goal, ...]:
+def goals(given: object) -> tuple[Goal, ...]:
     """The goals in a text with commas, or in several texts; each once."""
-    text = given if isinstance(given, str) else ",".join(map(str, given))
+    text = ",".join(map(str, given)) if isinstance(given, Sequence) and not isinstance(given, str) else str(given)
     found = {goal.name: goal for goal in (_read(part.strip()) for part in text.split(",") if part.strip())}
     if not found:
         raise PlanError("plan/goal", f"A plan has a goal: {', '.join(NAMES)}.")
