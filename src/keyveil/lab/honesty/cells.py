@@ -11,7 +11,6 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -188,9 +187,9 @@ def measure(
         for part, one in going.items():
             if not one.open:
                 continue
-            if part == "shrunk" and not estimates.frequency.absent:
-                with suppress(KeyveilError):  # from so few reports that no key has an estimate nothing is learnt
-                    _columns(one.counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
+            # where reports are so few that no key has an estimate, nothing can be shrunk
+            if part == "shrunk" and not np.isnan(estimates.frequency.se).all():
+                _columns(one.counts, processed("bayes", estimates), estimates, facts, lost, ", shrunk")
             elif part == "raw":
                 if one.open_for("frequency", "mean"):
                     _columns(one.counts, estimates, without_undercount(estimates), facts, lost, "")

@@ -28,8 +28,8 @@ DESERVED = 0.25  # standard errors that the cap must move a key by, for the flag
 SURE = 3.7
 """Standard errors of a one-sided limit of 99.99 %, which says that it does. All frequent keys are flagged in the same
 collections, those in which the surplus came out too large, so a false alarm says something false of a whole table; at
-99.5 % one of a hundred collections had one (``constant`` at ε = 1; docs/decisions/0178). Upper limits do not wait for
-the flag."""
+99.5 % one of twelve collections had one (``constant`` at ε = 1; docs/decisions/0178). Upper limits do not wait for the
+flag."""
 MOST_FREQUENT = 20  # keys whose error decides whether a correction pays
 FULL = 0.45
 """The largest mean answer of people above the cap, as a share of what an answer can tell, up to which answers are taken
